@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run kafka quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle lock clean
+.PHONY: help setup run kafka quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle kafka-its lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -86,6 +86,7 @@ bench: $(READY) ## Measure everything, and compare it with other programs: three
 	$(BIN)/python -m benchmarks.fold
 	$(BIN)/python -m benchmarks.append
 	$(BIN)/python -m benchmarks.kafka
+	$(BIN)/python -m benchmarks.pipeline
 	$(BIN)/python -m benchmarks.commands
 	$(BIN)/python -m benchmarks.startup
 	$(BIN)/python -m benchmarks.boot
@@ -102,6 +103,10 @@ oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and
 	$(BIN)/python -m tests.oracle.releases
 	$(BIN)/python -m tests.oracle.definitions
 	$(BIN)/pytest tests/oracle $(ARGS)
+
+kafka-its: $(READY) ## Run Kafka's own integration tests on Java workers and on ours: an hour (CLASS=, ARGS="--worker own")
+	@tools/java
+	$(BIN)/python -m tests.integration $(CLASS) $(ARGS)
 
 lock: $(READY) ## Write requirements.lock anew, with today's versions
 	$(BIN)/uv pip compile pyproject.toml --group dev --extra spark --universal \

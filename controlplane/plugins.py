@@ -121,12 +121,13 @@ def in_python() -> tuple[Plugin, ...]:
 
 
 def described(connector: type[Any]) -> Plugin:
-    """Return a Python connector as a plugin.
+    """Return a Python connector as a plugin; `java_name` is the name of its twin in Java, if any.
 
     Raises:
         Unloadable: an attribute is missing or invalid.
     """
-    name = f"{connector.__module__}.{connector.__qualname__}"
+    own_name = f"{connector.__module__}.{connector.__qualname__}"
+    name: str = getattr(connector, "java_name", own_name)
     try:
         kind, version, config = connector.kind, connector.version, tuple(connector.config)
         _check(kind, version, config)

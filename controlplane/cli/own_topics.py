@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controlplane.controller.kafka_actions import KafkaActions
+from controlplane.cli.running_connectors import WorkerLog, plane_with_connectors
 from controlplane.core.text.safe_text import count
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.log import KafkaLog
@@ -14,6 +14,7 @@ from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.names import brokers_of
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.worker.data_topics.kafka_clients import BrokerCluster
 
 HOSTS_SHOWN = 3
 """Number of members that a message names by their hosts."""
@@ -28,11 +29,16 @@ class OwnPlane(msgspec.Struct, frozen=True):
 
 @asynccontextmanager
 async def own_plane(
-    where: str, configuration: Configuration, settings: Settings, around: Surroundings
+    where: str,
+    configuration: Configuration,
+    settings: Settings,
+    around: Surroundings,
+    worker_id: str = "",
 ) -> AsyncIterator[OwnPlane]:
     """Open a cluster's topics as their control plane, unless they belong to Java workers.
 
-    Offsets of sinks are those of their consumer groups on the brokers.
+    Offsets of sinks are those of their consumer groups on the brokers. With `plugin.path`,
+    connectors run in this process; `worker_id` is the `host:port` in their statuses.
 
     Raises:
         LogError: the brokers cannot be used, or the topics or the group belong to others.
@@ -44,8 +50,9 @@ async def own_plane(
         worker = configuration.settings(WorkerSettings)
         await check_free_group(log, worker.group_id)
         await log.check_readable(msgspec.structs.astuple(worker.topics))
-        outside = KafkaActions(clusters)
-        async with ControlPlane.open(log, settings, around._replace(outside=outside)) as plane:
+        brokers = BrokerCluster(brokers_of(where), configuration, clusters)
+        worker_log = WorkerLog(log, worker_id, brokers)
+        async with plane_with_connectors(worker_log, settings, around, configuration) as plane:
             yield OwnPlane(plane, log)
     finally:
         await clusters.close()

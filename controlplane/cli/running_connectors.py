@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -10,32 +11,40 @@ from controlplane.core.plugins import Plugins
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.worker.data_topics.clients import TaskCluster
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.plugin_path import classes_in
 from controlplane.worker.settings import runtime_settings
 from controlplane.worker.worker import ConnectWorker
 
 
+class WorkerLog(NamedTuple):
+    """Log of a worker, and where its connectors have their data."""
+
+    log: Log
+    worker_id: str
+    """`host:port` in the statuses of connectors."""
+    cluster: TaskCluster | None = None
+    """Cluster of the data topics; None: the log itself has them."""
+
+
 @asynccontextmanager
 async def plane_with_connectors(
-    log: Log,
-    settings: Settings,
-    around: Surroundings,
-    configuration: Configuration,
-    worker_id: str,
+    worker_log: WorkerLog, settings: Settings, around: Surroundings, configuration: Configuration
 ) -> AsyncIterator[ControlPlane]:
     """Open a control plane and run its connectors until the block ends.
-
-    `worker_id` is the `host:port` in their statuses.
 
     Raises:
         Unloadable: a module or directory of `plugin.path` cannot be loaded.
         LogError: the log cannot be used.
         SettingsError: a setting is invalid.
     """
+    log, worker_id, cluster = worker_log
     worker = configuration.settings(WorkerSettings)
     classes = classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
     if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
+        if cluster is not None:
+            around = around._replace(outside=cluster.actions)
         async with ControlPlane.open(log, settings, around) as plane:
             yield plane
         return
@@ -44,7 +53,7 @@ async def plane_with_connectors(
         runtime = msgspec.structs.replace(runtime, exactly_once=True)
     around = around._replace(plugins=_with_catalogue(classes.plugins(), around.plugins))
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
-    async with ConnectWorker.open(log, environment, settings, around) as running:
+    async with ConnectWorker.open(log, environment, settings, around, cluster) as running:
         yield running.plane
 
 

@@ -362,8 +362,8 @@ async def _open_own(
     from controlplane.cli.own_topics import own_plane  # noqa: PLC0415
 
     settings, around = writer_settings(service, tell, loggers)
-    configuration = service.reading.configuration
-    async with own_plane(service.where, configuration, settings, around) as own:
+    configuration, worker_id = service.reading.configuration, service.worker_id
+    async with own_plane(service.where, configuration, settings, around, worker_id) as own:
         yield own.plane.service, own.log
 
 
@@ -374,11 +374,13 @@ def _plane(
     if not service.plugin_path:
         return ControlPlane.open(log, settings, around)
     # Imported here: most planes run no connectors.
-    from controlplane.cli.running_connectors import plane_with_connectors  # noqa: PLC0415
-
-    return plane_with_connectors(
-        log, settings, around, service.reading.configuration, service.worker_id
+    from controlplane.cli.running_connectors import (  # noqa: PLC0415
+        WorkerLog,
+        plane_with_connectors,
     )
+
+    configuration = service.reading.configuration
+    return plane_with_connectors(WorkerLog(log, service.worker_id), settings, around, configuration)
 
 
 _READ = "serve the log with --read-only"

@@ -23,7 +23,6 @@ _UNUSED = {
         key.converter.plugin.version value.converter.plugin.version
         header.converter.plugin.version
         internal.key.converter internal.value.converter""",
-    "topics are created when a record is sent to them": "topic.creation.enable",
     "plugins.catalogue names the connector classes": "plugin.discovery",
     "only Java workers form a group": """
         session.timeout.ms rebalance.timeout.ms heartbeat.interval.ms connect.protocol

@@ -144,6 +144,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     task_shutdown_graceful_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
     """Time limit for all tasks of a connector together to stop."""
 
+    topic_creation_enable: bool = True
+    """KIP-158: true to create the topics of a source connector as its `topic.creation.*` say."""
+
     offset_flush_interval_ms: Annotated[int, Meta(ge=0)] = 60_000
     """Commit interval of source offsets; records since the last commit are repeated after a
     crash."""

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
+import msgspec
+
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
 from controlplane.connect.source import Source, SourceConnector
@@ -83,10 +85,13 @@ class ConnectorClasses:
     def plugins(self) -> Plugins:
         """Return these classes as the connectors of a worker, with Kafka's other plugins.
 
-        A twin of one of Kafka's connectors is described by Kafka's own definition.
+        A twin of one of Kafka's connectors is described by Kafka's own definition. It runs for
+        every release, also where Kafka has moved the original to another jar.
         """
         own = kafkas_own()
-        of_kafka = {plugin.class_name: plugin for plugin in own.plugins}
+        of_kafka = {
+            plugin.class_name: msgspec.structs.replace(plugin, until=None) for plugin in own.plugins
+        }
         listed = [
             of_kafka[name] if name in of_kafka else described(connector)
             for name, connector in self._classes.items()

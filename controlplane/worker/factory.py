@@ -1,11 +1,10 @@
 """Makes connectors and tasks from their configs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any, NamedTuple
-
-import msgspec
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.sink import Sink, SinkConnector
@@ -13,14 +12,14 @@ from controlplane.connect.source import Source, SourceConnector
 from controlplane.core.commands import FenceTasks
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import Rejected
-from controlplane.core.topic_names import GROUPS_TOPIC
+from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.plane import ControlPlane
 from controlplane.settings.providers import Providers
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import ConnectorClasses, class_name, connector_class
-from controlplane.worker.data_topics.clients import ConsumerSettings, TopicSubscription
-from controlplane.worker.data_topics.embedded_clients import LogClients
+from controlplane.worker.data_topics.clients import TaskClients, TopicSubscription
+from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.connector_drivers import (
     ConnectorDriver,
@@ -45,14 +44,14 @@ from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.lifecycle.task_instance import TaskInstance, TaskRun
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
-from controlplane.worker.records.conversion import Pipelines, SinkPipeline, SourcePipeline, prefixed
+from controlplane.worker.records.conversion import Pipelines, SinkPipeline, SourcePipeline
 from controlplane.worker.records.error_reports import ErrorReporter
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
 from controlplane.worker.tasks.exactly_once import ExactlyOnce
 from controlplane.worker.tasks.sink_task import SinkTaskParts, SinkTaskRun
-from controlplane.worker.tasks.source_task import SourceTaskParts, SourceTaskRun
+from controlplane.worker.tasks.source_task import Delivery, SourceTaskParts, SourceTaskRun
 
 TASK_CLASS = "task.class"
 TOPIC_KEYS = ("topics", "topics.regex")
@@ -74,7 +73,7 @@ class InstanceFactory:
         self,
         plane: ControlPlane,
         environment: RuntimeEnvironment,
-        clients: LogClients,
+        clients: TaskClients,
         statuses: StatusWriter,
         resolver: ConfigResolver,
     ) -> None:
@@ -142,8 +141,7 @@ class InstanceFactory:
         plane = self._plane
         topics = topics_of(plane.state, config)
         for topic in topics[:-1]:  # its own, which may be new
-            worker_partitions = await self._clients.topics.found_or_created(topics[-1])
-            await self._clients.topics.create(topic, worker_partitions, {})
+            await self._clients.create_offsets_topic(topic, topics[-1])
         await plane.follower.follow(topics)
         await plane.follower.wait_for(await plane.log.ends(topics))
         return SourceOffsetStore(plane.state, name, config)
@@ -206,8 +204,32 @@ class InstanceFactory:
             notices=self._notices,
             updates_offsets=self._plane.state.profile.updates_offsets,
         )
-        delivery = ExactlyOnce if self._settings.exactly_once else AtLeastOnce
-        return SourceTaskRun(parts, delivery, self._clients.producer)
+        of_task = draft.identity, draft.connector_config
+        exactly_once = self._settings.exactly_once
+        opened = self._exactly_once if exactly_once else self._at_least_once
+        return SourceTaskRun(parts, partial(opened, parts, *of_task))
+
+    @asynccontextmanager
+    async def _at_least_once(
+        self, parts: SourceTaskParts, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[Delivery]:
+        async with self._clients.producer(task, config) as producer:
+            yield AtLeastOnce(parts, producer)
+
+    @asynccontextmanager
+    async def _exactly_once(
+        self, parts: SourceTaskParts, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[Delivery]:
+        """Open the producer, which fences its predecessor; then read what that has committed."""
+        async with self._clients.transactional_producer(task, config) as producer:
+            await parts.offsets.read_again(partial(self._state_with, parts.offsets.topics))
+            yield ExactlyOnce(parts, producer)
+
+    async def _state_with(self, offsets_topics: Sequence[str]) -> ClusterState:
+        """Return the state when all transactions that these topics contain now have ended."""
+        ends = await until_available(partial(self._clients.offset_ends, offsets_topics))
+        await self._plane.follower.wait_for(ends)
+        return self._plane.state
 
     async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
         name, number = draft.identity
@@ -228,16 +250,11 @@ class InstanceFactory:
             [topic.strip() for topic in draft.config.get("topics", "").split(",") if topic.strip()],
             draft.config.get("topics.regex") or None,
         )
-        overrides = prefixed(draft.connector_config, "consumer.override.")
-        topics = self._plane.state.topics
-        settings = ConsumerSettings(
-            internal_topics=frozenset({*msgspec.structs.astuple(topics), GROUPS_TOPIC}),
-            **_consumer_settings(overrides),
-        )
+        of_task = draft.identity, draft.connector_config
         run = SinkTaskRun(
             parts,
-            lambda rebalancing: self._clients.consumer(group, subscription, rebalancing, settings),
-            self._clients.producer,
+            partial(self._clients.consumer, *of_task, group, subscription),
+            partial(self._clients.dead_letter_producer, *of_task),
         )
         context.reporting = run.report
         return run
@@ -279,16 +296,6 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
         return OneClassSinkDriver(sink, context, draft.thread)
     assert issubclass(draft.connector, SinkConnector)
     return ClassicSinkDriver(await draft.thread.call(draft.connector.task), context, draft.thread)
-
-
-def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of a consumer that mean something on a log of our own."""
-    settings: dict[str, Any] = {}
-    if (most := overrides.get("max.poll.records")) is not None:
-        settings["max_poll_records"] = int(most)
-    if (reset := overrides.get("auto.offset.reset")) is not None:
-        settings["auto_offset_reset"] = reset
-    return settings
 
 
 def _task_class(connector: type[Any]) -> str:

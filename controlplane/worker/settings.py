@@ -13,7 +13,10 @@ _Ms = Annotated[int, Meta(ge=0)]
 
 
 class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of producers on a log of our own. The names are those of Kafka's producer."""
+    """Limits of producers. The names are those of Kafka's producer.
+
+    On brokers, the settings of the connector's producer replace the size and the time-outs.
+    """
 
     max_request_size: int = 1_048_576
     """Bytes of key and value above which a record is refused."""
@@ -25,6 +28,8 @@ class ProducerLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Records that wait to be appended; then the task waits. Bounds memory."""
     batch_records: int = 5_000
     """Maximum records in one append: some 20 ms of work for the log."""
+    create_topics: bool = True
+    """False: `topic.creation.*` of connectors has no effect (`topic.creation.enable`)."""
     default_partitions: int = 1
     """Partitions of a topic that is created when a record is sent to it (`num.partitions`)."""
 
@@ -84,4 +89,5 @@ def runtime_settings(configuration: Configuration, *, worker_id: str) -> Runtime
         value_converter=worker.value_converter,
         header_converter=worker.header_converter,
         converter_settings=converters,
+        producer=ProducerLimits(create_topics=worker.topic_creation_enable),
     )

@@ -105,8 +105,8 @@ class ConnectorTrial:
             AssertionError: a task has failed, with its trace, or it does not happen.
         """
         async for _ in self._polls(f"offset {offset} of {topic} to be committed"):
-            committed = self._worker.groups.committed(f"connect-{NAME}")
-            if committed.get((topic, 0), 0) >= offset:
+            offsets = await self._worker.cluster.actions.group_offsets(f"connect-{NAME}")
+            if any((of, number) == (topic, 0) and end >= offset for of, number, end in offsets):
                 break
 
     async def status(self, state: str, *tasks: str) -> Status:

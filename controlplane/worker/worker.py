@@ -32,8 +32,8 @@ from controlplane.event_loop import ended
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
-from controlplane.worker.data_topics.embedded_clients import LogClients
-from controlplane.worker.data_topics.embedded_groups import LogGroups
+from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
+from controlplane.worker.data_topics.embedded_clients import LogCluster
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
 from controlplane.worker.lifecycle.assignment import assignment_of
 from controlplane.worker.lifecycle.connector_actor import ActorParts, ConnectorActor
@@ -44,10 +44,10 @@ FAILURE_POLL_S = 1.0
 
 
 class WorkerActions:
-    """Actions outside of the logs (`ExternalActions`): consumer groups, and restarts."""
+    """Actions outside of the logs (`ExternalActions`): those on clients of tasks, and restarts."""
 
-    def __init__(self, groups: LogGroups) -> None:
-        self._groups = groups
+    def __init__(self, clients: ClientActions) -> None:
+        self._clients = clients
         self.worker: ConnectWorker | None = None
 
     async def perform(self, action: AnyAction) -> None:
@@ -57,19 +57,19 @@ class WorkerActions:
             ExternalActionFailed: the connector cannot be started, or the group not be changed.
         """
         if not isinstance(action, RestartInstances):
-            await self._groups.perform(action)
+            await self._clients.perform(action)
         elif self.worker is not None:
             await self.worker.restart(action)
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
         """Committed offsets of a consumer group."""
-        return await self._groups.group_offsets(group, admin)
+        return await self._clients.group_offsets(group, admin)
 
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
         """Ends of partitions."""
-        return await self._groups.log_ends(partitions, admin)
+        return await self._clients.log_ends(partitions, admin)
 
 
 class ConnectWorker:
@@ -78,14 +78,15 @@ class ConnectWorker:
     def __init__(
         self,
         plane: ControlPlane,
-        groups: LogGroups,
+        cluster: TaskCluster,
+        clients: TaskClients,
         environment: RuntimeEnvironment,
     ) -> None:
         settings, resolver = environment.settings, ConfigResolver(environment.providers)
         self.plane = plane
         """The control plane whose connectors run here."""
-        self.groups = groups
-        """Consumer groups of the sinks."""
+        self.cluster = cluster
+        """Cluster of the data topics."""
         self._settings = settings
         self._profile = plane.state.profile
         self._hidden = resolver.hidden
@@ -103,9 +104,6 @@ class ConnectWorker:
             worker_id=settings.worker_id,
             tracking=settings.topic_tracking,
             hidden=resolver.hidden,
-        )
-        clients = LogClients(
-            plane.log, groups, lambda: plane.epoch, plane.now_ms, settings.producer
         )
         self._parts = ActorParts(
             InstanceFactory(plane, environment, clients, self._statuses, resolver),
@@ -130,32 +128,31 @@ class ConnectWorker:
         environment: RuntimeEnvironment,
         settings: Settings | None = None,
         around: Surroundings | None = None,
+        cluster: TaskCluster | None = None,
     ) -> AsyncIterator["ConnectWorker"]:
         """Open a control plane on a log, and run its connectors until the block ends.
+
+        `cluster`: that of the data topics; None: the log itself has them.
 
         Raises: see `ControlPlane.open`.
         """
         around = around or Surroundings()
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
-            worker: ConnectWorker | None = None
-            # A command that a crash cut off is ended while the plane opens: its groups are needed.
-            groups = LogGroups(
-                log, lambda: None if worker is None else worker.plane.epoch, around.now_ms
-            )
-            actions = WorkerActions(groups)
+            cluster = cluster or LogCluster(log, around.now_ms, environment.settings.producer)
+            actions = WorkerActions(cluster.actions)
             around = around._replace(
                 outside=actions, plugins=around.plugins or environment.classes.plugins()
             )
             plane = await stack.enter_async_context(ControlPlane.open(log, settings, around))
-            await groups.open()
-            worker = cls(plane, groups, environment)
+            clients = await stack.enter_async_context(cluster.clients(plane))
+            worker = cls(plane, cluster, clients, environment)
             actions.worker = worker
             async with worker._running():
                 yield worker
 
     async def restart(self, action: RestartInstances) -> None:
-        """Restart a connector or tasks; return when they have been started.
+        """Restart a connector or tasks; return when the tasks have stopped, before they start.
 
         Raises:
             ExternalActionFailed: the connector cannot be started.

@@ -1,13 +1,51 @@
-"""A worker of Kafka's integration tests: `controlplane serve` on a new log."""
+"""A worker of Kafka's integration tests: `controlplane serve --own` on the brokers of its file.
 
+Every command is a transaction here. The tests' only broker creates its topic of transactions with
+three replicas, and so cannot; this program creates it with one.
+"""
+
+import asyncio
 import os
 import sys
+from pathlib import Path
 
-release, plugins, properties, folder = sys.argv[1:]
-os.execv(
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from controlplane.settings.properties import read_properties
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGIN_PATH = "tests.integration.monitorable_connectors"
+"""Python twins of the connectors of the tests; the files name jars."""
+
+TRANSACTIONS = NewTopic(
+    "__transaction_state",
+    num_partitions=50,
+    replication_factor=1,
+    topic_configs={"cleanup.policy": "compact", "min.insync.replicas": "1"},
+)
+"""The topic as a broker creates it, but without replicas."""
+
+
+async def create_topic_of_transactions(bootstrap: str) -> None:
+    """Create the topic; it stays as it is if it exists."""
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await client.start()
+    try:
+        await client.create_topics([TRANSACTIONS])
+    finally:
+        await client.close()
+
+
+release, plugins, properties, _ = sys.argv[1:]
+settings = {line.key: line.value for line in read_properties(Path(properties))}
+asyncio.run(create_topic_of_transactions(settings["bootstrap.servers"]))
+os.execve(
     sys.executable,
     [
-        *(sys.executable, "-m", "controlplane", "serve", f"sqlite:///{folder}/state.db"),
-        *("--release", release, "--plugins", plugins, "--worker-properties", properties),
+        *(sys.executable, "-m", "controlplane", "serve"),
+        *(f"kafka://{settings['bootstrap.servers']}", "--own", "--release", release),
+        *("--plugins", plugins, "--worker-properties", properties),
+        *("--override", f"plugin.path={PLUGIN_PATH}"),
     ],
+    {**os.environ, "PYTHONPATH": str(ROOT)},
 )

@@ -15,6 +15,7 @@ from controlplane.plane import Settings
 from tests.worker.test_sink import Collecting
 from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import (
+    committed_offsets,
     config_of,
     offsets,
     produce,
@@ -195,5 +196,5 @@ class TestPlan:
             await produce(plane.log, "u", "a", "b")
             await plane.execute(CreateConnector("sink", config_of(Collecting, topics="t,u")))
             await until(
-                lambda: dict(worker.groups.committed("connect-sink")) == {("t", 0): 3, ("u", 0): 2}
+                lambda: committed_offsets(worker, "connect-sink") == {("t", 0): 3, ("u", 0): 2}
             )

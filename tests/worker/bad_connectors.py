@@ -29,6 +29,7 @@ from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import (
     QUICK,
     RecordedNotices,
+    committed_offsets,
     config_of,
     connector_status,
     offsets,
@@ -249,7 +250,7 @@ async def rest_of(worker: ConnectWorker) -> AsyncIterator[httpx.AsyncClient]:
 
 def group_offsets(worker: ConnectWorker) -> dict[tuple[str, int], int]:
     """Committed offsets of the bad sink."""
-    return dict(worker.groups.committed("connect-bad"))
+    return committed_offsets(worker, "connect-bad")
 
 
 async def create_bad(worker: ConnectWorker, connector: type[Any], **config: str) -> None:

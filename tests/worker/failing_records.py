@@ -12,6 +12,7 @@ from controlplane.core.entry import Entry
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.worker_fixture import (
+    committed_offsets,
     config_of,
     entries_in,
 )
@@ -96,7 +97,7 @@ def transformed_by(transformation: type[Transformation], **settings: str) -> dic
 
 def committed(worker: ConnectWorker, group: str = "connect-s") -> dict[tuple[str, int], int]:
     """Committed offsets of a group."""
-    return dict(worker.groups.committed(group))
+    return committed_offsets(worker, group)
 
 
 async def create_sink(worker: ConnectWorker, sink: type[Any], **config: str) -> None:

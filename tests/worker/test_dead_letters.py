@@ -11,7 +11,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PauseConnector
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ProducerFailure
-from controlplane.worker.data_topics.embedded_clients import LogProducer
+from controlplane.worker.data_topics.embedded_producer import LogProducer
 from controlplane.worker.records.record_errors import (
     ToleranceExceeded,
 )

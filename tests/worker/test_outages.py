@@ -17,11 +17,14 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.data_topics.embedded_clients import LogClients
 from controlplane.worker.data_topics.embedded_groups import LogGroups
+from controlplane.worker.data_topics.embedded_producer import WrittenLog
 from controlplane.worker.settings import ProducerLimits
+from controlplane.worker.task_identity import TaskIdentity
 from tests.worker.test_sink import Collecting
 from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import (
     QUICK,
+    committed_offsets,
     config_of,
     produce,
     running,
@@ -60,8 +63,10 @@ async def test_a_producer_outlives_an_outage() -> None:
     log = OutageLog()
     epoch = await log.claim()
     groups = LogGroups(log, lambda: epoch, lambda: 1)
-    clients = LogClients(log, groups, lambda: epoch, lambda: 1, ProducerLimits(retry_first_ms=1))
-    async with clients.producer() as producer:
+    clients = LogClients(
+        WrittenLog(log, lambda: epoch, lambda: 1), groups, ProducerLimits(retry_first_ms=1)
+    )
+    async with clients.producer(TaskIdentity("s", 0), {}) as producer:
         log.away = True
         (acknowledged,) = await producer.send([ProducerRecord("new", None, b"v")])
         await until(lambda: log.refused)
@@ -99,12 +104,12 @@ async def test_a_sink_outlives_an_outage() -> None:
     async with running(Collecting, log=log) as worker:
         await produce(log, "t", "a")
         await worker.plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
-        await until(lambda: dict(worker.groups.committed("connect-s")) == {("t", 0): 1})
+        await until(lambda: committed_offsets(worker, "connect-s") == {("t", 0): 1})
         log.away = True
         await until(lambda: log.refused)
         log.away = False
         await produce(log, "t", "b")
-        await until(lambda: dict(worker.groups.committed("connect-s")) == {("t", 0): 2})
+        await until(lambda: committed_offsets(worker, "connect-s") == {("t", 0): 2})
 
 
 class SleepySource(Source):

@@ -17,7 +17,14 @@ from controlplane.core.commands import (
 )
 from controlplane.plane import Refusal
 from controlplane.worker.worker import ConnectWorker
-from tests.worker.worker_fixture import config_of, produce, running, until, until_state
+from tests.worker.worker_fixture import (
+    committed_offsets,
+    config_of,
+    produce,
+    running,
+    until,
+    until_state,
+)
 
 put: dict[str, list[str]] = {}
 """Values that each sink of these tests has got, by connector."""
@@ -60,7 +67,7 @@ def _empty() -> None:
 
 def committed(worker: ConnectWorker, group: str) -> dict[tuple[str, int], int]:
     """Committed offsets of a group."""
-    return dict(worker.groups.committed(group))
+    return committed_offsets(worker, group)
 
 
 async def test_records_arrive_and_offsets_are_committed() -> None:

@@ -100,6 +100,34 @@ def test_null_partition_and_offset() -> None:
     assert records.in_flight == 0
 
 
+def test_nothing_is_in_flight_without_records() -> None:
+    """The end of a task waits for nothing."""
+    assert SubmittedRecords().in_flight == 0
+
+
+def test_nothing_is_in_flight_after_the_last_acknowledgement() -> None:
+    """A second acknowledgement of the same record stands for no other one."""
+    records = SubmittedRecords()
+    first, second = submit(records, PARTITION_1, 1), submit(records, PARTITION_2, 1)
+    first.ack()
+    first.ack()
+    assert records.committable().in_flight == 1
+    second.ack()
+    assert records.committable().in_flight == 0
+
+
+def test_removed_records_are_not_in_flight() -> None:
+    """Each counts once, however often it is removed."""
+    records = SubmittedRecords()
+    first, second = (submit(records, PARTITION_1, at) for at in (1, 2))
+    assert records.in_flight == 2
+    assert records.remove(first)
+    assert not records.remove(first)
+    assert records.in_flight == 1
+    assert records.remove(second)
+    assert records.in_flight == 0
+
+
 def test_acks_out_of_order() -> None:
     """A later acknowledgement waits for the records before it (Q1)."""
     records = SubmittedRecords()

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from controlplane.core import views
-from controlplane.core.entry import Entry
+from controlplane.core.entry import Entry, TopicPartition
 from controlplane.core.records import Status
 from controlplane.logs.log import Log, Record
 from controlplane.logs.memory import MemoryLog
@@ -14,6 +14,7 @@ from controlplane.plane import Settings, Surroundings
 from controlplane.projection.notices import Notices
 from controlplane.settings.providers import Providers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
+from controlplane.worker.data_topics.embedded_groups import LogGroups
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
@@ -179,3 +180,10 @@ def offsets(worker: ConnectWorker, name: str) -> dict[str, Any]:
         for view in views.source_offsets(worker.plane.state, name)
         if view.offset is not None
     }
+
+
+def committed_offsets(worker: ConnectWorker, group: str) -> dict[TopicPartition, int]:
+    """Committed offsets of a consumer group on the log."""
+    groups = worker.cluster.actions
+    assert isinstance(groups, LogGroups)
+    return dict(groups.committed(group))

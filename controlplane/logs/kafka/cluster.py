@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from ssl import SSLContext
 from typing import Any
 
@@ -73,8 +73,11 @@ class Cluster:
         security: KafkaSecurity,
         limits: ReadLimits,
         tls: SSLContext | None = None,
+        options: Mapping[str, Any] = {},
     ) -> None:
+        """`options`: those of aiokafka that its clients for this cluster get, such as client_id."""
         self._bootstrap = bootstrap
+        self._options = {"client_id": CLIENT_ID, **options}
         self._security = security
         self._limits = limits
         # Certificates are read once: the files may be gone when a connection has to be reopened.
@@ -93,12 +96,13 @@ class Cluster:
         return {
             "bootstrap_servers": [_shown(address) for address in self._bootstrap],
             **self._access,
+            **self._options,
         }
 
     @property
     def _access(self) -> dict[str, Any]:
         return {
-            "client_id": CLIENT_ID,
+            "client_id": self._options["client_id"],
             "security_protocol": self._security.protocol,
             "ssl_context": self._tls,
             **_login(self._security),
@@ -109,9 +113,10 @@ class Cluster:
         """True after a call of `close`."""
         return self._closed
 
-    def twin(self) -> "Cluster":
-        """Return the same cluster with connections of its own."""
-        return Cluster(self._bootstrap, self._security, self._limits, self._tls)
+    def twin(self, options: Mapping[str, Any] | None = None) -> "Cluster":
+        """Return the same cluster with connections, and perhaps options, of its own."""
+        options = self._options if options is None else options
+        return Cluster(self._bootstrap, self._security, self._limits, self._tls, options)
 
     async def layout(self, topics: Iterable[str] | None) -> ClusterLayout:
         """Ask for the brokers and the leaders of these topics (None: all topics)."""

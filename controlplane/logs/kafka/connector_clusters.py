@@ -23,10 +23,8 @@ _BOOTSTRAP = "bootstrap.servers"
 _ACCESS = (_BOOTSTRAP, "security.protocol", "sasl.", "ssl.")
 """Settings of a client, or prefixes of them, that select a cluster and the access to it."""
 
-_ADMIN = "admin."
 
-
-class _ClusterAccess(NamedTuple):
+class ClusterAccess(NamedTuple):
     """Brokers of a cluster, and the security of connections to them."""
 
     brokers: tuple[BrokerAddress, ...]
@@ -47,7 +45,7 @@ class ConnectorClusters:
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._opening = asyncio.Lock()
-        self._home: tuple[_ClusterAccess, Cluster] | None = None
+        self._home: tuple[ClusterAccess, Cluster] | None = None
 
     @asynccontextmanager
     async def groups(self, overrides: Mapping[str, str]) -> AsyncIterator[GroupAdmin]:
@@ -76,7 +74,7 @@ class ConnectorClusters:
         if self._home is not None:
             await self._home[1].close()
 
-    async def _opened_home(self, limits: ReadLimits) -> tuple[_ClusterAccess, Cluster]:
+    async def _opened_home(self, limits: ReadLimits) -> tuple[ClusterAccess, Cluster]:
         async with self._opening:
             if self._home is None:
                 # In a thread: key stores are files, and their keys take long to derive.
@@ -84,22 +82,62 @@ class ConnectorClusters:
                 self._home = access, await asyncio.to_thread(Cluster, *access, limits)
             return self._home
 
-    def _access(self, overrides: Mapping[str, str]) -> _ClusterAccess:
-        source = ValueSource("file", "admin.override.* of the connector")
-        sourced = {key: SourcedValue(value, source) for key, value in overrides.items()}
-        admin = {
-            key.removeprefix(_ADMIN): value
-            for key, value in self._configuration.values.items()
-            if key.startswith(_ADMIN)
-        }
-        stronger: tuple[SourceValues, ...] = tuple(map(_only_access, (sourced, admin)))
-        configuration = self._configuration.beneath(*stronger)
-        brokers = self._bootstrap
-        if not brokers or any(_BOOTSTRAP in source for source in stronger):
-            brokers = configuration.settings(WorkerSettings).bootstrap_servers or ""
-        security = configuration.make(AccessSettings, kafka_security)
-        return _ClusterAccess(addresses(brokers), security)
+    def _access(self, overrides: Mapping[str, str]) -> ClusterAccess:
+        return client_access(self._bootstrap, self._configuration, "admin", overrides)
+
+
+def client_access(
+    bootstrap: str, configuration: Configuration, client: str, overrides: Mapping[str, str]
+) -> ClusterAccess:
+    """Return brokers and security of a connector's client, by precedence.
+
+    They are in `overrides` (`<client>.override.*` of the connector's config, without the prefix),
+    in `<client>.*` of the worker's settings, and in the worker's own settings. `bootstrap` replaces
+    the worker's own `bootstrap.servers`, unless it is empty.
+
+    Raises:
+        SettingsError: a setting is invalid.
+        LogNotUsable: an address is invalid.
+    """
+    stronger = tuple(map(_only_access, client_sources(configuration, client, overrides)))
+    layered = configuration.beneath(*stronger)
+    brokers = bootstrap
+    if not brokers or any(_BOOTSTRAP in source for source in stronger):
+        brokers = layered.settings(WorkerSettings).bootstrap_servers or ""
+    return ClusterAccess(addresses(brokers), layered.make(AccessSettings, kafka_security))
+
+
+def own_access(bootstrap: str, configuration: Configuration) -> ClusterAccess:
+    """Return brokers and security of the worker itself; `bootstrap` as for `client_access`.
+
+    Raises:
+        SettingsError: a setting is invalid.
+        LogNotUsable: an address is invalid.
+    """
+    brokers = bootstrap or configuration.settings(WorkerSettings).bootstrap_servers or ""
+    return ClusterAccess(addresses(brokers), configuration.make(AccessSettings, kafka_security))
+
+
+def client_sources(
+    configuration: Configuration, client: str, overrides: Mapping[str, str]
+) -> tuple[SourceValues, SourceValues]:
+    """Return the settings of a connector's client: its overrides, then those of the worker."""
+    source = ValueSource("file", f"{client}.override.* of the connector")
+    prefix = f"{client}."
+    return (
+        {key: SourcedValue(value, source) for key, value in overrides.items()},
+        {
+            key.removeprefix(prefix): value
+            for key, value in configuration.values.items()
+            if key.startswith(prefix)
+        },
+    )
+
+
+def is_access(key: str) -> bool:
+    """True for a setting that selects a cluster, or the access to it."""
+    return key.startswith(_ACCESS)
 
 
 def _only_access(values: SourceValues) -> SourceValues:
-    return {key: value for key, value in values.items() if key.startswith(_ACCESS)}
+    return {key: value for key, value in values.items() if is_access(key)}

@@ -17,6 +17,7 @@ from controlplane.logs.kafka.error_codes import ErrorCode
 from controlplane.logs.kafka.errors import topic_error
 from controlplane.logs.kafka.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.limits import CLOSED, ReadLimits, WriteLimits
+from controlplane.logs.kafka.read_back import ReadBackReader
 from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader, Retry
 from controlplane.logs.kafka.topic_admin import TopicAdmin
 from controlplane.logs.kafka.transactions import Transactions
@@ -26,7 +27,6 @@ from controlplane.settings.security import KafkaSecurity
 
 _UNKNOWN_TOPIC = 3
 _CLEANUP = "cleanup.policy"
-_UNDECIDED = LogUnavailable("a transaction is still ending")
 _RECLAIMS = 3
 """Claims of the own id beside the writer, per append. One is enough after an outage."""
 
@@ -67,8 +67,7 @@ class KafkaLog(KafkaReader):
         """Use `connect`, which also checks that a broker answers."""
         super().__init__(cluster, "read_committed", settings.reading, cluster_id)
         self._settings = settings
-        self._stable = KafkaReader(cluster, "read_committed", settings.reading, cluster_id)
-        """Reads without the own records: it looks for them."""
+        self._read_back = ReadBackReader(cluster, settings.reading)
         self._admin = TopicAdmin(cluster, settings.reading)
         self._claimed = self._queue(settings.transactional_id)
         self._beside = self._queue(f"{settings.transactional_id}-beside-{uuid4()}")
@@ -207,7 +206,11 @@ class KafkaLog(KafkaReader):
     def _queue(self, transactional_id: str) -> AppendQueue:
         settings = self._settings
         transactions = Transactions(
-            self._cluster, transactional_id, settings.writing, settings.headers_in, self._committed
+            self._cluster,
+            transactional_id,
+            settings.writing,
+            settings.headers_in,
+            self._read_back.committed,
         )
         return AppendQueue(transactions, settings.writing)
 
@@ -259,18 +262,6 @@ class KafkaLog(KafkaReader):
                 self._partitions[topic] = len(layout.leaders[topic])
         for topic, partition in places:
             partition_in(range(self._partitions[topic]), topic, partition)
-
-    async def _committed(self, written: Sequence[Position]) -> bool:
-        """True if the records at these positions are committed, False if they were aborted."""
-        topic, partition, offset = written[0]
-        retry = Retry(self._limits, None)
-        while (ends := await self._stable.ends([topic]))[topic][partition] <= offset:
-            await retry.after(_UNDECIDED, progress=0)
-        start, stop = [*ends[topic]], [*ends[topic]]
-        start[partition], stop[partition] = offset, offset + 1
-        async for batch in self._stable.read([topic], {topic: start}, {topic: stop}):
-            return not any(entry.aborted for entry in batch.entries())
-        return False
 
     async def _decided(self) -> None:
         await self._claimed.decided()

@@ -112,21 +112,26 @@ class KafkaProducer:
         Raises:
             SendFailed: at least one batch failed; no batch is under way any more.
         """
+        outcomes = await self.send_each(batches)
+        for outcome in outcomes:
+            if isinstance(outcome, SendFailed):
+                raise outcome
+        return [outcome for outcome in outcomes if isinstance(outcome, int)]
+
+    async def send_each(self, batches: Sequence[RecordBatch]) -> list[int | SendFailed]:
+        """Send batches; return the first offset or the failure of each when none is under way."""
         places: dict[TopicPartition, list[int]] = {}
         for index, batch in enumerate(batches):
             places.setdefault(batch.place, []).append(index)
-        offsets = [-1] * len(batches)
-        results = await asyncio.gather(
-            *(self._send_in_order(batches, indexes, offsets) for indexes in places.values()),
-            return_exceptions=True,
-        )
-        for result in results:
+        outcomes: list[int | SendFailed] = [-1] * len(batches)
+        sending = [self._send_in_order(batches, indexes, outcomes) for indexes in places.values()]
+        for result in await asyncio.gather(*sending, return_exceptions=True):
             if isinstance(result, BaseException):
                 raise result
-        return offsets
+        return outcomes
 
     async def _send_in_order(
-        self, batches: Sequence[RecordBatch], indexes: list[int], offsets: list[int]
+        self, batches: Sequence[RecordBatch], indexes: list[int], outcomes: list[int | SendFailed]
     ) -> None:
         """Send the batches of one partition, in order.
 
@@ -135,21 +140,19 @@ class KafkaProducer:
         """
         (topic, partition) = place = batches[indexes[0]].place
         sent: list[asyncio.Future[Any]] = []
+        refusal: Exception = KafkaError("a batch before it was not sent")
         try:
             for index in indexes:
                 builder = batches[index].builder
                 async with self._turns[place]:
                     queued = self._producer.send_batch(builder, topic, partition=partition)
                     sent.append(await queued)
-            answers = await asyncio.gather(*sent)
-        except (KafkaError, AssertionError, OSError) as failure:
-            await asyncio.gather(*sent, return_exceptions=True)
-            raise SendFailed(place, failure) from failure
+        except _FAILURES as failure:
+            refusal = failure
+        answers = await asyncio.gather(*sent, return_exceptions=True)
+        answers += [refusal] * (len(indexes) - len(sent))
         for index, answer in zip(indexes, answers, strict=True):
-            if answer.offset < 0:
-                unknown = "the broker has the batch already, and does not return its offset"
-                raise SendFailed(place, KafkaError(unknown))
-            offsets[index] = answer.offset
+            outcomes[index] = _outcome(place, answer)
 
     async def stop(self) -> None:
         """Send what is queued and close the connections; drop the producer if that takes long."""
@@ -182,6 +185,24 @@ class KafkaProducer:
         waiter = producer._txn_manager._transaction_waiter  # noqa: SLF001
         _retrieve(*([] if waiter is None else [waiter]))
         await producer.client.close()
+
+
+_FAILURES = (KafkaError, AssertionError, OSError)
+"""Failures of aiokafka to queue or append a batch."""
+
+
+def _outcome(place: TopicPartition, answer: Any) -> int | SendFailed:
+    """Return the first offset of a batch, or its failure."""
+    if isinstance(answer, _FAILURES):
+        failed = SendFailed(place, answer)
+        failed.__cause__ = answer
+        return failed
+    if isinstance(answer, BaseException):
+        raise answer
+    if answer.offset < 0:
+        unknown = "the broker has the batch already, and does not return its offset"
+        return SendFailed(place, KafkaError(unknown))
+    return int(answer.offset)
 
 
 async def _metadata_update(cluster: Cluster, metadata: Any, topics: Iterable[str]) -> bool:

@@ -18,6 +18,14 @@ _RIGHTS = {"created": "CREATE", "described": "DESCRIBE_CONFIGS", "altered": "ALT
 """Operation of the ACL that a request needs, by the verb of its refusal."""
 
 
+class TopicRefused(LogNotUsable):
+    """A cluster refuses to create, describe or alter a topic."""
+
+    def __init__(self, sentence: str, code: int) -> None:
+        super().__init__(sentence)
+        self.code = code
+
+
 class TopicAdmin:
     """Changes the topics of a cluster.
 
@@ -114,7 +122,9 @@ def _check(answers: Iterable[TopicAnswer], verb: str, accepted: int = ErrorCode.
 
 
 def _failure(answer: TopicAnswer, verb: str) -> LogError:
-    kind = LogUnavailable if answer.code in _TRANSIENT else LogNotUsable
     reason = f": {answer.message}" if answer.message else ""
     cause = described(answer.code, f"{_RIGHTS[verb]} on topic {answer.topic}")
-    return kind(f"topic {answer.topic} cannot be {verb}: {cause}{reason}")
+    sentence = f"topic {answer.topic} cannot be {verb}: {cause}{reason}"
+    if answer.code in _TRANSIENT:
+        return LogUnavailable(sentence)
+    return TopicRefused(sentence, answer.code)

@@ -1,17 +1,22 @@
 """Contracts of the clients that tasks use: producers and consumers of data topics.
 
-`embedded_clients` and `embedded_consumer` implement them on our own logs.
+The modules `embedded_*` implement them on our own logs, the modules `kafka_*` on brokers.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import msgspec
 
 from controlplane.connect.records import RecordMetadata
+from controlplane.controller.external import ExternalActions, HasLogEnds
 from controlplane.core.entry import Entry, Headers, TopicPartition
+from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
+from controlplane.plane import ControlPlane
+from controlplane.worker.task_identity import TaskIdentity
 
 if TYPE_CHECKING:
     import asyncio
@@ -38,8 +43,20 @@ class ProducerFenced(Exception):
     """A newer task with the same identity, or another process, has taken over."""
 
 
-class Producer(Protocol):
-    """Producer of one source task. Records of a partition keep their order."""
+class TopicCreator(Protocol):
+    """Creates the topics of a source connector before their first record (KIP-158)."""
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics as the connector's `topic.creation.*` say; nothing without these.
+
+        Raises:
+            ConnectError: a topic cannot be created.
+        """
+        ...
+
+
+class Producer(TopicCreator, Protocol):
+    """Producer of one task. Records of a partition keep their order."""
 
     async def send(
         self, records: Sequence[ProducerRecord]
@@ -47,17 +64,6 @@ class Producer(Protocol):
         """Queue records, waiting for room; return the acknowledgement of each.
 
         A future fails with `ProducerFailure`, or `ProducerFenced`.
-        """
-        ...
-
-    async def transact(
-        self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
-    ) -> Sequence[RecordMetadata]:
-        """Append records and offsets in one transaction; return the places of the records.
-
-        Raises:
-            ProducerFailure: nothing was appended.
-            ProducerFenced: nothing was appended.
         """
         ...
 
@@ -69,8 +75,27 @@ class Producer(Protocol):
         """
         ...
 
-    async def close(self) -> None:
-        """Send what is queued, and release everything."""
+
+class TransactionalProducer(TopicCreator, Protocol):
+    """Producer of one source task with exactly-once support; opening it fences its predecessor."""
+
+    async def transact(
+        self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
+    ) -> Sequence[RecordMetadata]:
+        """Append records and offsets in one transaction; return the places of the records.
+
+        Raises:
+            ProducerFailure: nothing was appended, or it is unknown whether it was.
+            ProducerFenced: nothing was appended.
+        """
+        ...
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns.
+
+        Raises:
+            ProducerFailure, ProducerFenced: nothing was appended.
+        """
         ...
 
 
@@ -87,20 +112,15 @@ class TopicSubscription(NamedTuple):
         return re.fullmatch(self.pattern, topic) is not None
 
 
-class ConsumerSettings(NamedTuple):
-    """Settings of a consumer, named as Kafka's."""
-
-    max_poll_records: int = 500
-    auto_offset_reset: str = "earliest"
-    internal_topics: frozenset[str] = frozenset()
-    """Topics that no pattern selects: Connect's own."""
-
-
 class Consumer(Protocol):
     """Consumer of one sink task. Its group assigns partitions to it."""
 
     async def poll(self, timeout_s: float) -> Sequence[Entry]:
         """Return records of the partitions that are not paused; empty after the time-out."""
+        ...
+
+    async def attend(self, timeout_s: float) -> None:
+        """Take part in rebalances for a time, or until `wake_up`, and return no records."""
         ...
 
     def wake_up(self) -> None:
@@ -146,4 +166,76 @@ class Rebalancing(Protocol):
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
         """Open these partitions; the consumer is at their committed offsets."""
+        ...
+
+
+class TaskClients(Protocol):
+    """Clients of the tasks of one worker. `config` is a connector's config, resolved."""
+
+    def producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Producer]:
+        """Open the producer of a source task, and close it at the end of the block."""
+        ...
+
+    def transactional_producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[TransactionalProducer]:
+        """Open the producer of a source task with exactly-once support; it fences older ones."""
+        ...
+
+    def dead_letter_producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Producer | None]:
+        """Open the producer of a sink task's dead letters, and create their topic.
+
+        None: the connector has no such topic.
+
+        Raises:
+            ConnectError: the topic cannot be created.
+        """
+        ...
+
+    def consumer(
+        self,
+        task: TaskIdentity,
+        config: Mapping[str, str],
+        group: str,
+        subscription: TopicSubscription,
+        rebalancing: Rebalancing,
+    ) -> AbstractAsyncContextManager[Consumer]:
+        """Join the consumer group of a sink task; leave it at the end of the block."""
+        ...
+
+    async def create_offsets_topic(self, topic: str, like: str) -> None:
+        """Create a connector's own offsets topic with the partitions of the worker's topic.
+
+        Raises:
+            LogError: it cannot be created.
+        """
+        ...
+
+    async def offset_ends(self, topics: Sequence[str]) -> Ends:
+        """Return the ends of offsets topics, behind the records of transactions that are open.
+
+        Raises:
+            LogError: they cannot be read.
+        """
+        ...
+
+
+class ClientActions(ExternalActions, HasLogEnds, Protocol):
+    """Actions of commands on the consumer groups and producers of tasks."""
+
+
+class TaskCluster(Protocol):
+    """Brokers, or a log of our own, with the data topics of a worker."""
+
+    @property
+    def actions(self) -> ClientActions:
+        """Actions of commands. A command that a crash cut off needs them before `clients`."""
+        ...
+
+    def clients(self, plane: ControlPlane) -> AbstractAsyncContextManager[TaskClients]:
+        """Open the clients of the tasks under this control plane until the block ends."""
         ...

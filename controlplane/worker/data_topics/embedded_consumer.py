@@ -3,12 +3,13 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from controlplane.core.entry import Batch, Entry, TopicPartition
 from controlplane.event_loop import close, ended
 from controlplane.logs.log import Log, LogError
-from controlplane.worker.data_topics.clients import ConsumerSettings, Rebalancing, TopicSubscription
+from controlplane.worker.data_topics.clients import Rebalancing, TopicSubscription
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 
 BATCHES_PENDING = 8
@@ -19,6 +20,15 @@ TOPICS_POLL_S = 1.0
 
 READ_RETRY_S = 0.5
 """Pause before a log that cannot be read is read again."""
+
+
+class LogConsumerSettings(NamedTuple):
+    """Settings of a consumer that mean something on a log of our own, named as Kafka's."""
+
+    max_poll_records: int = 500
+    auto_offset_reset: str = "earliest"
+    internal_topics: frozenset[str] = frozenset()
+    """Topics that no pattern selects: Connect's own."""
 
 
 class Membership(NamedTuple):
@@ -42,7 +52,7 @@ class LogConsumer:
         membership: Membership,
         subscription: TopicSubscription,
         rebalancing: Rebalancing,
-        settings: ConsumerSettings,
+        settings: LogConsumerSettings,
     ) -> None:
         self._log = log
         self._groups, self._assignments, self._member = membership
@@ -56,6 +66,8 @@ class LogConsumer:
         """Batches that were read ahead; None wakes a waiting `poll`."""
         self._reading: asyncio.Task[None] | None = None
         self._looked_at = -TOPICS_POLL_S
+        self._woken = asyncio.Event()
+        """Set by `wake_up` for `attend`."""
 
     async def poll(self, timeout_s: float) -> Sequence[Entry]:
         """Return records of the partitions that are not paused; empty after the time-out."""
@@ -68,6 +80,15 @@ class LogConsumer:
             records.append(entry)
             self._positions[entry.topic, entry.partition] = entry.offset + 1
         return records
+
+    async def attend(self, timeout_s: float) -> None:
+        """Take part in rebalances for a time, or until `wake_up`, and return no records."""
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        self._woken.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                await self._woken.wait()
+        await self._rebalance_if_due()
 
     async def _await_batch(self, timeout_s: float) -> None:
         """Wait for a batch with records of partitions that are read."""
@@ -86,7 +107,8 @@ class LogConsumer:
                 self._take(batch)
 
     def wake_up(self) -> None:
-        """Let a waiting `poll` return at once."""
+        """Let a waiting `poll` or `attend` return at once."""
+        self._woken.set()
         if self._batches.empty():
             self._batches.put_nowait(None)
 

@@ -77,6 +77,26 @@ class AuthorThread:
             return None
         return await self.submit(function, *arguments)
 
+    async def last_call(self, function: Callable[[], Any]) -> None:
+        """Call a function once, and not later than the thread is free again.
+
+        A caller that is cancelled does not wait; the call follows all the same, unless it has begun.
+        """
+        begun = False
+
+        def once() -> Any:
+            nonlocal begun
+            if begun:
+                return None
+            begun = True
+            return function()
+
+        try:
+            await self.call(once)
+        except asyncio.CancelledError:
+            asyncio.run_coroutine_threadsafe(_called(once, ()), self._loop)
+            raise
+
     def leave_behind(self) -> None:
         """Stop waiting for calls: the present one may never return."""
         self._left_behind = True
@@ -91,7 +111,11 @@ class AuthorThread:
     def abandon(self) -> None:
         """End the thread as soon as it is idle; do not wait for it. A second call does nothing."""
         with suppress(RuntimeError):  # its loop is closed
-            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._loop.call_soon_threadsafe(self._stop_soon)
+
+    def _stop_soon(self) -> None:
+        """Stop the loop behind the calls that came before: each of them begins first."""
+        self._loop.call_soon(self._loop.stop)
 
 
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:

@@ -193,7 +193,7 @@ class ClassicSinkDriver:
 
     async def stop(self) -> None:
         """Stop the task."""
-        await self._thread.call(self._task.stop)
+        await self._thread.last_call(self._task.stop)
 
 
 class OneClassSinkDriver:
@@ -232,7 +232,7 @@ class OneClassSinkDriver:
 
     async def stop(self) -> None:
         """Stop the task."""
-        await self._thread.call(self._sink.stop, self.context)
+        await self._thread.last_call(partial(self._sink.stop, self.context))
 
 
 def _checked(author: object, offsets: Any) -> KafkaOffsets | None:

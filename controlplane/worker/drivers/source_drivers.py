@@ -139,7 +139,7 @@ class PollingDriver:
 
     async def stop(self) -> None:
         """Stop the task."""
-        await self._thread.call(self._task.stop)
+        await self._thread.last_call(self._task.stop)
 
 
 class GeneratorDriver:
@@ -302,7 +302,7 @@ class GeneratorDriver:
     async def stop(self) -> None:
         """Close the generator, so that its `finally` runs."""
         if self._generator is not None:
-            await self._thread.call(self._close)
+            await self._thread.last_call(self._close)
 
     async def _close(self) -> None:
         async with self._resting:

@@ -296,12 +296,9 @@ class ConnectorActor:
             return
         limit = _tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
-        if (
-            len(configs) > limit
-            and self._parts.profile.tasks_max_enforced
-            and _enforces(assignment.config)
-        ):
-            connector.fail(_too_many(self._name, len(configs), limit))
+        excess = self._excess(assignment, len(configs))
+        if excess is not None:
+            connector.fail(excess)
             return
         stored = await asyncio.to_thread(
             self._parts.factory.published_configs, assignment.config, configs
@@ -311,6 +308,12 @@ class ConnectorActor:
         answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))
         if isinstance(answer, Rejected) and answer.reason is not Reason.INVALID:
             raise ConnectError(answer.sentence)
+
+    def _excess(self, assignment: Assignment, tasks: int) -> ConnectError | None:
+        """Return the failure if a connector may not have that many tasks (KIP-1004)."""
+        limit = _tasks_max(assignment.config)
+        enforced = self._parts.profile.tasks_max_enforced and _enforces(assignment.config)
+        return _too_many(self._name, tasks, limit) if enforced and tasks > limit else None
 
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
         """True if the log has other task configs, or they are of an older connector config."""
@@ -331,6 +334,9 @@ class ConnectorActor:
         if not numbers:
             return
         try:
+            excess = self._excess(assignment, len(assignment.tasks))
+            if excess is not None:  # task configs of a release without the limit
+                raise excess
             await self._parts.factory.prepare_tasks(self._name, assignment.config)
         except (LogError, ConnectError) as failure:
             for number in numbers:
@@ -377,9 +383,13 @@ class ConnectorActor:
         except Exception as failure:  # noqa: BLE001 - the caller gets it
             _settle(request.done, failure)
         else:
+            # Tasks start behind the answer: with exactly-once support they fence older ones by a
+            # command, which waits for the end of the present one.
             _settle(request.done, None)
+            await self._start_restarted(request.instances)
 
     async def _restart_instances(self, instances: RestartedInstances) -> None:
+        """Restart the connector if it is among the instances, and stop the tasks among them."""
         assignment = self._applied
         if assignment is None:
             return
@@ -388,10 +398,13 @@ class ConnectorActor:
             self._start_failure = None
             await self._start_connector(assignment)
             await self._raise_start_failure()
-        tasks = [number for number in instances if number is not None]
-        await self._stop_tasks(tasks)
-        if assignment.target is not Target.STOPPED:
-            await self._start_tasks(tasks, assignment)
+        await self._stop_tasks(_tasks_of(instances))
+
+    async def _start_restarted(self, instances: RestartedInstances) -> None:
+        """Start the tasks among these instances."""
+        assignment = self._applied
+        if assignment is not None and assignment.target is not Target.STOPPED:
+            await self._start_tasks(_tasks_of(instances), assignment)
 
     async def _raise_start_failure(self) -> None:
         """Wait for the connector's start; raise what it raised."""
@@ -433,6 +446,11 @@ class ConnectorActor:
             await self._start_connector(assignment)
         if assignment.target is not Target.STOPPED:
             await self._start_tasks(tasks, assignment)
+
+
+def _tasks_of(instances: RestartedInstances) -> list[int]:
+    """Return the numbers of the tasks among some instances."""
+    return [number for number in instances if number is not None]
 
 
 def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:

@@ -4,7 +4,7 @@ The key bytes of the log are reused, as by commands (`core.decide.source_offsets
 """
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import DataError
@@ -18,7 +18,12 @@ from controlplane.core.plan import Draft
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.projection.notices import Notices
-from controlplane.worker.data_topics.clients import Producer, ProducerFailure, ProducerFenced
+from controlplane.worker.data_topics.clients import (
+    Producer,
+    ProducerFailure,
+    ProducerFenced,
+    TransactionalProducer,
+)
 from controlplane.worker.offsets.submitted_records import SourcePartitionId
 
 _SCHEMA_TYPES: Mapping[type, str] = {dict: "MAP", list: "ARRAY", tuple: "ARRAY"}
@@ -46,11 +51,10 @@ class SourceOffsetStore:
     def __init__(self, state: ClusterState, connector: str, config: Mapping[str, Any]) -> None:
         self._topics = topics_of(state, config)
         self._keys = LoggedKeys(state, connector, self._topics)
-        self._committed: dict[SourcePartitionId, OffsetFields] = {
-            frozen(view.partition): view.offset
-            for view in views.source_offsets(state, connector)
-            if view.offset is not None
-        }
+        self._connector = connector
+        self._committed = _offsets_in(state, connector)
+        self._newer: list[dict[SourcePartitionId, OffsetFields | None]] = []
+        """Commits since the start of each `read_again` under way."""
 
     @property
     def topics(self) -> Sequence[str]:
@@ -80,12 +84,27 @@ class SourceOffsetStore:
 
     def committed(self, offsets: Iterable[OffsetPair]) -> None:
         """Take note that these offsets are in the log."""
-        for partition, offset in offsets:
-            identity = frozen(dict(partition))
-            if offset is None:
-                self._committed.pop(identity, None)
-            else:
-                self._committed[identity] = dict(offset)
+        changes = {
+            frozen(dict(partition)): None if offset is None else dict(offset)
+            for partition, offset in offsets
+        }
+        _apply(changes, self._committed)
+        for newer in self._newer:
+            newer.update(changes)
+
+    async def read_again(self, read: Callable[[], Awaitable[ClusterState]]) -> None:
+        """Replace the offsets by those of a state that is read now.
+
+        A predecessor of a task may have committed a transaction whose outcome it did not learn.
+        """
+        newer: dict[SourcePartitionId, OffsetFields | None] = {}
+        self._newer.append(newer)
+        try:
+            committed = _offsets_in(await read(), self._connector)
+        finally:
+            self._newer.remove(newer)
+        _apply(newer, committed)
+        self._committed = committed
 
     def _drafts(self, topic: str, pairs: Iterable[OffsetPair]) -> list[Draft]:
         drafts: list[Draft] = []
@@ -97,6 +116,26 @@ class SourceOffsetStore:
                 for key in (keys if offset is None else keys[:1])
             )
         return drafts
+
+
+def _offsets_in(state: ClusterState, connector: str) -> dict[SourcePartitionId, OffsetFields]:
+    return {
+        frozen(view.partition): view.offset
+        for view in views.source_offsets(state, connector)
+        if view.offset is not None
+    }
+
+
+def _apply(
+    changes: Mapping[SourcePartitionId, OffsetFields | None],
+    offsets: dict[SourcePartitionId, OffsetFields],
+) -> None:
+    """Set and remove offsets; None removes one."""
+    for partition, offset in changes.items():
+        if offset is None:
+            offsets.pop(partition, None)
+        else:
+            offsets[partition] = offset
 
 
 def plain_fields(fields: Any) -> dict[str, Any]:
@@ -153,7 +192,9 @@ async def write_offsets(
     await write_copy(producer, batches.values_of_copy, notices)
 
 
-async def write_copy(producer: Producer, drafts: Sequence[Draft], notices: Notices) -> None:
+async def write_copy(
+    producer: Producer | TransactionalProducer, drafts: Sequence[Draft], notices: Notices
+) -> None:
     """Write the copy in the worker's topic; a failure is only reported."""
     try:
         await producer.write_offsets(drafts)

@@ -133,7 +133,7 @@ class SourcePipeline(_Pipeline):
                 None,
             ),
             partition=record.kafka_partition,
-            timestamp=record.timestamp,
+            timestamp=_known_time(record.timestamp),
             headers=named,
         )
 
@@ -156,13 +156,22 @@ def _check_fields(record: SourceRecord) -> None:
             f"Invalid partition: {partition!r}. Partition number should always be non-negative "
             "or null."
         )
-    if timestamp is not None and not _is_natural(timestamp):
+    if _known_time(timestamp) is not None and not _is_natural(timestamp):
         raise DataError(
             f"Invalid timestamp: {timestamp!r}. Timestamp should always be non-negative or null."
         )
     for header in record.headers:
         if not isinstance(header.name, str):
             raise DataError(f"Invalid header name: {header.name!r}. It must be a text.")
+
+
+NO_TIMESTAMP = -1
+"""Time of a record without one (`RecordBatch#NO_TIMESTAMP`)."""
+
+
+def _known_time(timestamp: int | None) -> int | None:
+    """Return the time of a record, in ms; None if it has none."""
+    return None if timestamp == NO_TIMESTAMP else timestamp
 
 
 def _is_natural(number: object) -> bool:
@@ -252,7 +261,8 @@ class SinkPipeline(_Pipeline):
             key_schema=(key_datum or nothing).schema,
             value=(value_datum or nothing).value,
             value_schema=(value_datum or nothing).schema,
-            timestamp=entry.timestamp,
+            timestamp=_known_time(entry.timestamp),
+            timestamp_type="NoTimestampType" if entry.timestamp == NO_TIMESTAMP else "CreateTime",
             headers=named or (),
         )
 
@@ -276,7 +286,7 @@ class SinkPipeline(_Pipeline):
             record.topic,
             record.kafka_partition,
             record.kafka_offset,
-            -1 if record.timestamp is None else record.timestamp,
+            NO_TIMESTAMP if record.timestamp is None else record.timestamp,
             key.from_connect(record.topic, SchemaAndValue(record.key, record.key_schema), named),
             value.from_connect(
                 record.topic, SchemaAndValue(record.value, record.value_schema), named

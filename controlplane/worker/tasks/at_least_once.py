@@ -85,6 +85,7 @@ class AtLeastOnce:
                         _copied(record.source_partition), _copied(record.source_offset)
                     )
                     in_flight.append(_InFlight(record, converted, submitted))
+        await self._producer.ensure_topics({sent.converted.topic for sent in in_flight})
         futures = await self._producer.send([sent.converted for sent in in_flight])
         for sent, future in zip(in_flight, futures, strict=True):
             self._watch(sent.record, sent.submitted, future)

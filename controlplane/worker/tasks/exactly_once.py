@@ -14,10 +14,10 @@ from controlplane.connect.records import OffsetPair, SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.core.codec.offsets import frozen
 from controlplane.worker.data_topics.clients import (
-    Producer,
     ProducerFailure,
     ProducerFenced,
     ProducerRecord,
+    TransactionalProducer,
 )
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.offsets.source_offsets import write_copy
@@ -36,7 +36,7 @@ class TransactionBoundary(Enum):
 class ExactlyOnce:
     """Gathers the records of a transaction, and appends them with their offsets."""
 
-    def __init__(self, parts: SourceTaskParts, producer: Producer) -> None:
+    def __init__(self, parts: SourceTaskParts, producer: TransactionalProducer) -> None:
         self._parts = parts
         self._producer = producer
         boundary = str(parts.config.get("transaction.boundary") or "poll").lower()
@@ -150,6 +150,7 @@ class ExactlyOnce:
 
     async def _append(self) -> None:
         parts, pairs = self._parts, [*self._offsets.values()]
+        await self._producer.ensure_topics({record.topic for record in self._records})
         batches = parts.offsets.batches(pairs)
         await self._producer.write_offsets(batches.removals_of_copy)
         places = iter(await self._producer.transact(self._records, batches.primary))

@@ -1,10 +1,10 @@
 """Loop of a sink task: consume, convert, put, commit (Kafka: `WorkerSinkTask`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.connect.records import SinkRecord
@@ -43,7 +43,7 @@ class SinkTaskParts(NamedTuple):
 
 
 OpenConsumer = Callable[[Rebalancing], AbstractAsyncContextManager[Consumer]]
-OpenProducer = Callable[[], AbstractAsyncContextManager[Producer]]
+OpenProducer = Callable[[], AbstractAsyncContextManager[Producer | None]]
 
 
 class SinkTaskRun:
@@ -56,7 +56,7 @@ class SinkTaskRun:
         self._open_consumer = open_consumer
         self._open_producer = open_producer
         self._consumer: Consumer
-        self._dead_letters: Producer
+        self._dead_letters: Producer | None
         self._loop = asyncio.get_running_loop()
         self._reports: set[Future[None]] = set()
         """Reports of the task that are on their way (KIP-610)."""
@@ -105,20 +105,43 @@ class SinkTaskRun:
         except asyncio.CancelledError:
             raise
         except BaseException:
-            await self._close([*self._consumer.assignment])
+            await self._close_quietly()
             raise
         else:
             await self._close([*self._consumer.assignment])
         finally:
             await stop_quietly(self._parts.driver, self._parts.notices)
 
+    async def _close_quietly(self) -> None:
+        """Commit and close after a failure, which a second one must not hide."""
+        try:
+            await self._close([*self._consumer.assignment])
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._parts.notices.warning("partitions_not_closed", reason=repr(failure))
+
     async def _rest(self, paused: Callable[[bool], None]) -> None:
-        """Commit, then wait until the task shall go on."""
+        """Commit, then take part in rebalances only, until the task shall go on."""
+        control = self._parts.control
         await self._commit(closing=False)
         paused(True)
-        await self._parts.control.while_paused()
-        if not self._parts.control.stopping:
+        while control.paused and not control.stopping:
+            await self._attended(POLL_S, control.while_paused())
+        if not control.stopping:
             paused(False)
+
+    async def _attended(self, seconds: float, change: Coroutine[Any, Any, None]) -> None:
+        """Take part in rebalances for a time, or until a change."""
+        changed = asyncio.ensure_future(change)
+        attending = asyncio.ensure_future(self._consumer.attend(seconds))
+        try:
+            await asyncio.wait({attending, changed}, return_when=asyncio.FIRST_COMPLETED)
+            if not attending.done():
+                self._consumer.wake_up()
+            await attending  # a change does not cancel it: it may be within a rebalance
+        finally:
+            for waiting in (attending, changed):
+                waiting.cancel()
+            await asyncio.gather(attending, changed, return_exceptions=True)
 
     async def _iterate(self) -> None:
         context, loop = self._parts.driver.context, asyncio.get_running_loop()
@@ -139,10 +162,30 @@ class SinkTaskRun:
 
     async def _polled(self, timeout_s: float) -> Sequence[Entry] | None:
         """Poll; None: the task shall stop."""
-        if self._redelivering:
-            retry_s = self._parts.driver.context.take_retry_s()
-            await self._sleep_until_stopped(RETRY_S if retry_s is None else retry_s)
-            return None if self._parts.control.stopping else ()
+        if not self._redelivering:
+            return await self._poll(timeout_s)
+        entries = await self._polled_before_redelivery()
+        return None if self._parts.control.stopping else entries
+
+    async def _polled_before_redelivery(self) -> Sequence[Entry]:
+        """Wait before the batch is put again; the group may rebalance meanwhile, as in Kafka.
+
+        All partitions are paused. Only a partition that a rebalance adds may return records.
+        """
+        retry_s = self._parts.driver.context.take_retry_s()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + (RETRY_S if retry_s is None else retry_s)
+        entries: Sequence[Entry] = ()
+        while not entries and not self._parts.control.stopping:
+            left_s = deadline - loop.time()
+            if left_s <= 0:
+                break
+            await self._consumer.pause(self._consumer.assignment)
+            entries = await self._poll(min(POLL_S, left_s))
+        return entries
+
+    async def _poll(self, timeout_s: float) -> Sequence[Entry]:
+        """Poll; a stop wakes the consumer up."""
         poll = asyncio.ensure_future(self._consumer.poll(timeout_s))
         stop = asyncio.ensure_future(self._parts.control.until_stopped())
         try:
@@ -154,11 +197,6 @@ class SinkTaskRun:
             for waiting in (poll, stop):
                 waiting.cancel()
             await asyncio.gather(poll, stop, return_exceptions=True)
-
-    async def _sleep_until_stopped(self, seconds: float) -> None:
-        stop = asyncio.ensure_future(self._parts.control.until_stopped())
-        await asyncio.wait({stop}, timeout=seconds)
-        stop.cancel()
 
     async def _rewind(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Consume from other offsets on, as the task requested."""

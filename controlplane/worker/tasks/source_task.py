@@ -2,13 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.connect.records import SourceRecord
 from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
 from controlplane.projection.notices import Notices
-from controlplane.worker.data_topics.clients import Producer, ProducerRecord
+from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem
 from controlplane.worker.drivers.source_drivers import Acknowledged, SourceDriver
@@ -108,12 +108,10 @@ class SourceTaskRun:
     def __init__(
         self,
         parts: SourceTaskParts,
-        delivery: Callable[[SourceTaskParts, Producer], Delivery],
-        producer: Callable[[], Any],
+        open_delivery: Callable[[], AbstractAsyncContextManager[Delivery]],
     ) -> None:
         self._parts = parts
-        self._delivery = delivery
-        self._producer = producer
+        self._open_delivery = open_delivery
 
     async def run(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
         """Run until the task shall stop. `started` is called once the author's `start` returned.
@@ -124,16 +122,16 @@ class SourceTaskRun:
         parts, driver, control = self._parts, self._parts.driver, self._parts.control
         async with (
             pipeline_closed(parts.pipeline, parts.thread, parts.notices),
-            self._producer() as producer,
+            self._open_delivery() as delivery,
+            _stopped(driver, parts.notices),
+            _finished(delivery),
         ):
-            delivery = self._delivery(self._parts, producer)
-            async with _stopped(driver, parts.notices), _finished(delivery):
-                await control.while_paused()
-                if control.stopping:
-                    return
-                await driver.start()
-                started()
-                await self._loop(delivery, paused)
+            await control.while_paused()
+            if control.stopping:
+                return
+            await driver.start()
+            started()
+            await self._loop(delivery, paused)
 
     async def _loop(self, delivery: Delivery, paused: Callable[[bool], None]) -> None:
         control = self._parts.control

@@ -1,123 +1,44 @@
 package org.apache.kafka.connect.util.clusters;
 
-import java.io.File;
-import java.io.IOException;
-import java.io.OutputStream;
-import java.io.UncheckedIOException;
-import java.net.HttpURLConnection;
-import java.net.ServerSocket;
 import java.net.URI;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.Map;
-import java.util.Properties;
 import java.util.concurrent.Future;
-import java.util.concurrent.TimeUnit;
 
 /**
  * A worker of Kafka's integration tests, as a process of any program.
  *
  * <p>Takes the place of Kafka's class of this name, which runs a worker within the JVM: it comes
- * first on the class path. The program is the system property {@code worker.program}, one argument
- * per line. Its last two arguments are a file with the properties of the worker and an empty folder
- * of its own. It is up when it answers {@code GET /}, and ends at SIGTERM.
+ * first on the class path. {@link WorkerProcess} says how the program is started and stopped.
+ *
+ * <p>With the system property {@code worker.shared=true}, all handles of a cluster share one
+ * process: it starts with the first handle, and stops with the last one.
  */
 public class WorkerHandle {
-    private static final long START_TIMEOUT_MS = TimeUnit.SECONDS.toMillis(300);
-    private static final long STOP_TIMEOUT_S = 30;
-    private static final long POLL_MS = 100;
-
     private final String name;
-    private final Process process;
-    private final URI url;
+    private final WorkerProcess process;
 
-    private WorkerHandle(String name, Process process, URI url) {
+    private WorkerHandle(String name, WorkerProcess process) {
         this.name = name;
         this.process = process;
-        this.url = url;
     }
 
     public static WorkerHandle start(String name, Map<String, String> properties) {
-        try {
-            Path folder = Files.createTempDirectory(Path.of(System.getProperty("worker.folder")), name);
-            URI url = URI.create("http://localhost:" + freePort() + "/");
-            Properties own = new Properties();
-            own.putAll(properties);
-            own.setProperty("listeners", url.toString().replaceAll("/$", ""));
-            Path file = folder.resolve("worker.properties");
-            try (OutputStream out = Files.newOutputStream(file)) {
-                own.store(out, null);
-            }
-            WorkerHandle worker = new WorkerHandle(name, launched(folder, file), url);
-            worker.awaitStart();
-            return worker;
-        } catch (IOException failure) {
-            throw new UncheckedIOException(failure);
-        }
-    }
-
-    private static int freePort() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0)) {
-            return socket.getLocalPort();
-        }
-    }
-
-    private static Process launched(Path folder, Path file) throws IOException {
-        List<String> command = new ArrayList<>(List.of(System.getProperty("worker.program").split("\n")));
-        command.add(file.toString());
-        command.add(folder.toString());
-        File log = folder.resolve("worker.log").toFile();
-        return new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(log).start();
-    }
-
-    private void awaitStart() {
-        long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(START_TIMEOUT_MS);
-        while (!answers()) {
-            if (!process.isAlive() || System.nanoTime() > deadline) {
-                process.destroyForcibly();
-                throw new IllegalStateException(name + " did not start; see worker.log");
-            }
-            pause();
-        }
-    }
-
-    private boolean answers() {
-        try {
-            HttpURLConnection connection = (HttpURLConnection) url.toURL().openConnection();
-            return connection.getResponseCode() == HttpURLConnection.HTTP_OK;
-        } catch (IOException notYet) {
-            return false;
-        }
-    }
-
-    private static void pause() {
-        try {
-            Thread.sleep(POLL_MS);
-        } catch (InterruptedException interrupted) {
-            throw new IllegalStateException(interrupted);
-        }
+        boolean shared = Boolean.getBoolean("worker.shared");
+        return new WorkerHandle(
+                name,
+                shared ? WorkerProcess.ofCluster(name, properties) : WorkerProcess.start(name, properties));
     }
 
     public void stop() {
-        process.destroy();
-        try {
-            if (!process.waitFor(STOP_TIMEOUT_S, TimeUnit.SECONDS)) {
-                process.destroyForcibly();
-                throw new IllegalStateException(name + " did not end at SIGTERM");
-            }
-        } catch (InterruptedException interrupted) {
-            throw new IllegalStateException(interrupted);
-        }
+        process.release();
     }
 
     public URI url() {
-        return url;
+        return process.url();
     }
 
     public URI adminUrl() {
-        return url;
+        return process.url();
     }
 
     public Future<?> herderTask() {
@@ -134,6 +55,6 @@ public class WorkerHandle {
 
     @Override
     public String toString() {
-        return name + " at " + url;
+        return name + " at " + url();
     }
 }

@@ -1,0 +1,111 @@
+"""Twins of Kafka's `MockSourceConnector` and `MockSinkConnector`: they fail after a while.
+
+`mock_mode=connector-failure` fails the connector, `mock_mode=task-failure` its only task, after
+`delay_ms` milliseconds (15,000). Without `mock_mode` they do nothing.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from time import monotonic
+
+from controlplane.connect import (
+    ConnectorContext,
+    SinkConnector,
+    SinkRecord,
+    SinkTask,
+    SourceConnector,
+    SourceRecord,
+    SourceTask,
+)
+from controlplane.connect.source import ResolvedConfig
+
+MODE, DELAY = "mock_mode", "delay_ms"
+CONNECTOR_FAILURE, TASK_FAILURE = "connector-failure", "task-failure"
+
+DEFAULT_DELAY_MS = 15_000
+
+POLL_S = 0.25
+"""Longest time between two looks at the clock."""
+
+
+def _delay_s(config: ResolvedConfig) -> float:
+    return int(config.get(DELAY) or DEFAULT_DELAY_MS) / 1_000
+
+
+class _FailingTask:
+    """Clock of a task that fails."""
+
+    def __init__(self) -> None:
+        self._fails_at: float | None = None
+
+    async def start(self, config: ResolvedConfig) -> None:
+        """Set the time of the failure."""
+        if config.get(MODE) == TASK_FAILURE:
+            self._fails_at = monotonic() + _delay_s(config)
+
+    def _fail_when_due(self) -> None:
+        """Fail once the time has come.
+
+        Raises:
+            RuntimeError: it has.
+        """
+        if self._fails_at is not None and monotonic() > self._fails_at:
+            raise RuntimeError
+
+
+class MockSourceTask(_FailingTask, SourceTask):
+    """Returns nothing, and may fail."""
+
+    async def poll(self) -> Sequence[SourceRecord]:
+        """Wait a little."""
+        self._fail_when_due()
+        await asyncio.sleep(POLL_S)
+        return []
+
+
+class MockSinkTask(_FailingTask, SinkTask):
+    """Drops its records, and may fail."""
+
+    async def put(self, records: Sequence[SinkRecord]) -> None:
+        """Drop the records."""
+        del records
+        self._fail_when_due()
+
+
+class _FailingConnector:
+    """A connector with one task, which may fail."""
+
+    context: ConnectorContext
+
+    def __init__(self) -> None:
+        self._config: ResolvedConfig = {}
+        self._failure: asyncio.TimerHandle | None = None
+
+    async def start(self, config: ResolvedConfig) -> None:
+        """Plan the failure."""
+        self._config = config
+        if config.get(MODE) == CONNECTOR_FAILURE:
+            loop = asyncio.get_running_loop()
+            self._failure = loop.call_later(_delay_s(config), self.context.fail, RuntimeError())
+
+    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
+        """Return the config of the only task."""
+        del limit
+        return [self._config]
+
+    async def stop(self) -> None:
+        """Forget the failure."""
+        if self._failure is not None:
+            self._failure.cancel()
+
+
+class MockSource(_FailingConnector, SourceConnector):
+    """Source that fails."""
+
+    task = MockSourceTask
+
+
+class MockSink(_FailingConnector, SinkConnector):
+    """Sink that fails."""
+
+    task = MockSinkTask

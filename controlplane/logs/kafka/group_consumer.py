@@ -1,0 +1,390 @@
+"""A consumer of aiokafka in its group, wrapped: its rebalances run within `poll`.
+
+aiokafka rebalances in a task of its own, at any moment, and only logs what a callback raises. Here
+a callback waits for the next `poll`, runs there, and its failure is raised there, as with Kafka's
+own consumer. The private attributes of aiokafka that this needs are used in this file alone.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
+from aiokafka import TopicPartition as Place
+from aiokafka.errors import IllegalStateError, KafkaError
+
+from controlplane.clock import backoff
+from controlplane.core.entry import Entry, TopicPartition
+from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+
+CLOSE_S = 5.0
+"""Longest time for a consumer to leave its group; afterwards its session runs out."""
+
+RETRY_FIRST_MS, RETRY_LAST_MS = 100, 2_000
+"""Pauses before a consumer that cannot start tries again."""
+
+MISSING_TOPICS_S = 1.0
+"""Interval at which topics are looked for that do not exist yet. aiokafka would notice a new topic
+only after `metadata.max.age.ms`; Kafka's consumer asks again at once."""
+
+FETCH_S = 0.5
+"""Longest wait of one request of aiokafka for records; `poll` waits for several."""
+
+
+class PartitionListener(Protocol):
+    """Callbacks about the partitions of a consumer."""
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Commit and close these partitions."""
+        ...
+
+    async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Open these partitions."""
+        ...
+
+
+class _Callback(NamedTuple):
+    """A callback that waits for `poll`, and the future that lets the rebalance go on."""
+
+    run: Callable[[], Awaitable[None]]
+    done: "asyncio.Future[None]"
+
+
+class _Fetched(NamedTuple):
+    """Records that aiokafka has given out, and the state of the positions at that moment."""
+
+    records: Mapping[Any, Sequence[Any]]
+    moves: Mapping[TopicPartition, int]
+
+
+class GroupConsumer:
+    """Consumer of topics in a group. `start` joins the group; `close` leaves it."""
+
+    def __init__(
+        self, cluster: Cluster, group: str, options: Mapping[str, Any], listener: PartitionListener
+    ) -> None:
+        """`options` are those of `AIOKafkaConsumer`."""
+        self._cluster = cluster
+        self._listener = listener
+        self._reset = str(options.get("auto_offset_reset", "earliest"))
+        self._consumer = AIOKafkaConsumer(
+            **cluster.client_options, **options, group_id=group, enable_auto_commit=False
+        )
+        self._positions: dict[TopicPartition, int] = {}
+        """Offset of the next record, by assigned partition."""
+        self._moves: dict[TopicPartition, int] = {}
+        """Number of seeks and assignments, by partition: records from before them are dropped."""
+        self._paused: set[TopicPartition] = set()
+        self._resting = False
+        self._callbacks: list[_Callback] = []
+        self._woken = asyncio.Event()
+        """Set when a callback waits, or when `poll` shall return."""
+        self._wake = False
+        self._fetching: asyncio.Task[_Fetched] | None = None
+        self._closing = False
+        self._topics: Sequence[str] = ()
+        """Topics that it consumes; none with a pattern."""
+        self._looked_at = 0.0
+
+    async def start(self, topics: Sequence[str], pattern: str | None) -> None:
+        """Connect and join the group, as soon as brokers answer.
+
+        Raises:
+            LogNotUsable: the brokers refuse the client.
+        """
+        pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
+        while True:
+            try:
+                await self._cluster.layout([])  # raises why it cannot connect
+                await self._consumer.start()
+                break
+            except (KafkaError, OSError, LogUnavailable):
+                await asyncio.sleep(next(pauses))
+        listener = _Listener(self._revoked, self._assigned)
+        if pattern is None:
+            self._topics = topics
+            self._consumer.subscribe(topics=[*topics], listener=listener)
+        else:
+            # aiokafka matches the beginning of a name, Kafka the whole.
+            whole = re.compile(rf"(?:{pattern})\Z")
+            self._consumer.subscribe(pattern=whole.pattern, listener=listener)
+
+    async def poll(self, timeout_s: float) -> list[Entry]:
+        """Return records of the partitions that are not paused; empty after the time-out.
+
+        Raises:
+            LogNotUsable: the brokers refuse to let this consumer read.
+            Exception: a callback has failed.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout_s
+        while True:
+            await self._run_callbacks()
+            self._look_for_topics()
+            if self._wake:
+                self._wake = False
+                return []
+            left_s = deadline - loop.time()
+            entries = await self._fetched(max(0.0, left_s))
+            if entries or left_s <= 0:
+                return entries
+
+    async def attend(self, timeout_s: float) -> None:
+        """Take part in rebalances for a time, or until `wake_up`, and return no records.
+
+        Raises: see `poll`.
+        """
+        self._resting = True
+        self._consumer.pause(*self._places(self._positions))
+        try:
+            await self.poll(timeout_s)
+        finally:
+            self._resting = False
+            self._consumer.resume(*self._places({*self._positions} - self._paused))
+
+    def wake_up(self) -> None:
+        """Let a waiting `poll` return at once."""
+        self._wake = True
+        self._woken.set()
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Partitions of this consumer."""
+        return frozenset(self._positions)
+
+    def position(self, partition: TopicPartition) -> int:
+        """Return the offset of the next record."""
+        return self._positions[partition]
+
+    def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Go on with these offsets."""
+        for partition, offset in offsets.items():
+            if partition in self._positions:
+                self._positions[partition] = offset
+                self._moves[partition] += 1
+                for place in self._places([partition]):
+                    self._consumer.seek(place, offset)
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return no records of these partitions."""
+        self._paused |= {*partitions}
+        self._consumer.pause(*self._places(self._paused))
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        """Return records of these partitions again."""
+        resumed = {*partitions} & self._paused
+        self._paused -= resumed
+        self._consumer.resume(*self._places(resumed))
+
+    async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets of the group; retried while the brokers are away.
+
+        Raises:
+            LogError: they are not committed; another consumer may have the partitions now.
+        """
+        try:
+            await self._consumer.commit(
+                {Place(*partition): offset for partition, offset in offsets.items()}
+            )
+        except (KafkaError, IllegalStateError) as failure:
+            raise LogUnavailable(str(failure) or repr(failure)) from failure
+
+    async def close(self) -> None:
+        """Leave the group, within `CLOSE_S`."""
+        self._closing = True
+        for callback in self._callbacks:
+            _let_go(callback)
+        self._callbacks.clear()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._consumer.stop()
+        except (TimeoutError, KafkaError, OSError):
+            await self._drop()
+        if self._fetching is not None:
+            self._fetching.cancel()
+            await asyncio.gather(self._fetching, return_exceptions=True)
+        await self._cluster.close()
+
+    async def _drop(self) -> None:
+        """Close what is left after a `stop` that waited for brokers in vain."""
+        if self._consumer._fetcher is not None:  # noqa: SLF001
+            await self._consumer._fetcher.close()  # noqa: SLF001
+        await self._consumer._client.close()  # noqa: SLF001
+
+    # --- records ----------------------------------------------------------------------------------
+
+    async def _fetched(self, timeout_s: float) -> list[Entry]:
+        """Wait for records, a callback or the end of the time; return the records.
+
+        A request that is still waiting then is kept for the next call: to cancel it would confuse
+        the account that aiokafka keeps of idle times (`max.poll.interval.ms`).
+        """
+        if self._fetching is None:
+            wait_ms = int(min(timeout_s, FETCH_S) * 1_000)
+            self._fetching = asyncio.create_task(self._fetch(wait_ms), name="consumer")
+        woken = asyncio.ensure_future(self._woken.wait())
+        try:
+            await asyncio.wait(
+                {self._fetching, woken},
+                timeout=timeout_s,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+        finally:
+            woken.cancel()
+        if not self._fetching.done():
+            return []
+        fetching, self._fetching = self._fetching, None
+        try:
+            return self._taken(fetching.result())
+        except (KafkaError, IllegalStateError) as failure:
+            raise _refusal(failure) from failure
+
+    async def _fetch(self, timeout_ms: int) -> _Fetched:
+        records = await self._consumer.getmany(timeout_ms=timeout_ms)
+        return _Fetched(records, dict(self._moves))
+
+    def _look_for_topics(self) -> None:
+        """Ask for the partitions of topics that do not exist yet, now and then."""
+        now = asyncio.get_running_loop().time()
+        if now - self._looked_at < MISSING_TOPICS_S:
+            return
+        self._looked_at = now
+        if not all(self._consumer.partitions_for_topic(topic) for topic in self._topics):
+            self._consumer._client.force_metadata_update()  # noqa: SLF001
+
+    def _taken(self, fetched: _Fetched) -> list[Entry]:
+        """Return the records that are still wanted, and move the positions behind them."""
+        entries: list[Entry] = []
+        for place, records in fetched.records.items():
+            partition = (place.topic, place.partition)
+            if fetched.moves.get(partition) != self._moves.get(partition):
+                continue
+            if self._resting or partition in self._paused:
+                self.seek({partition: records[0].offset})
+                continue
+            if partition in self._positions:
+                entries += map(_entry, records)
+                self._positions[partition] = records[-1].offset + 1
+        return entries
+
+    def _places(self, partitions: Iterable[TopicPartition]) -> list[Any]:
+        """Return partitions as aiokafka has them, as far as they are assigned there."""
+        assigned = self._consumer.assignment()
+        return [place for partition in partitions if (place := Place(*partition)) in assigned]
+
+    # --- rebalances -------------------------------------------------------------------------------
+
+    async def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Called by aiokafka's task before it joins the group anew."""
+        await self._in_poll(lambda: self._revoke(partitions))
+
+    async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Called by aiokafka's task when it has partitions."""
+        await self._in_poll(lambda: self._assign(partitions))
+
+    async def _in_poll(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Have a callback run within `poll`, and return when it has ended."""
+        if self._closing:
+            return
+        callback = _Callback(run, asyncio.get_running_loop().create_future())
+        self._callbacks.append(callback)
+        self._woken.set()
+        await callback.done
+
+    async def _run_callbacks(self) -> None:
+        self._woken.clear()
+        while self._callbacks:
+            callback = self._callbacks.pop(0)
+            try:
+                await callback.run()
+            finally:
+                _let_go(callback)
+
+    async def _revoke(self, partitions: Sequence[TopicPartition]) -> None:
+        owned = [partition for partition in partitions if partition in self._positions]
+        try:
+            if owned:
+                await self._listener.revoked(owned)
+        finally:
+            for partition in owned:
+                del self._positions[partition]
+                self._paused.discard(partition)
+
+    async def _assign(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            self._moves[partition] = self._moves.get(partition, 0) + 1
+        positions = {partition: await self._first_position(partition) for partition in partitions}
+        if self._callbacks:  # the next rebalance has begun: it takes them back
+            return
+        self._positions |= positions
+        if self._resting:
+            self._consumer.pause(*self._places(positions))
+        if positions:
+            await self._listener.assigned(partitions)
+
+    async def _first_position(self, partition: TopicPartition) -> int:
+        """Return the committed offset, or where `auto.offset.reset` says.
+
+        Raises:
+            LogNotUsable: the group has no offset, and `auto.offset.reset` is none.
+        """
+        place = Place(*partition)
+        try:
+            if self._reset == "none" and await self._consumer.committed(place) is None:
+                topic, number = partition
+                raise LogNotUsable(
+                    f"Undefined offset with no reset policy for partitions: [{topic}-{number}]"
+                )
+            return int(await self._consumer.position(place))
+        except IllegalStateError:  # taken back meanwhile
+            return 0
+        except KafkaError as failure:
+            raise _refusal(failure) from failure
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+    """Passes aiokafka's partitions on as ours, in order."""
+
+    def __init__(
+        self,
+        revoked: Callable[[Sequence[TopicPartition]], Awaitable[None]],
+        assigned: Callable[[Sequence[TopicPartition]], Awaitable[None]],
+    ) -> None:
+        self._revoked = revoked
+        self._assigned = assigned
+
+    async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
+        """Pass on partitions that another consumer may get."""
+        await self._revoked(_ordered(revoked))
+
+    async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
+        """Pass on partitions that this consumer has got."""
+        await self._assigned(_ordered(assigned))
+
+
+def _ordered(places: Iterable[Any]) -> list[TopicPartition]:
+    return sorted((place.topic, place.partition) for place in places)
+
+
+def _entry(record: Any) -> Entry:
+    return Entry(
+        record.topic,
+        record.partition,
+        record.offset,
+        record.timestamp,
+        record.key,
+        record.value,
+        tuple(record.headers),
+    )
+
+
+def _let_go(callback: _Callback) -> None:
+    if not callback.done.done():
+        callback.done.set_result(None)
+
+
+def _refusal(failure: Exception) -> LogError:
+    """Build the error for an answer of the brokers that ends a consumer."""
+    return LogNotUsable(f"the consumer cannot go on: {failure!s} ({type(failure).__name__})")

@@ -1,0 +1,177 @@
+"""Settings of the clients of tasks: those of the worker, overridden by a connector (KIP-458).
+
+A field of a table is its key in Kafka with `_` for a dot. `OPTIONS` maps keys to aiokafka's names;
+the other keys have their effect in this package.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from controlplane.projection.notices import Notices
+from controlplane.worker.task_identity import TaskIdentity
+
+ClientKind = Literal["producer", "consumer", "admin"]
+"""Kind of a client, and the prefix of its settings in a worker's file and a connector's config."""
+
+INT_MAX = 2**31 - 1
+"""Maximum of Kafka's INT. As a time-out: none."""
+
+_Ms = Annotated[int, Meta(ge=0, le=INT_MAX)]
+_Bytes = Annotated[int, Meta(ge=0, le=INT_MAX)]
+
+
+class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a task's producer. Defaults are Connect's (`Worker#baseProducerConfigs`).
+
+    The producer is always idempotent, waits for all replicas, and sends one request per broker.
+    """
+
+    client_id: str = ""
+    """Name in the broker's logs; default `connector-producer-<connector>-<task>`."""
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    linger_ms: _Ms = 0
+    """Wait for further records before a batch is sent."""
+    batch_size: Annotated[int, Meta(ge=1, le=INT_MAX)] = 16_384
+    """Bytes of a record batch; a larger record is a batch of its own."""
+    max_request_size: _Bytes = 1_048_576
+    """Bytes of key and value above which a record is refused."""
+    request_timeout_ms: _Ms = 30_000
+    retry_backoff_ms: _Ms = 10
+    """Pause before a request is repeated. Kafka's 100 would delay the start of a transactional
+    task whose predecessor has left a transaction open."""
+    max_block_ms: Annotated[int, Meta(ge=0)] = INT_MAX
+    """Time for which a topic is waited for that does not exist; default: without end."""
+    delivery_timeout_ms: _Ms = INT_MAX
+    """Time after which a record that is not acknowledged counts as failed; default: never."""
+    transaction_timeout_ms: Annotated[int, Meta(ge=1, le=INT_MAX)] = 60_000
+    """Age at which a broker aborts a transaction; its task then fails."""
+    metadata_max_age_ms: _Ms = 300_000
+    """Interval at which new partitions are looked for."""
+    connections_max_idle_ms: _Ms = 540_000
+
+
+class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of a sink task's consumer. Defaults are Connect's (`Worker#baseConsumerConfigs`)."""
+
+    client_id: str = ""
+    """Name in the broker's logs; default `connector-consumer-<connector>-<task>`."""
+    client_rack: str | None = None
+    group_instance_id: str | None = None
+    """Static membership (KIP-345)."""
+    auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
+    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
+    max_poll_records: Annotated[int, Meta(ge=1, le=INT_MAX)] = 500
+    max_poll_interval_ms: Annotated[int, Meta(ge=1, le=INT_MAX)] = 300_000
+    """Time without a poll after which the consumer leaves its group."""
+    session_timeout_ms: _Ms = 45_000
+    heartbeat_interval_ms: _Ms = 3_000
+    fetch_min_bytes: _Bytes = 1
+    fetch_max_bytes: _Bytes = 52_428_800
+    max_partition_fetch_bytes: _Bytes = 1_048_576
+    fetch_max_wait_ms: _Ms = 500
+    check_crcs: bool = True
+    exclude_internal_topics: bool = True
+    request_timeout_ms: _Ms = 40_000
+    """It has to exceed the longest rebalance; Kafka's consumer adds that time itself."""
+    retry_backoff_ms: _Ms = 100
+    metadata_max_age_ms: _Ms = 300_000
+    connections_max_idle_ms: _Ms = 540_000
+
+
+class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Settings of the client that creates topics."""
+
+    request_timeout_ms: _Ms = 30_000
+
+
+TABLES: Mapping[ClientKind, type[msgspec.Struct]] = {
+    "producer": ProducerSettings,
+    "consumer": ConsumerSettings,
+    "admin": AdminSettings,
+}
+"""Table of each kind of client."""
+
+OPTIONS: Mapping[ClientKind, Mapping[str, str]] = {
+    "producer": {
+        "max.request.size": "max_request_size",
+        "metadata.max.age.ms": "metadata_max_age_ms",
+        "connections.max.idle.ms": "connections_max_idle_ms",
+    },
+    "consumer": {
+        "client.rack": "client_rack",
+        "group.instance.id": "group_instance_id",
+        "auto.offset.reset": "auto_offset_reset",
+        "isolation.level": "isolation_level",
+        "max.poll.records": "max_poll_records",
+        "max.poll.interval.ms": "max_poll_interval_ms",
+        "session.timeout.ms": "session_timeout_ms",
+        "heartbeat.interval.ms": "heartbeat_interval_ms",
+        "fetch.min.bytes": "fetch_min_bytes",
+        "fetch.max.bytes": "fetch_max_bytes",
+        "max.partition.fetch.bytes": "max_partition_fetch_bytes",
+        "fetch.max.wait.ms": "fetch_max_wait_ms",
+        "check.crcs": "check_crcs",
+        "exclude.internal.topics": "exclude_internal_topics",
+        "request.timeout.ms": "request_timeout_ms",
+        "retry.backoff.ms": "retry_backoff_ms",
+        "metadata.max.age.ms": "metadata_max_age_ms",
+        "connections.max.idle.ms": "connections_max_idle_ms",
+    },
+    "admin": {},
+}
+"""Option of aiokafka's client for each key that it understands."""
+
+ACCESS = ("bootstrap.servers", "security.protocol", "sasl.", "ssl.")
+"""Settings, or prefixes of them, that select a cluster and the access to it."""
+
+_ELSEWHERE: Mapping[ClientKind, frozenset[str]] = {
+    "producer": frozenset(),
+    "consumer": frozenset({"group.id"}),
+    "admin": frozenset(),
+}
+"""Keys that have an effect without being in a table."""
+
+_ON_A_LOG: Mapping[ClientKind, frozenset[str]] = {
+    "producer": frozenset(),
+    "consumer": frozenset({"group.id", "max.poll.records", "auto.offset.reset"}),
+    "admin": frozenset(),
+}
+"""Keys that have an effect on a log of our own."""
+
+
+def client_overrides(config: Mapping[str, str], client: ClientKind) -> dict[str, str]:
+    """Return `<client>.override.*` of a connector's config, without the prefix."""
+    prefix = f"{client}.override."
+    return {
+        key.removeprefix(prefix): value for key, value in config.items() if key.startswith(prefix)
+    }
+
+
+def option_values(client: ClientKind, settings: msgspec.Struct) -> dict[str, Any]:
+    """Return the options of aiokafka's client for these settings."""
+    return {
+        option: getattr(settings, key.replace(".", "_")) for key, option in OPTIONS[client].items()
+    }
+
+
+def without_effect(client: ClientKind, keys: Collection[str]) -> list[str]:
+    """Return the keys that have no effect on a client for brokers, in order."""
+    known = {field.replace("_", ".") for field in TABLES[client].__struct_fields__}
+    known |= _ELSEWHERE[client]
+    return sorted(key for key in keys if key not in known and not key.startswith(ACCESS))
+
+
+def without_effect_on_a_log(client: ClientKind, keys: Collection[str]) -> list[str]:
+    """Return the keys that have no effect on a client for a log of our own, in order."""
+    return sorted({*keys} - _ON_A_LOG[client])
+
+
+def warn_of_settings(notices: Notices, task: TaskIdentity, keys: Collection[str]) -> None:
+    """Warn of settings of a task's client that have no effect."""
+    if keys:
+        notices.warning(
+            "client_settings_without_effect", task=str(task), settings=", ".join(sorted(keys))
+        )

@@ -1,0 +1,199 @@
+"""Producer of a source task on a log of our own, and the topics that it writes."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
+from typing import NamedTuple, TypeVar
+
+from controlplane.clock import backoff
+from controlplane.connect.records import RecordMetadata
+from controlplane.core.entry import Position
+from controlplane.core.plan import Draft
+from controlplane.core.topics.partitioner import partition_of
+from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
+from controlplane.worker.data_topics.clients import (
+    ProducerFailure,
+    ProducerFenced,
+    ProducerRecord,
+)
+from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
+from controlplane.worker.data_topics.topic_rules import TopicRules
+from controlplane.worker.settings import ProducerLimits
+
+T = TypeVar("T")
+
+
+class WrittenLog(NamedTuple):
+    """A log, and the epoch and clock with which this process writes it."""
+
+    log: Log
+    epoch: Callable[[], int]
+    now_ms: Callable[[], int]
+
+
+class LogTopics:
+    """Topics of a log. A missing topic is created when a record is sent to it.
+
+    That is what brokers do by default (`auto.create.topics.enable`).
+    """
+
+    def __init__(self, log: Log, default_partitions: int) -> None:
+        self._log = log
+        self._default = default_partitions
+        self._partitions: dict[str, int] = {}
+        self._creating = asyncio.Lock()
+
+    async def partitions(self, topic: str) -> int | None:
+        """Return the number of partitions; None: there is no such topic."""
+        if topic not in self._partitions:
+            self._partitions = dict(await self._log.topics())
+        return self._partitions.get(topic)
+
+    async def create(self, topic: str, partitions: int) -> None:
+        """Create a topic; no effect if it exists."""
+        async with self._creating:
+            if await self.partitions(topic) is None:
+                await self._log.create_topic(topic, partitions)
+                self._partitions[topic] = partitions
+
+    async def found_or_created(self, topic: str) -> int:
+        """Return the number of partitions of a topic, which is created if it is missing."""
+        partitions = await self.partitions(topic)
+        if partitions is None:
+            await self.create(topic, self._default)
+            partitions = self._partitions[topic]
+        return partitions
+
+
+class LogProducer:
+    """Producer on a log (`clients.Producer`).
+
+    It appends with the epoch of its process, so records of a process that was replaced are refused.
+    """
+
+    def __init__(
+        self,
+        written: WrittenLog,
+        topics: LogTopics,
+        limits: ProducerLimits,
+        topic_rules: TopicRules | None = None,
+    ) -> None:
+        self._log, self._now_ms = written.log, written.now_ms
+        self._epoch = written.epoch()
+        self._topics = topics
+        self._limits = limits
+        self._topic_rules = topic_rules
+        self._round = count()  # records without a key take turns
+        self._queue = RecordQueue(
+            self._send_batch, queued=limits.queued_records, batch=limits.batch_records
+        )
+
+    async def send(
+        self, records: Sequence[ProducerRecord]
+    ) -> Sequence["asyncio.Future[RecordMetadata]"]:
+        """Queue records, waiting for room; return the acknowledgement of each."""
+        return await self._queue.put(records)
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics with the partitions that the connector wants."""
+        if self._topic_rules is None:
+            return
+        for topic in topics:
+            partitions = self._topic_rules.topic(topic).partitions
+            if partitions > 0:
+                await self._retried(partial(self._topics.create, topic, partitions))
+
+    async def transact(
+        self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
+    ) -> Sequence[RecordMetadata]:
+        """Append records and offsets in one batch; return the places of the records."""
+        placed = [await self._placed(record) for record in records]
+        placed += [await self._placed_offset(draft) for draft in offsets]
+        positions = await self._append(placed)
+        return [
+            RecordMetadata(*position, record.timestamp)
+            for position, record in zip(positions, placed[: len(records)], strict=False)
+        ]
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns."""
+        if offsets:
+            await self._append([await self._placed_offset(draft) for draft in offsets])
+
+    async def close(self) -> None:
+        """Send what is queued, then end."""
+        await self._queue.close()
+
+    async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
+        """Append a batch; if that fails because of one record, append them one by one."""
+        try:
+            records = [await self._placed(queued.record) for queued in batch]
+            positions = await self._append(records)
+        except ProducerFailure as failure:
+            if len(batch) == 1:
+                batch[0].settle(failure)
+                return
+            for queued in batch:
+                await self._send_batch([queued])
+        except ProducerFenced as failure:
+            for queued in batch:
+                queued.settle(failure)
+        else:
+            for queued, position, record in zip(batch, positions, records, strict=True):
+                queued.settle(RecordMetadata(*position, record.timestamp))
+
+    async def _append(self, records: Sequence[Record]) -> Sequence[Position]:
+        return await self._retried(partial(self._log.append, records, self._epoch))
+
+    async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        """Return a result of the log; try again while it is unavailable (`delivery_timeout_ms`).
+
+        Raises:
+            ProducerFailure, ProducerFenced: the log refuses, or is unavailable for too long.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._limits.delivery_timeout_ms / 1_000
+        pauses = backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)
+        while True:
+            try:
+                return await attempt()
+            except Fenced as failure:
+                raise ProducerFenced(str(failure)) from failure
+            except LogUnavailable as failure:
+                pause = next(pauses)
+                if loop.time() + pause > deadline:
+                    raise ProducerFailure(str(failure)) from failure
+                await asyncio.sleep(pause)
+            except LogError as failure:
+                raise ProducerFailure(str(failure)) from failure
+
+    async def _placed(self, record: ProducerRecord) -> Record:
+        """Return the record with its partition and time.
+
+        Raises:
+            ProducerFailure: it is too large, or its topic or partition cannot exist.
+        """
+        check_size(record, self._limits.max_request_size)
+        partitions = await self._retried(partial(self._topics.found_or_created, record.topic))
+        partition = self._partition(record, partitions)
+        if not 0 <= partition < partitions:
+            raise ProducerFailure(
+                f"Topic {record.topic} has no partition {partition}: it has {partitions}"
+            )
+        timestamp = self._now_ms() if record.timestamp is None else record.timestamp
+        return Record(record.topic, partition, timestamp, record.key, record.value, record.headers)
+
+    def _partition(self, record: ProducerRecord, partitions: int) -> int:
+        if record.partition is not None:
+            return record.partition
+        if record.key is None:
+            return next(self._round) % partitions
+        return partition_of(record.key, partitions)
+
+    async def _placed_offset(self, draft: Draft) -> Record:
+        partition = draft.partition
+        if partition is None:
+            partitions = await self._retried(partial(self._topics.found_or_created, draft.topic))
+            partition = partition_of(draft.key, partitions)
+        return Record(draft.topic, partition, self._now_ms(), draft.key, draft.value)

@@ -1,0 +1,305 @@
+"""Clients of tasks on brokers."""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from controlplane.connect.errors import ConnectError
+from controlplane.controller.kafka_actions import KafkaActions
+from controlplane.core.order import Ends
+from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
+from controlplane.logs.kafka.admin_requests import TopicSpec
+from controlplane.logs.kafka.connector_clusters import ConnectorClusters
+from controlplane.logs.kafka.group_consumer import GroupConsumer
+from controlplane.logs.kafka.independent_appends import IndependentAppends
+from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.new_topics import new_topic_defaults
+from controlplane.logs.kafka.read_back import ReadBackReader
+from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader
+from controlplane.logs.kafka.topic_admin import TopicAdmin
+from controlplane.logs.kafka.transactions import Transactions
+from controlplane.plane import ControlPlane
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.worker.data_topics.client_settings import (
+    AdminSettings,
+    ConsumerSettings,
+    ProducerSettings,
+    client_overrides,
+    option_values,
+)
+from controlplane.worker.data_topics.clients import (
+    Consumer,
+    Producer,
+    Rebalancing,
+    TaskClients,
+    TopicSubscription,
+    TransactionalProducer,
+)
+from controlplane.worker.data_topics.kafka_connections import (
+    ClientConnection,
+    ClientConnections,
+    TaskClient,
+)
+from controlplane.worker.data_topics.kafka_consumer import KafkaTaskConsumer
+from controlplane.worker.data_topics.kafka_producer import (
+    IdempotentTaskProducer,
+    OffsetAppends,
+    RecordPlacer,
+    TransactionalTaskProducer,
+)
+from controlplane.worker.data_topics.kafka_topics import (
+    KafkaTopicCreator,
+    ensure_dead_letter_topic,
+)
+from controlplane.worker.data_topics.topic_rules import TopicRules
+from controlplane.worker.task_identity import TaskIdentity
+
+DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
+DEAD_LETTER_REPLICAS = "errors.deadletterqueue.topic.replication.factor"
+DEAD_LETTER_REPLICAS_DEFAULT = "3"
+
+REBALANCE_MARGIN_MS = 5_000
+"""Time by which a request for a rebalance outlasts it: a request that is cut off begins another."""
+
+_OWN_OPTIONS = {"client_id": "controlplane-offsets"}
+
+
+class KafkaClients:
+    """Makes producers and consumers on brokers (`clients.TaskClients`). Use `opened`."""
+
+    def __init__(
+        self,
+        connections: ClientConnections,
+        own: ClientConnection,
+        configuration: Configuration,
+        plane: ControlPlane,
+    ) -> None:
+        """`own`: the connections of the worker itself."""
+        self._connections = connections
+        self._own = own
+        self._configuration = configuration
+        self._plane = plane
+        self._creates_topics = configuration.settings(WorkerSettings).topic_creation_enable
+        settings = ProducerSettings()
+        appends = IndependentAppends(own.cluster, _write_limits(settings))
+        self._offsets = OffsetAppends(appends, self._placer(own, settings))
+        reading = connections.reading
+        self._high_watermarks = KafkaReader(own.cluster, "read_uncommitted", reading, None)
+
+    @asynccontextmanager
+    async def producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[Producer]:
+        """Open the producer of a source task, and close it at the end of the block."""
+        client = TaskClient(task, config, "producer")
+        settings = self._connections.settings(client, ProducerSettings)
+        if config.get(OFFSETS_TOPIC):
+            await self._check_offsets_here(client)
+        async with (
+            self._producing(client, settings, f"connector-producer-{task}") as connection,
+            self._creating(task, config) as creator,
+            self._idempotent(connection, creator, settings) as producer,
+        ):
+            yield producer
+
+    @asynccontextmanager
+    async def dead_letter_producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[Producer | None]:
+        """Open the producer of a sink task's dead letters, and create their topic; None: no topic.
+
+        Raises:
+            ConnectError: the topic cannot be created.
+        """
+        topic = config.get(DEAD_LETTER_TOPIC)
+        if not topic:
+            yield None
+            return
+        replicas = int(config.get(DEAD_LETTER_REPLICAS) or DEAD_LETTER_REPLICAS_DEFAULT)
+        async with self._administering(task, config) as connection:
+            admin = TopicAdmin(connection.cluster, self._connections.reading)
+            await ensure_dead_letter_topic(connection.topics, admin, topic, replicas)
+            no_creation = KafkaTopicCreator(connection.topics, admin, None)
+        client = TaskClient(task, config, "producer")
+        settings = self._connections.settings(client, ProducerSettings)
+        async with (
+            self._producing(client, settings, f"connector-dlq-producer-{task}") as connection,
+            self._idempotent(connection, no_creation, settings) as producer,
+        ):
+            yield producer
+
+    @asynccontextmanager
+    async def transactional_producer(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[TransactionalProducer]:
+        """Open the producer of a source task with exactly-once support; it fences older ones."""
+        client = TaskClient(task, config, "producer")
+        settings = self._connections.settings(client, ProducerSettings)
+        await self._check_offsets_here(client)
+        async with (
+            self._producing(client, settings, f"connector-producer-{task}") as connection,
+            self._creating(task, config) as creator,
+        ):
+            transactions = Transactions(
+                connection.cluster,
+                f"{self._plane.context.worker.group_id}-{task}",
+                _write_limits(settings),
+                None,
+                ReadBackReader(connection.cluster, self._connections.reading).committed,
+            )
+            placer = self._placer(connection, settings)
+            producer = TransactionalTaskProducer(transactions, placer, creator)
+            try:
+                await producer.claim()
+                yield producer
+            finally:
+                await producer.close()
+
+    @asynccontextmanager
+    async def consumer(
+        self,
+        task: TaskIdentity,
+        config: Mapping[str, str],
+        group: str,
+        subscription: TopicSubscription,
+        rebalancing: Rebalancing,
+    ) -> AsyncIterator[Consumer]:
+        """Join the consumer group of a sink task; leave it at the end of the block."""
+        client = TaskClient(task, config, "consumer")
+        settings = self._connections.settings(client, ConsumerSettings)
+        options = option_values("consumer", settings)
+        options["rebalance_timeout_ms"] = min(
+            settings.max_poll_interval_ms,
+            max(settings.request_timeout_ms - REBALANCE_MARGIN_MS, 1),
+        )
+        name = {"client_id": settings.client_id or f"connector-consumer-{task}"}
+        max_age_ms = settings.metadata_max_age_ms
+        async with self._connections.opened(client, name, max_age_ms) as connection:
+            consumer = GroupConsumer(connection.cluster, group, options, rebalancing)
+            try:
+                await consumer.start(subscription.topics, subscription.pattern)
+                yield KafkaTaskConsumer(consumer)
+            finally:
+                await consumer.close()
+
+    async def create_offsets_topic(self, topic: str, like: str) -> None:
+        """Create a connector's own offsets topic with the settings of the worker's topic."""
+        own = self._own
+        if await own.topics.partitions(topic) is not None:
+            return
+        defaults = new_topic_defaults(self._configuration)[like]
+        partitions = await own.topics.partitions(like)
+        assert partitions is not None, "the plane has created it"
+        configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
+        spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
+        await TopicAdmin(own.cluster, self._connections.reading).create([spec])
+
+    async def offset_ends(self, topics: Sequence[str]) -> Ends:
+        """Return the high watermarks of offsets topics."""
+        return await self._high_watermarks.ends(topics)
+
+    async def close(self) -> None:
+        """Close the producer of offsets."""
+        await self._offsets.close()
+
+    async def _check_offsets_here(self, client: TaskClient) -> None:
+        """Raise `ConnectError` if a producer would write offsets on another cluster."""
+        if await self._connections.is_elsewhere(client):
+            servers = client_overrides(client.config, "producer").get("bootstrap.servers")
+            raise ConnectError(
+                f"The offsets of connector {client.task.connector} would lie on the Kafka cluster "
+                f"{servers}, which this worker does not read: take away "
+                "producer.override.bootstrap.servers"
+            )
+
+    @asynccontextmanager
+    async def _producing(
+        self, client: TaskClient, settings: ProducerSettings, name: str
+    ) -> AsyncIterator[ClientConnection]:
+        options = option_values("producer", settings)
+        options["client_id"] = settings.client_id or name
+        max_age_ms = settings.metadata_max_age_ms
+        async with self._connections.opened(client, options, max_age_ms) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _administering(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[ClientConnection]:
+        client = TaskClient(task, config, "admin")
+        self._connections.settings(client, AdminSettings)
+        name = {"client_id": f"connector-adminclient-{task}"}
+        async with self._connections.opened(client, name, 0) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _creating(
+        self, task: TaskIdentity, config: Mapping[str, str]
+    ) -> AsyncIterator[KafkaTopicCreator]:
+        """Open the creator of a source's topics; it connects when it is used."""
+        rules = TopicRules.of(config) if self._creates_topics else None
+        async with self._administering(task, config) as connection:
+            admin = TopicAdmin(connection.cluster, self._connections.reading)
+            yield KafkaTopicCreator(connection.topics, admin, rules)
+
+    @asynccontextmanager
+    async def _idempotent(
+        self, connection: ClientConnection, creator: KafkaTopicCreator, settings: ProducerSettings
+    ) -> AsyncIterator[IdempotentTaskProducer]:
+        producer = IdempotentTaskProducer(
+            IndependentAppends(connection.cluster, _write_limits(settings)),
+            self._placer(connection, settings),
+            creator,
+            self._offsets,
+            settings,
+        )
+        try:
+            yield producer
+        finally:
+            await producer.close()
+
+    def _placer(self, connection: ClientConnection, settings: ProducerSettings) -> RecordPlacer:
+        return RecordPlacer(connection.topics, settings, self._plane.now_ms)
+
+
+def _write_limits(settings: ProducerSettings) -> WriteLimits:
+    """Return the limits of this project's producers for these settings of Kafka's."""
+    return WriteLimits(
+        append_timeout_ms=settings.delivery_timeout_ms,
+        transaction_timeout_ms=settings.transaction_timeout_ms,
+        request_timeout_ms=settings.request_timeout_ms,
+        retry_backoff_ms=settings.retry_backoff_ms,
+        batch_max_bytes=settings.batch_size,
+        compression=settings.compression_type,
+    )
+
+
+class BrokerCluster:
+    """Brokers with the data topics of a worker (`clients.TaskCluster`)."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        configuration: Configuration,
+        clusters: ConnectorClusters,
+    ) -> None:
+        """`bootstrap` empty: the setting `bootstrap.servers`."""
+        self._bootstrap = bootstrap
+        self._configuration = configuration
+        self._actions = KafkaActions(clusters)
+
+    @property
+    def actions(self) -> KafkaActions:
+        """Consumer groups, and producers to fence."""
+        return self._actions
+
+    @asynccontextmanager
+    async def clients(self, plane: ControlPlane) -> AsyncIterator[TaskClients]:
+        """Open the clients of the tasks under this control plane."""
+        connections = ClientConnections(self._bootstrap, self._configuration, plane.notices)
+        max_age_ms = ProducerSettings().metadata_max_age_ms
+        async with connections.opened(None, _OWN_OPTIONS, max_age_ms) as own:
+            clients = KafkaClients(connections, own, self._configuration, plane)
+            try:
+                yield clients
+            finally:
+                await clients.close()

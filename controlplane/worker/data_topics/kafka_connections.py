@@ -1,0 +1,161 @@
+"""Connections of the clients of tasks to brokers, with the settings of worker and connector."""
+
+import asyncio
+import re
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
+
+from controlplane.connect.errors import ConnectError
+from controlplane.logs.kafka.client_topics import ClientTopics
+from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.connector_clusters import (
+    ClusterAccess,
+    client_access,
+    client_sources,
+    own_access,
+)
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.log import LogNotUsable
+from controlplane.projection.notices import Notices
+from controlplane.settings import Configuration, SettingsError
+from controlplane.settings.prefixes import READER
+from controlplane.worker.data_topics.client_settings import (
+    AdminSettings,
+    ClientKind,
+    ConsumerSettings,
+    ProducerSettings,
+    client_overrides,
+    warn_of_settings,
+    without_effect,
+)
+from controlplane.worker.task_identity import TaskIdentity
+
+_PORT = re.compile(r":[0-9]+$")
+
+SettingsT = TypeVar("SettingsT", ProducerSettings, ConsumerSettings, AdminSettings)
+
+
+BOOTSTRAP = "bootstrap.servers"
+
+
+class TaskClient(NamedTuple):
+    """Task whose client is opened, and the connector's config, resolved."""
+
+    task: TaskIdentity
+    config: Mapping[str, str]
+    kind: ClientKind
+
+    @property
+    def overrides(self) -> dict[str, str]:
+        """Settings that the connector overrides."""
+        return client_overrides(self.config, self.kind)
+
+
+class ClientConnection(NamedTuple):
+    """Connections of one client, and the topics that it sees."""
+
+    cluster: Cluster
+    topics: ClientTopics
+
+
+class ClientConnections:
+    """Opens connections for clients of one worker.
+
+    The settings of a client are, by precedence, those that the connector overrides, and those of
+    the worker with the client's prefix. Access to the cluster is also that of the worker.
+    """
+
+    def __init__(self, bootstrap: str, configuration: Configuration, notices: Notices) -> None:
+        """`bootstrap` empty: the setting `bootstrap.servers`."""
+        self._bootstrap = bootstrap
+        self._configuration = configuration
+        self._notices = notices
+        self.reading = configuration.settings(ReadLimits, READER)
+        self._clusters: list[tuple[ClusterAccess, Cluster]] = []
+        """A cluster without connections for each access: key stores are read once."""
+
+    def settings(self, client: TaskClient, table: type[SettingsT]) -> SettingsT:
+        """Return the settings of a client, and warn of those without effect.
+
+        Raises:
+            ConnectError: a value is invalid.
+        """
+        sources = client_sources(self._configuration, client.kind, client.overrides)
+        prefixes = f"{client.kind}.override.", f"{client.kind}."
+        ineffective = [
+            prefix + key
+            for prefix, values in zip(prefixes, sources, strict=True)
+            for key in without_effect(client.kind, values)
+        ]
+        warn_of_settings(self._notices, client.task, ineffective)
+        try:
+            return Configuration(*sources).settings(table)
+        except SettingsError as failure:
+            raise ConnectError(str(failure)) from failure
+
+    async def is_elsewhere(self, client: TaskClient) -> bool:
+        """True if a client has other brokers than the worker.
+
+        Raises:
+            ConnectError: a setting is invalid.
+        """
+        access = await self._access(client)
+        return {*access.brokers} != {*(await self._access(None)).brokers}
+
+    @asynccontextmanager
+    async def opened(
+        self, client: TaskClient | None, options: Mapping[str, Any], max_age_ms: int
+    ) -> AsyncIterator[ClientConnection]:
+        """Open connections of a client until the block ends; None: of the worker itself.
+
+        `options`: those of aiokafka's client. `max_age_ms`: age at which topics are asked for anew.
+
+        Raises:
+            ConnectError: a setting is invalid.
+        """
+        cluster = (await self._cluster(await self._access(client))).twin(options)
+        try:
+            yield ClientConnection(cluster, ClientTopics(cluster, max_age_ms))
+        finally:
+            await cluster.close()
+
+    async def _access(self, client: TaskClient | None) -> ClusterAccess:
+        if client is not None and BOOTSTRAP in client.overrides:
+            await _check_brokers(client.overrides[BOOTSTRAP])
+        try:
+            if client is None:
+                return await asyncio.to_thread(own_access, self._bootstrap, self._configuration)
+            return await asyncio.to_thread(
+                client_access, self._bootstrap, self._configuration, client.kind, client.overrides
+            )
+        except (SettingsError, LogNotUsable) as failure:
+            raise ConnectError(str(failure)) from failure
+
+    async def _cluster(self, access: ClusterAccess) -> Cluster:
+        for known, cluster in self._clusters:
+            if known == access:
+                return cluster
+        cluster = await asyncio.to_thread(Cluster, *access, self.reading)
+        self._clusters.append((access, cluster))
+        return cluster
+
+
+async def _check_brokers(text: str) -> None:
+    """Check the brokers that a connector names, as Kafka's `ClientUtils` does.
+
+    Raises:
+        ConnectError: an address has no port, or no host can be resolved.
+    """
+    urls = [url.strip() for url in text.split(",") if url.strip()]
+    for url in urls:
+        if not _PORT.search(url):
+            raise ConnectError(f"Invalid url in {BOOTSTRAP}: {url}")
+    loop = asyncio.get_running_loop()
+    for url in urls:
+        host, _, port = url.rpartition(":")
+        with suppress(socket.gaierror):
+            await loop.getaddrinfo(host.strip("[]"), int(port))
+            return
+    raise ConnectError(f"No resolvable bootstrap urls given in {BOOTSTRAP}")

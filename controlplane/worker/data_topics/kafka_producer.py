@@ -1,0 +1,281 @@
+"""Producers of source tasks on brokers: at least once, and in transactions."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import count
+
+from controlplane.clock import backoff
+from controlplane.connect.records import RecordMetadata
+from controlplane.core.plan import Draft
+from controlplane.core.topics.partitioner import partition_of
+from controlplane.logs.kafka.client_topics import ClientTopics
+from controlplane.logs.kafka.independent_appends import IndependentAppends
+from controlplane.logs.kafka.transactions import Transactions
+from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
+from controlplane.worker.data_topics.client_settings import INT_MAX, ProducerSettings
+from controlplane.worker.data_topics.clients import (
+    ProducerFailure,
+    ProducerFenced,
+    ProducerRecord,
+    TopicCreator,
+)
+from controlplane.worker.data_topics.outage_retry import (
+    RETRY_FIRST_MS,
+    RETRY_LAST_MS,
+    until_available,
+)
+from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
+from controlplane.worker.settings import ProducerLimits
+
+CLOSE_S = 1.0
+"""Longest time to send what is queued when a producer is closed: its task has waited before."""
+
+FENCED = (
+    "There is a newer producer with the same transactionalId which fences the current one. "
+    "It belongs to another run of this task, or its transaction was open for longer than "
+    "transaction.timeout.ms."
+)
+"""Kafka's words for a fenced producer (`ProducerFencedException`), and its two causes."""
+
+
+class RecordPlacer:
+    """Chooses partition and time of records, as Kafka's producer does."""
+
+    def __init__(
+        self, topics: ClientTopics, settings: ProducerSettings, now_ms: Callable[[], int]
+    ) -> None:
+        self._topics = topics
+        self._settings = settings
+        self._now_ms = now_ms
+        self._turns = count()
+        self._turn = 0
+
+    def next_turn(self) -> None:
+        """Choose other partitions for records without a key: those of a batch share one."""
+        self._turn = next(self._turns)
+
+    async def placed(self, record: ProducerRecord) -> Record:
+        """Return the record with its partition and time. A missing topic is waited for.
+
+        Raises:
+            ProducerFailure: it is too large, or its topic or partition does not exist.
+        """
+        check_size(record, self._settings.max_request_size)
+        partitions = await self.partitions(record.topic)
+        partition = record.partition
+        if partition is None:
+            turn = self._turn % partitions
+            partition = turn if record.key is None else partition_of(record.key, partitions)
+        if not 0 <= partition < partitions:
+            raise ProducerFailure(
+                f"Invalid partition given with record: {partition} is not in the range "
+                f"[0...{partitions})."
+            )
+        timestamp = self._now_ms() if record.timestamp is None else record.timestamp
+        return Record(record.topic, partition, timestamp, record.key, record.value, record.headers)
+
+    async def placed_offset(self, draft: Draft) -> Record:
+        """Return the record of an offset.
+
+        Raises:
+            ProducerFailure: its topic does not exist.
+        """
+        partition = draft.partition
+        if partition is None:
+            partition = partition_of(draft.key, await self.partitions(draft.topic))
+        return Record(draft.topic, partition, self._now_ms(), draft.key, draft.value)
+
+    async def partitions(self, topic: str) -> int:
+        """Return the number of partitions, as soon as the topic exists (`max.block.ms`).
+
+        Raises:
+            ProducerFailure: it does not exist in time, or cannot be written.
+        """
+        pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
+        ask = partial(self._topics.partitions, topic, auto_create=True)
+        longest_ms = self._settings.max_block_ms
+        try:
+            async with asyncio.timeout(None if longest_ms >= INT_MAX else longest_ms / 1_000):
+                while (partitions := await until_available(ask)) is None:  # noqa: ASYNC110 - others create it
+                    await asyncio.sleep(next(pauses))
+        except TimeoutError:
+            late = f"Topic {topic} not present in metadata after {longest_ms} ms."
+            raise ProducerFailure(late) from None
+        except LogError as failure:
+            raise ProducerFailure(str(failure)) from failure
+        return partitions
+
+
+class OffsetAppends:
+    """Appends offsets of sources on the worker's cluster; all tasks share it."""
+
+    def __init__(self, appends: IndependentAppends, placer: RecordPlacer) -> None:
+        self._appends = appends
+        self._placer = placer
+        self._turn = asyncio.Lock()
+
+    async def write(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns. Brokers that are away are waited for.
+
+        Raises:
+            ProducerFailure: the brokers refuse them.
+        """
+        async with self._turn:
+            records = [await self._placer.placed_offset(draft) for draft in offsets]
+            while records:
+                try:
+                    append = partial(self._appends.append, records)
+                    outcomes = await until_available(append)
+                except LogError as failure:
+                    raise ProducerFailure(str(failure)) from failure
+                for outcome in outcomes:
+                    if isinstance(outcome, LogNotUsable):
+                        raise ProducerFailure(str(outcome)) from outcome
+                records = [
+                    record
+                    for record, outcome in zip(records, outcomes, strict=True)
+                    if isinstance(outcome, LogUnavailable)
+                ]
+
+    async def close(self) -> None:
+        """Close the producer."""
+        await self._appends.close()
+
+
+class IdempotentTaskProducer:
+    """Producer of a task with delivery at least once (`clients.Producer`)."""
+
+    def __init__(
+        self,
+        appends: IndependentAppends,
+        placer: RecordPlacer,
+        creator: TopicCreator,
+        offsets: OffsetAppends,
+        settings: ProducerSettings,
+    ) -> None:
+        limits = ProducerLimits()
+        self._appends = appends
+        self._placer = placer
+        self._creator = creator
+        self._offsets = offsets
+        self._delivery_timeout_ms = settings.delivery_timeout_ms
+        self._queue = RecordQueue(
+            self._send_batch,
+            queued=limits.queued_records,
+            batch=limits.batch_records,
+            linger_ms=settings.linger_ms,
+        )
+
+    async def send(
+        self, records: Sequence[ProducerRecord]
+    ) -> Sequence["asyncio.Future[RecordMetadata]"]:
+        """Queue records, waiting for room; return the acknowledgement of each."""
+        return await self._queue.put(records)
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics as the connector wants."""
+        await self._creator.ensure_topics(topics)
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns."""
+        await self._offsets.write(offsets)
+
+    async def close(self) -> None:
+        """Send what is queued within `CLOSE_S`, and close the connections."""
+        await self._queue.close(CLOSE_S)
+        await self._appends.close()
+
+    async def _send_batch(self, batch: Sequence[QueuedRecord]) -> None:
+        self._placer.next_turn()
+        pending: list[tuple[QueuedRecord, Record]] = []
+        for queued in batch:
+            try:
+                pending.append((queued, await self._placer.placed(queued.record)))
+            except ProducerFailure as failure:
+                queued.settle(failure)
+        timeout_ms = self._delivery_timeout_ms
+        try:
+            async with asyncio.timeout(None if timeout_ms >= INT_MAX else timeout_ms / 1_000):
+                await self._deliver(pending)
+        except TimeoutError:
+            for queued, record in pending:
+                place = f"{record.topic}-{record.partition}"
+                late = f"Expiring 1 record(s) for {place}:{timeout_ms} ms has passed"
+                queued.settle(ProducerFailure(f"{late} since batch creation"))
+
+    async def _deliver(self, pending: Sequence[tuple[QueuedRecord, Record]]) -> None:
+        """Append records until each has been acknowledged or refused."""
+        pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
+        while pending:
+            records = [record for _, record in pending]
+            try:
+                outcomes = await until_available(partial(self._appends.append, records))
+            except LogError as failure:
+                for queued, _ in pending:
+                    queued.settle(ProducerFailure(str(failure)))
+                return
+            unsent = []
+            for (queued, record), outcome in zip(pending, outcomes, strict=True):
+                if isinstance(outcome, LogUnavailable):
+                    unsent.append((queued, record))
+                elif isinstance(outcome, LogError):
+                    queued.settle(ProducerFailure(str(outcome)))
+                else:
+                    queued.settle(RecordMetadata(*outcome, record.timestamp))
+            if len(unsent) == len(pending):
+                await asyncio.sleep(next(pauses))
+            pending = unsent
+
+
+class TransactionalTaskProducer:
+    """Producer of a task with exactly-once support (`clients.TransactionalProducer`).
+
+    A claim of its transactional id fences every other producer of the task (KIP-618).
+    """
+
+    def __init__(
+        self, transactions: Transactions, placer: RecordPlacer, creator: TopicCreator
+    ) -> None:
+        self._transactions = transactions
+        self._placer = placer
+        self._creator = creator
+
+    async def claim(self) -> None:
+        """Fence the predecessors, whose open transactions are aborted. Brokers are waited for.
+
+        Raises:
+            LogNotUsable: this user may not use the transactional id.
+        """
+        await until_available(self._transactions.claim)
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics as the connector wants."""
+        await self._creator.ensure_topics(topics)
+
+    async def transact(
+        self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
+    ) -> Sequence[RecordMetadata]:
+        """Append records and offsets in one transaction; return the places of the records."""
+        self._placer.next_turn()
+        placed = [await self._placer.placed(record) for record in records]
+        written = [await self._placer.placed_offset(draft) for draft in offsets]
+        try:
+            positions = await self._transactions.append([*placed, *written])
+        except Fenced as failure:
+            raise ProducerFenced(FENCED) from failure
+        except LogError as failure:
+            raise ProducerFailure(str(failure)) from failure
+        return [
+            RecordMetadata(*position, record.timestamp)
+            for position, record in zip(positions, placed, strict=False)
+        ]
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets in a transaction of their own."""
+        if offsets:
+            await self.transact([], offsets)
+
+    async def close(self) -> None:
+        """Close the producer. A transaction under way is left to the broker's time-out."""
+        await self._transactions.close()

@@ -1,0 +1,80 @@
+"""Topics that a worker creates on brokers: those of sources (KIP-158), and dead letters."""
+
+from collections.abc import Iterable
+
+from controlplane.connect.errors import ConnectError
+from controlplane.logs.kafka.admin_requests import TopicSpec
+from controlplane.logs.kafka.client_topics import ClientTopics
+from controlplane.logs.kafka.error_codes import ErrorCode
+from controlplane.logs.kafka.topic_admin import TopicAdmin, TopicRefused
+from controlplane.logs.log import LogError
+from controlplane.worker.data_topics.outage_retry import until_available
+from controlplane.worker.data_topics.topic_rules import TopicRules
+
+_NOT_ALLOWED = {ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED}
+
+DEAD_LETTER_PARTITIONS = 1
+"""Partitions of a new topic of dead letters (`DLQ_NUM_DESIRED_PARTITIONS`)."""
+
+
+class KafkaTopicCreator:
+    """Creates the topics of one source connector before their first record."""
+
+    def __init__(self, topics: ClientTopics, admin: TopicAdmin, rules: TopicRules | None) -> None:
+        """`rules` None: topics are left to the brokers (`auto.create.topics.enable`)."""
+        self._topics = topics
+        self._admin = admin
+        self._rules = rules
+        self._known: set[str] = set()
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics; brokers that are away are waited for.
+
+        Raises:
+            ConnectError: the brokers refuse to create a topic.
+        """
+        if self._rules is None:
+            return
+        for topic in {*topics} - self._known:
+            await self._ensure(topic, self._rules)
+            self._known.add(topic)
+
+    async def _ensure(self, topic: str, rules: TopicRules) -> None:
+        wanted = rules.topic(topic)
+
+        async def create() -> None:
+            if await self._topics.partitions(topic) is None:
+                await self._admin.create([TopicSpec(*wanted)])
+
+        try:
+            await until_available(create)
+        except LogError as failure:
+            if isinstance(failure, TopicRefused) and failure.code in _NOT_ALLOWED:
+                raise ConnectError(
+                    f"Task failed to create new topic {wanted}. Ensure that the task is authorized "
+                    "to create topics or that the topic exists and restart the task"
+                ) from failure
+            raise ConnectError(
+                f"Error while attempting to create/find topic(s) '{topic}': {failure}"
+            ) from failure
+
+
+async def ensure_dead_letter_topic(
+    topics: ClientTopics, admin: TopicAdmin, topic: str, replication_factor: int
+) -> None:
+    """Create a topic of dead letters if it is missing (`DeadLetterQueueReporter`).
+
+    Raises:
+        ConnectError: the brokers refuse to create it.
+    """
+
+    async def create() -> None:
+        if await topics.partitions(topic) is None:
+            await admin.create([TopicSpec(topic, DEAD_LETTER_PARTITIONS, replication_factor)])
+
+    try:
+        await until_available(create)
+    except LogError as failure:
+        raise ConnectError(
+            f"Could not initialize dead letter queue with topic={topic}: {failure}"
+        ) from failure

@@ -1,0 +1,115 @@
+"""Queue of the records of a producer, which is filled while a batch is being sent."""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from controlplane.connect.records import RecordMetadata
+from controlplane.event_loop import ended
+from controlplane.worker.data_topics.clients import ProducerFailure, ProducerRecord
+
+
+class QueuedRecord(NamedTuple):
+    """A record in the queue, and the future of its acknowledgement."""
+
+    record: ProducerRecord
+    acknowledged: "asyncio.Future[RecordMetadata]"
+
+    def settle(self, result: RecordMetadata | Exception) -> None:
+        """Acknowledge the record, or let it fail."""
+        if self.acknowledged.done():
+            return
+        if isinstance(result, Exception):
+            self.acknowledged.set_exception(result)
+        else:
+            self.acknowledged.set_result(result)
+
+
+class RecordQueue:
+    """Gives records to `send_batch` in order, one batch after the other.
+
+    `send_batch` settles each record. `queued`: records that wait; then `put` waits for room.
+    `batch`: maximum records of a batch. `linger_ms`: wait for further records before a batch.
+    """
+
+    def __init__(
+        self,
+        send_batch: Callable[[Sequence[QueuedRecord]], Awaitable[None]],
+        *,
+        queued: int,
+        batch: int,
+        linger_ms: int = 0,
+    ) -> None:
+        self._send_batch = send_batch
+        self._queued_max = queued
+        self._batch_max = batch
+        self._linger_s = linger_ms / 1_000
+        self._queue: deque[QueuedRecord] = deque()
+        self._room = asyncio.Condition()
+        self._filled = asyncio.Event()
+        self._closing = asyncio.Event()
+        self._sender = asyncio.create_task(self._send_queued(), name="producer")
+
+    async def put(
+        self, records: Sequence[ProducerRecord]
+    ) -> Sequence["asyncio.Future[RecordMetadata]"]:
+        """Queue records, waiting for room; return the acknowledgement of each."""
+        loop = asyncio.get_running_loop()
+        async with self._room:
+            await self._room.wait_for(lambda: len(self._queue) < self._queued_max)
+        queued = [QueuedRecord(record, loop.create_future()) for record in records]
+        self._queue.extend(queued)
+        self._filled.set()
+        return [entry.acknowledged for entry in queued]
+
+    async def close(self, timeout_s: float | None = None) -> None:
+        """Send what is queued, then end; after the time-out drop the rest."""
+        self._closing.set()
+        self._filled.set()
+        try:
+            await asyncio.wait([self._sender], timeout=timeout_s)
+        finally:
+            await ended([self._sender])
+        for queued in self._queue:
+            queued.acknowledged.cancel()
+
+    async def _send_queued(self) -> None:
+        while True:
+            await self._filled.wait()
+            await self._linger()
+            self._filled.clear()
+            while self._queue:
+                size = min(len(self._queue), self._batch_max)
+                await self._send([self._queue.popleft() for _ in range(size)])
+            if self._closing.is_set():
+                return
+
+    async def _linger(self) -> None:
+        if self._linger_s and len(self._queue) < self._batch_max:
+            closing = asyncio.ensure_future(self._closing.wait())
+            await asyncio.wait([closing], timeout=self._linger_s)
+            closing.cancel()
+
+    async def _send(self, batch: Sequence[QueuedRecord]) -> None:
+        async with self._room:
+            self._room.notify_all()
+        try:
+            await self._send_batch(batch)
+        except Exception as defect:  # noqa: BLE001 - it belongs to the records
+            for queued in batch:
+                queued.settle(ProducerFailure(repr(defect)))
+        except asyncio.CancelledError:
+            for queued in batch:
+                queued.acknowledged.cancel()
+            raise
+
+
+def check_size(record: ProducerRecord, max_request_size: int) -> None:
+    """Raise `ProducerFailure` for a record that is larger than `max.request.size`."""
+    size = len(record.key or b"") + len(record.value or b"")
+    if size > max_request_size:
+        raise ProducerFailure(
+            f"The message is {size} bytes when serialized which is larger than "
+            f"{max_request_size}, which is the value of the max.request.size configuration."
+        )

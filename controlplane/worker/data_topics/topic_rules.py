@@ -1,0 +1,98 @@
+"""Topics that a source connector wants created, by its `topic.creation.*` (KIP-158).
+
+Kafka: `TopicCreationGroup`, `SourceConnectorConfig`.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+_PREFIX = "topic.creation."
+_DEFAULT = "default"
+_OWN_KEYS = ("include", "exclude", "partitions", "replication.factor")
+"""Keys of a group that are no configs of its topics."""
+
+_BROKERS_DEFAULT = "-1"
+
+
+class WantedTopic(NamedTuple):
+    """A topic as a connector wants it created; numbers of -1 are the brokers' defaults."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+    def __str__(self) -> str:
+        numbers = (
+            "default" if number < 0 else str(number)
+            for number in (self.partitions, self.replication_factor)
+        )
+        partitions, replicas = numbers
+        configs = ", ".join(f"{key}={value}" for key, value in self.configs.items())
+        return (
+            f"(name={self.name}, numPartitions={partitions}, replicationFactor={replicas}, "
+            f"replicasAssignments=null, configs={{{configs}}})"
+        )
+
+
+class _TopicGroup(NamedTuple):
+    """Topics whose names match, and the settings with which they are created."""
+
+    include: re.Pattern[str]
+    exclude: re.Pattern[str]
+    partitions: int
+    replication_factor: int
+    configs: Mapping[str, str]
+
+    def selects(self, topic: str) -> bool:
+        """True if a topic belongs to the group."""
+        return not self.exclude.fullmatch(topic) and self.include.fullmatch(topic) is not None
+
+
+class TopicRules:
+    """Groups of one connector in their order; the last one takes every topic."""
+
+    def __init__(self, groups: Sequence[_TopicGroup]) -> None:
+        self._groups = groups
+
+    @classmethod
+    def of(cls, config: Mapping[str, str]) -> "TopicRules | None":
+        """Read the groups from a connector's config; None: it has no `topic.creation.*`."""
+        if not any(key.startswith(_PREFIX) for key in config):
+            return None
+        names = [name.strip() for name in config.get(f"{_PREFIX}groups", "").split(",")]
+        named = [_group(config, name) for name in names if name and name != _DEFAULT]
+        return cls([*named, _group(config, _DEFAULT)])
+
+    def topic(self, name: str) -> WantedTopic:
+        """Return a topic with the settings of the first group that selects it."""
+        group = next(group for group in self._groups if group.selects(name))
+        return WantedTopic(name, group.partitions, group.replication_factor, group.configs)
+
+
+def _group(config: Mapping[str, str], name: str) -> _TopicGroup:
+    prefix = f"{_PREFIX}{name}."
+    own = {
+        key.removeprefix(prefix): value.strip()
+        for key, value in config.items()
+        if key.startswith(prefix)
+    }
+
+    def number(key: str) -> int:
+        default = config.get(f"{_PREFIX}{_DEFAULT}.{key}") or _BROKERS_DEFAULT
+        return int(own.get(key) or default)
+
+    every = name == _DEFAULT
+    return _TopicGroup(
+        _pattern(".*" if every else own.get("include", "")),
+        _pattern("" if every else own.get("exclude", "")),
+        number("partitions"),
+        number("replication.factor"),
+        {key: value for key, value in own.items() if key not in _OWN_KEYS},
+    )
+
+
+def _pattern(listed: str) -> re.Pattern[str]:
+    """Return the pattern of a list of regular expressions. An empty list matches no topic."""
+    return re.compile("|".join(f"(?:{part.strip()})" for part in listed.split(",")))

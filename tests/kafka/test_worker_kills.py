@@ -1,0 +1,102 @@
+"""`kill -9` in mid-stream, on brokers: nothing is lost, and nothing comes twice under exactly-once.
+
+The records are counted by a consumer of committed records.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane.connectors.generator import invented_order
+from controlplane.core.state import Topics
+from tests.conftest import PROVE, seeded
+from tests.kafka.conftest import NEWEST, unused_name
+from tests.kafka.own_service import serving_own
+from tests.kafka.real_kafka import Broker
+from tests.kafka.worker_service import (
+    connectors_file,
+    create,
+    records_in,
+    until,
+    until_running,
+)
+
+KILLS = 40 if PROVE else 3
+"""Lives of the process; each is killed at a random moment of its first second with tasks."""
+
+TASKS = 2
+
+pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
+
+
+@pytest.fixture
+def topics() -> Topics:
+    """Names of topics that do not exist yet."""
+    name = unused_name()
+    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
+
+
+def generator(topic: str) -> dict[str, str]:
+    """Config of a source of orders with two tasks."""
+    return {
+        "connector.class": "GeneratorSource",
+        "topic": topic,
+        "rate": "1000",
+        "tasks.max": str(TASKS),
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+    }
+
+
+def task_of(order: dict[str, Any]) -> int:
+    """The task that has generated an order: its contents tell."""
+    number = order["order"]
+    (task,) = [task for task in range(TASKS) if invented_order("1", task, number) == order]
+    return task
+
+
+async def orders_in(broker: Broker, topic: str) -> Counter[tuple[int, int]]:
+    """Committed orders in a topic, by task and number."""
+    orders = [json.loads(value or b"") for _, value in await records_in(broker, topic)]
+    return Counter((task_of(order), order["order"]) for order in orders)
+
+
+@NEWEST
+@pytest.mark.parametrize("support", ["enabled", "disabled"])
+async def test_kills(broker: Broker, topics: Topics, tmp_path: Path, support: str) -> None:
+    """Every order up to the committed one is in the topic; under exactly-once each one once."""
+    data, draw = unused_name(), seeded(f"kills on brokers, {support}")
+    file = connectors_file(
+        tmp_path, topics, exactly__once__source__support=support, offset__flush__interval__ms=20
+    )
+    for life in range(KILLS):
+        async with serving_own(broker, file) as (service, client):
+            if not life:
+                await create(client, {"source": generator(data)})
+            await until_running(client, "source")
+            await asyncio.sleep(draw.uniform(0.1, 1.0))
+            service.process.kill()
+    async with serving_own(broker, file) as (_, client):
+        await until_running(client, "source")
+        assert (await client.put("/connectors/source/stop")).is_success
+
+        async def stopped() -> bool:
+            return not (await client.get("/connectors/source/status")).json()["tasks"]
+
+        await until(stopped)
+        listed = (await client.get("/connectors/source/offsets")).json()["offsets"]
+    pairs = listed["source"]
+    committed = {pair["partition"]["task"]: pair["offset"]["order"] for pair in pairs}
+    orders = await orders_in(broker, data)
+    assert sum(committed.values()) > 0
+    for task, upto in committed.items():
+        assert [number for number in range(upto) if not orders[task, number]] == []
+    if support == "enabled":
+        assert {*orders.values()} == {1}
+        assert len(orders) == sum(committed.values())
+    else:
+        assert max(orders.values()) <= KILLS + 1

@@ -1,0 +1,63 @@
+"""Connectors that run on a broker: from a file through a topic to a file."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.state import Topics
+from tests.kafka.conftest import unused_name
+from tests.kafka.real_kafka import Broker
+from tests.kafka.worker_service import (
+    connectors_file,
+    offsets_of,
+    running_connectors,
+    until,
+    until_text,
+    until_values,
+)
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+
+@pytest.fixture
+def topics() -> Topics:
+    """Names of topics that do not exist yet."""
+    name = unused_name()
+    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
+
+
+def source(folder: Path, topic: str, **more: str) -> dict[str, str]:
+    """Config of a source that reads `in.txt`."""
+    return {
+        "connector.class": "FileStreamSource",
+        "file": str(folder / "in.txt"),
+        "topic": topic,
+        **more,
+    }
+
+
+def sink(folder: Path, topic: str, **more: str) -> dict[str, str]:
+    """Config of a sink that writes `out.txt`."""
+    return {
+        "connector.class": "FileStreamSink",
+        "file": str(folder / "out.txt"),
+        "topics": topic,
+        **more,
+    }
+
+
+async def test_from_file_to_file(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+    """Lines go through a topic that the broker creates; both offsets are committed."""
+    data = unused_name()
+    (tmp_path / "in.txt").write_text("one\ntwo\n", "utf-8")
+    configs = {"source": source(tmp_path, data), "sink": sink(tmp_path, data)}
+    file = connectors_file(tmp_path, topics)
+    async with running_connectors(broker, file, configs) as client:
+        await until_values(broker, data, ["one", "two"])
+        await until_text(tmp_path / "out.txt", "one\ntwo\n")
+
+        async def committed() -> bool:
+            of_source, of_sink = [await offsets_of(client, name) for name in ("source", "sink")]
+            return of_source == [{"position": 8}] and of_sink == [{"kafka_offset": 2}]
+
+        await until(committed)

@@ -1,0 +1,124 @@
+"""A source task with Kafka's methods that does what a test has written down."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from controlplane.connect import RecordMetadata, SourceConnector, SourceRecord, SourceTask
+from controlplane.connect.source import ResolvedConfig
+from tests.patience import PATIENCE_S
+from tests.worker.worker_fixture import config_of
+
+Step = Sequence[SourceRecord] | Callable[[SourceTask], Any] | None
+"""Result of a poll, or a function of the task that returns it or raises."""
+
+
+class Script:
+    """What the task shall do, and what was called."""
+
+    def __init__(self) -> None:
+        self.polls: deque[Step] = deque()
+        """Results of the next polls; afterwards the task has nothing."""
+        self.calls: list[str] = []
+        self.acknowledged: list[tuple[Any, RecordMetadata | None]] = []
+        """Value and metadata of each record that `commit_record` was called for."""
+        self.starting: Callable[[], None] = lambda: None
+        """Called in the start of the task."""
+        self.released = threading.Event()
+        """Ends `blocked`."""
+
+    def reset(self) -> None:
+        """Forget everything of the last test."""
+        self.released.set()
+        self.released = threading.Event()
+        self.polls.clear()
+        self.calls.clear()
+        self.acknowledged.clear()
+        self.starting = lambda: None
+
+    def blocked(self, then: Callable[[], Any]) -> Callable[[SourceTask], Any]:
+        """Return a poll that blocks its thread until the test releases it."""
+
+        def poll(task: SourceTask) -> Any:
+            del task
+            self.calls.append("blocked")
+            self.released.wait(PATIENCE_S)
+            return then()
+
+        return poll
+
+
+script = Script()
+
+
+def row(at: int, part: int = 1, **fields: Any) -> SourceRecord:
+    """Record `v<at>` for the topic `t`, with an offset of its own."""
+    return SourceRecord(
+        **{"topic": "t", "value": f"v{at}"} | fields,
+        source_partition={"p": part},
+        source_offset={"at": at},
+    )
+
+
+def failing(failure: Exception) -> Callable[..., Any]:
+    """Return a function that raises."""
+
+    def fail(*_: Any) -> Any:
+        raise failure
+
+    return fail
+
+
+class ScriptedTask(SourceTask):
+    """Follows the script."""
+
+    def start(self, config: ResolvedConfig) -> None:
+        """Note the call."""
+        del config
+        script.calls.append("start")
+        script.starting()
+
+    async def poll(self) -> Any:
+        """Return the next result of the script."""
+        script.calls.append("poll")
+        if not script.polls:
+            await asyncio.sleep(0.005)
+            return None
+        step = script.polls.popleft()
+        return step(self) if callable(step) else step
+
+    def commit(self) -> None:
+        """Note the call."""
+        script.calls.append("commit")
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        """Note the record."""
+        script.acknowledged.append((record.value, metadata))
+
+    def stop(self) -> None:
+        """Note the call."""
+        script.calls.append("stop")
+
+
+class ScriptedSource(SourceConnector):
+    """Source of one scripted task."""
+
+    exactly_once = True
+    boundaries = True
+    task = ScriptedTask
+
+    def start(self, config: ResolvedConfig) -> None:
+        """Keep the config."""
+        self._config = config
+
+    def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
+        """Return one config."""
+        del limit
+        return [self._config]
+
+
+def scripted(**config: str) -> dict[str, str]:
+    """Config of a scripted source; `_` in a key stands for a dot."""
+    return config_of(ScriptedSource, **config)

@@ -1,0 +1,321 @@
+"""Life of a source task with transactions: Kafka's `ExactlyOnceWorkerSourceTaskTest`.
+
+docs/kafka-unit-tests.md says which test is which.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.connect import SourceTask
+from controlplane.core.commands import (
+    CreateConnector,
+    PauseConnector,
+    RestartTask,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.context import DecisionSettings
+from controlplane.core.records import Target
+from controlplane.logs.log import LogNotUsable, LogUnavailable
+from controlplane.plane import Settings
+from controlplane.worker.settings import ProducerLimits, RuntimeSettings
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.faulty_log import FaultyLog
+from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
+from tests.worker.worker_fixture import (
+    QUICK,
+    offsets,
+    running,
+    task_trace,
+    until,
+    until_state,
+    until_values,
+    values_in,
+)
+
+EXACTLY_ONCE = msgspec.structs.replace(QUICK, exactly_once=True)
+SETTINGS = Settings(exactly_once=True, worker=DecisionSettings(exactly_once_source=True))
+COMMITTED = "{'p': 1}"
+NEVER = {"transaction_boundary": "interval", "transaction_boundary_interval_ms": "3600000"}
+"""Config of a connector whose transactions end with its task only."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    script.reset()
+
+
+def worker_of(log: FaultyLog | None = None, runtime: RuntimeSettings = EXACTLY_ONCE) -> Any:
+    """Run a worker with exactly-once support."""
+    return running(ScriptedSource, log=log or FaultyLog(), runtime=runtime, settings=SETTINGS)
+
+
+async def begin(worker: ConnectWorker, **config: str) -> None:
+    """Create the connector `s`, and wait until it runs."""
+    await worker.plane.execute(CreateConnector("s", scripted(**config)))
+    await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
+async def ask(worker: ConnectWorker, request: Callable[[Any], None], batch: list[Any]) -> None:
+    """Let the task ask for a boundary, return a batch, and be polled again."""
+
+    def poll(task: SourceTask) -> list[Any]:
+        request(task.context.transaction)
+        return batch
+
+    script.polls.append(poll)
+    await until(lambda: not script.polls)
+    polls = script.calls.count("poll")
+    await until(lambda: script.calls.count("poll") > polls + 1)
+
+
+async def test_a_task_that_is_created_paused_does_not_start() -> None:
+    """It writes nothing, and starts when it is resumed."""
+    async with worker_of() as worker:
+        create = CreateConnector("s", scripted(), initial_state=Target.PAUSED)
+        await worker.plane.execute(create)
+        await until_state(worker, "s", "PAUSED")
+        assert script.calls == []
+        script.polls.append([row(1)])
+        await worker.plane.execute(ResumeConnector("s"))
+        await until_values(worker.plane.log, "t", [b"v1"])
+
+
+async def test_a_pause_commits() -> None:
+    """The open transaction ends before the task rests, unless the connector sets the boundaries."""
+    async with worker_of() as worker:
+        await begin(worker, **NEVER)
+        script.polls.append([row(1), row(2)])
+        await until(lambda: not script.polls)
+        assert await values_in(worker.plane.log, "t") == []
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        assert await values_in(worker.plane.log, "t") == [b"v1", b"v2"]
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
+
+
+async def test_a_fencing_that_fails_fails_the_task() -> None:
+    """Before older tasks are fenced, the task is not even made."""
+    log = FaultyLog()
+    async with worker_of(log) as worker:
+        await begin(worker)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        script.calls.clear()
+        log.refused_keys.add(b"tasks-fencing-s")
+        await worker.plane.execute(ResumeConnector("s"))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "Failed to fence zombie tasks" in task_trace(worker, "s")
+        assert script.calls == []
+
+
+async def test_offsets_that_cannot_be_read_fail_the_task() -> None:
+    """The task is not started, as it could begin anywhere."""
+    log = FaultyLog()
+    async with worker_of(log) as worker:
+        await begin(worker)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        script.calls.clear()
+        log.without_ends.add(worker.plane.state.topics.offsets)
+        await worker.plane.execute(ResumeConnector("s"))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "no ends" in task_trace(worker, "s")
+        assert script.calls == []
+
+
+async def test_each_poll_is_one_transaction() -> None:
+    """The records of a poll and their offset are one append."""
+    log = FaultyLog()
+    script.polls.extend([[row(1), row(2)], [row(3)]])
+    async with worker_of(log) as worker:
+        await begin(worker)
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 3}})
+        offsets_topic = worker.plane.state.topics.offsets
+        written = [topics for topics in log.appended if offsets_topic in topics]
+        assert written == [["t", "t", offsets_topic], ["t", offsets_topic]]
+
+
+async def test_an_interval_ends_a_transaction() -> None:
+    """Nothing is committed before, and several polls are one transaction."""
+    async with worker_of() as worker:
+        await begin(worker, transaction_boundary="interval", transaction_boundary_interval_ms="150")
+        script.polls.extend([[row(1)], [row(2)]])
+        await until_values(worker.plane.log, "t", [b"v1", b"v2"])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
+        await until(lambda: script.calls.count("commit") >= 2)
+        assert script.calls.count("poll") > script.calls.count("commit")
+
+
+async def test_polls_without_records_commit() -> None:
+    """`commit` is called after each of them; nothing is written."""
+    async with worker_of() as worker:
+        script.polls.extend([[], None, []])
+        await begin(worker)
+        await until(lambda: script.calls.count("commit") >= 3)
+        assert "t" not in await worker.plane.log.topics()
+        assert offsets(worker, "s") == {}
+
+
+FIRST, SECOND = row(1), row(2)
+
+BOUNDARIES: list[tuple[str, Callable[[Any], None], list[bytes], int]] = [
+    ("commit of the batch", lambda asked: asked.commit(), [b"v1", b"v2"], 2),
+    ("commit of a record", lambda asked: asked.commit(FIRST), [b"v1"], 1),
+    ("abort of the batch", lambda asked: asked.abort(), [], 2),
+    ("abort of a record", lambda asked: asked.abort(FIRST), [], 1),
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "values", "at"),
+    [case[1:] for case in BOUNDARIES],
+    ids=[case[0] for case in BOUNDARIES],
+)
+async def test_boundaries_of_the_connector(
+    request_: Callable[[Any], None], values: list[bytes], at: int
+) -> None:
+    """Only a requested boundary ends a transaction; offsets of aborted records are committed."""
+    async with worker_of() as worker:
+        await begin(worker, transaction_boundary="connector")
+        await ask(worker, request_, [FIRST, SECOND])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": at}})
+        assert await values_in(worker.plane.log, "t") == values
+        await ask(worker, lambda _: None, [row(3)])
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        assert offsets(worker, "s") == {COMMITTED: {"at": at}}
+        assert await values_in(worker.plane.log, "t") == values
+
+
+async def test_an_empty_transaction_is_aborted() -> None:
+    """Nothing is written; the commit before it stays."""
+    async with worker_of() as worker:
+        await begin(worker, transaction_boundary="connector")
+        await ask(worker, lambda asked: asked.commit(), [row(1)])
+        await ask(worker, lambda asked: asked.abort(), [])
+        assert await values_in(worker.plane.log, "t") == [b"v1"]
+        assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
+@pytest.mark.parametrize(("last", "values"), [("commit", [b"v1", b"v2"]), ("abort", [])])
+async def test_the_last_record_goes_before_the_batch(last: str, values: list[bytes]) -> None:
+    """Both boundaries at one place fail a task; a record's and its batch's do not."""
+
+    def request(asked: Any) -> None:
+        other = "abort" if last == "commit" else "commit"
+        getattr(asked, other)()
+        getattr(asked, last)(SECOND)
+
+    async with worker_of() as worker:
+        await begin(worker, transaction_boundary="connector")
+        await ask(worker, request, [FIRST, SECOND])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
+        assert await values_in(worker.plane.log, "t") == values
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
+async def test_a_commit_that_fails_fails_the_task() -> None:
+    """Records and offsets are one append: neither is in the log, and the end commits nothing."""
+    log = FaultyLog()
+    async with worker_of(log) as worker:
+        await begin(worker)
+        log.failures[worker.plane.state.topics.offsets] = [LogNotUsable("no commit")]
+        script.polls.append([row(1)])
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = task_trace(worker, "s")
+        assert "The transaction could not be committed: no commit" in trace
+        assert await values_in(log, "t") == []
+        assert offsets(worker, "s") == {}
+
+
+async def test_a_transaction_waits_for_the_log() -> None:
+    """It is appended once, whole, when the log is back; the task is not polled meanwhile."""
+    log = FaultyLog()
+    async with worker_of(log) as worker:
+        await begin(worker)
+        log.failures["t"] = [LogUnavailable("away")] * 3
+        script.polls.extend([[row(1), row(2)], [row(3)]])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 3}})
+        assert await values_in(log, "t") == [b"v1", b"v2", b"v3"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [({"kafka_partition": 9}, "has no partition 9"), ({"value": "x" * 2_000}, "max.request.size")],
+)
+async def test_a_record_that_the_log_refuses(cause: dict[str, Any], words: str) -> None:
+    """The task is FAILED, and nothing of the transaction is in the log."""
+    producer = ProducerLimits(max_request_size=1_000)
+    runtime = msgspec.structs.replace(EXACTLY_ONCE, producer=producer)
+    script.polls.append([row(1), row(2, **cause)])
+    async with worker_of(runtime=runtime) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert words in task_trace(worker, "s")
+        assert await values_in(worker.plane.log, "t") == []
+        assert offsets(worker, "s") == {}
+
+
+async def test_a_failing_poll_commits_nothing() -> None:
+    """Records of the open transaction are dropped; the task is stopped."""
+    script.polls.extend([[row(1)], failing(ValueError("no poll"))])
+    async with worker_of() as worker:
+        await worker.plane.execute(CreateConnector("s", scripted(**NEVER)))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "no poll" in task_trace(worker, "s")
+        assert await values_in(worker.plane.log, "t") == []
+        assert offsets(worker, "s") == {}
+        assert script.calls[-1] == "stop"
+
+
+async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
+    """The task has stopped in order, and runs again."""
+    async with worker_of() as worker:
+        await begin(worker)
+        script.polls.append(script.blocked(failing(ValueError("too late"))))
+        await until(lambda: "blocked" in script.calls)
+        restarting = asyncio.ensure_future(worker.plane.execute(RestartTask("s", 0)))
+        await asyncio.sleep(0.02)
+        script.released.set()
+        await restarting
+        await until(lambda: script.calls.count("start") == 2)
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        assert task_trace(worker, "s") == ""
+
+
+@pytest.mark.parametrize("then", [failing(ValueError("too late")), lambda: [row(1)]])
+async def test_an_abandoned_task_commits_nothing(then: Callable[[], Any]) -> None:
+    """Whatever its last poll does, nothing of it gets into the log; its thread ends."""
+    runtime = msgspec.structs.replace(EXACTLY_ONCE, task_shutdown_graceful_timeout_ms=20)
+    async with worker_of(runtime=runtime) as worker:
+        await begin(worker)
+        script.polls.append(script.blocked(then))
+        await until(lambda: "blocked" in script.calls)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        script.released.set()
+        await until(lambda: script.calls[-1] == "stop")
+        assert "t" not in await worker.plane.log.topics()
+        assert offsets(worker, "s") == {}
+
+
+async def test_a_stop_during_a_slow_start() -> None:
+    """The task is not polled, and nothing is sent."""
+    script.starting = script.released.wait
+    async with worker_of() as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until(lambda: script.calls == ["start"])
+        stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("s")))
+        await asyncio.sleep(0.02)
+        script.released.set()
+        await stopping
+        await until_state(worker, "s", "STOPPED")
+        await until(lambda: "stop" in script.calls)
+        assert "poll" not in script.calls
+        assert offsets(worker, "s") == {}

@@ -1,0 +1,181 @@
+"""Records of a running source on their way to the log: Kafka's `AbstractWorkerSourceTaskTest`.
+
+docs/kafka-unit-tests.md says which test is which.
+"""
+
+import pytest
+
+from controlplane.connect import RecordHeader
+from controlplane.connect.data import STRING
+from controlplane.connect.transforms import Transformation
+from controlplane.core.commands import CreateConnector
+from controlplane.logs.log import LogNotUsable, LogUnavailable
+from tests.worker.faulty_log import FaultyLog
+from tests.worker.scripted_source import ScriptedSource, row, script, scripted
+from tests.worker.worker_fixture import (
+    entries_in,
+    offsets,
+    running,
+    task_trace,
+    until,
+    until_state,
+    until_values,
+    values_in,
+)
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+COMMITTED = "{'p': 1}"
+AWAY = LogUnavailable("away")
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    script.reset()
+
+
+async def test_keys_and_values_are_converted() -> None:
+    """Each by its own converter, with the settings below it."""
+    script.polls.append([row(1, key={"id": 7}, value={"name": "Ada"})])
+    config = scripted(key_converter=JSON, value_converter=JSON)
+    config |= {f"{role}.converter.schemas.enable": "false" for role in ("key", "value")}
+    async with running(ScriptedSource) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_values(worker.plane.log, "t", [b'{"name":"Ada"}'])
+        (entry,) = await entries_in(worker.plane.log, "t")
+    assert entry.key == b'{"id":7}'
+
+
+async def test_the_time_of_a_record_is_kept() -> None:
+    """A record without one, or with -1, gets the time of its sending."""
+    script.polls.append([row(1, timestamp=1_234), row(2, timestamp=-1), row(3)])
+    async with running(ScriptedSource) as worker:
+        before = worker.plane.now_ms()
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_values(worker.plane.log, "t", [b"v1", b"v2", b"v3"])
+        first, second, third = [
+            entry.timestamp for entry in await entries_in(worker.plane.log, "t")
+        ]
+    assert first == 1_234
+    assert before <= second <= third
+
+
+async def test_a_time_before_1970_fails_the_task() -> None:
+    """Nothing of the batch is sent."""
+    script.polls.append([row(1), row(2, timestamp=-3)])
+    async with running(ScriptedSource) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "Invalid timestamp: -3" in task_trace(worker, "s")
+        assert await values_in(worker.plane.log, "t") == []
+        assert offsets(worker, "s") == {}
+
+
+async def test_headers_are_converted() -> None:
+    """They keep their order; a name may repeat."""
+    headers = (RecordHeader("a", "x", STRING), RecordHeader("n", 7), RecordHeader("a", "y"))
+    script.polls.append([row(1, headers=headers)])
+    async with running(ScriptedSource) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_values(worker.plane.log, "t", [b"v1"])
+        (entry,) = await entries_in(worker.plane.log, "t")
+    assert entry.headers == (("a", b"x"), ("n", b"7"), ("a", b"y"))
+
+
+async def test_an_existing_topic_is_not_created() -> None:
+    """Its partitions stay."""
+    log = FaultyLog()
+    await log.create_topic("t", 3)
+    script.polls.append([row(1, kafka_partition=2), row(2, kafka_partition=0)])
+    async with running(ScriptedSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
+        assert [entry.partition for entry in await entries_in(log, "t")] == [0, 2]
+    assert log.created.count("t") == 1
+
+
+@pytest.mark.parametrize("failing", ["topic_failures", "creation_failures"])
+async def test_a_topic_that_cannot_be_created_yet(failing: str) -> None:
+    """The records wait in their order; those of a topic that exists are not sent twice."""
+    log = FaultyLog()
+    await log.create_topic("t", 1)
+    async with running(ScriptedSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        getattr(log, failing).extend([AWAY, AWAY])
+        script.polls.append([row(1), row(2), row(3, topic="other")])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 3}})
+        assert await values_in(log, "t") == [b"v1", b"v2"]
+        assert await values_in(log, "other") == [b"v3"]
+        assert not getattr(log, failing)
+    assert log.created.count("other") == 1
+
+
+@pytest.mark.parametrize("failing", ["topic_failures", "creation_failures"])
+async def test_a_topic_that_can_never_be_created(failing: str) -> None:
+    """The task is FAILED with the log's reason; no offset of its records is committed."""
+    log = FaultyLog()
+    async with running(ScriptedSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        getattr(log, failing).extend([LogNotUsable("unauthorized")] * 5)
+        script.polls.append([row(1), row(2)])
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "unauthorized" in task_trace(worker, "s")
+        assert offsets(worker, "s") == {}
+
+
+async def test_a_topic_that_another_task_creates_meanwhile() -> None:
+    """A topic that appears between the question and the creation is used as it is."""
+    log = FaultyLog()
+    async with running(ScriptedSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        await log.topics()
+        await log.create_topic("t", 2)
+        script.polls.append([row(1, kafka_partition=1)])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 1}})
+        assert (await log.topics())["t"] == 2
+
+
+async def test_a_missing_topic_is_created_once() -> None:
+    """By the first record that is sent to it."""
+    log = FaultyLog()
+    script.polls.extend([[row(1), row(2)], [row(3)]])
+    async with running(ScriptedSource, log=log) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_values(log, "t", [b"v1", b"v2", b"v3"])
+    assert log.created.count("t") == 1
+
+
+class CountingFilter(Transformation):
+    """Drops the first two records, and counts its calls."""
+
+    def apply(self, record: object) -> object:
+        """Drop or keep a record."""
+        value = getattr(record, "value", None)
+        seen.append(value)
+        return None if value in {"v1", "v2"} else record
+
+
+seen: list[object] = []
+
+
+async def test_a_retry_transforms_no_record_twice() -> None:
+    """Kafka transforms the record again that could not be sent; here only its sending is repeated.
+
+    In both, records that were filtered out are not filtered again.
+    """
+    seen.clear()
+    log = FaultyLog()
+    log.failures["t"] = [AWAY, AWAY]
+    script.polls.append([row(1), row(2), row(3)])
+    config = scripted(transforms="f")
+    config |= {"transforms.f.type": f"{CountingFilter.__module__}.CountingFilter"}
+    async with running(ScriptedSource, log=log, others=[CountingFilter]) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_values(log, "t", [b"v3"])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 3}})
+        await until(lambda: len(script.acknowledged) == 3)
+    assert seen == ["v1", "v2", "v3"]
+    filtered = [value for value, metadata in script.acknowledged if metadata is None]
+    assert filtered == ["v1", "v2"]

@@ -1,0 +1,291 @@
+"""Life of a running source task: Kafka's `WorkerSourceTaskTest`, and the waits of its end.
+
+docs/kafka-unit-tests.md says which test is which.
+"""
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.core.codec.status import decode_status
+from controlplane.core.commands import (
+    CreateConnector,
+    PauseConnector,
+    RestartTask,
+    ResumeConnector,
+    StopConnector,
+)
+from controlplane.core.records import Target, TaskStatus
+from controlplane.logs.log import LogNotUsable, LogUnavailable
+from controlplane.worker.settings import ProducerLimits
+from controlplane.worker.worker import ConnectWorker
+from tests.worker.faulty_log import FaultyLog
+from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
+from tests.worker.worker_fixture import (
+    QUICK,
+    RecordedNotices,
+    entries_in,
+    offsets,
+    running,
+    task_trace,
+    until,
+    until_state,
+    until_values,
+    values_in,
+)
+
+COMMITTED = "{'p': 1}"
+AWAY = LogUnavailable("away")
+RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
+"""No commit at an interval: only that at the end of a task."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    script.reset()
+
+
+async def task_history(worker: ConnectWorker) -> list[str]:
+    """States that the task has reported, in their order."""
+    plane = worker.plane
+    records = [
+        decode_status(entry.key, entry.value, plane.state.profile)
+        for entry in await entries_in(plane.log, plane.state.topics.status)
+    ]
+    return [
+        record.status.state.value
+        for record in records
+        if isinstance(record, TaskStatus) and record.status is not None
+    ]
+
+
+async def begin(worker: ConnectWorker, **config: str) -> None:
+    """Create the connector `s`, and wait until it runs."""
+    await worker.plane.execute(CreateConnector("s", scripted(**config)))
+    await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
+async def test_a_task_that_is_created_paused_does_not_start() -> None:
+    """Its status is PAUSED; it starts when it is resumed."""
+    async with running(ScriptedSource) as worker:
+        create = CreateConnector("s", scripted(), initial_state=Target.PAUSED)
+        await worker.plane.execute(create)
+        await until_state(worker, "s", "PAUSED")
+        await worker.plane.execute(ResumeConnector("s"))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        script.calls.clear()
+        await worker.plane.execute(RestartTask("s", 0))
+        await until(lambda: "stop" in script.calls)
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        assert "start" not in script.calls
+        await worker.plane.execute(ResumeConnector("s"))
+        await until(lambda: "start" in script.calls)
+
+
+async def test_a_pause_ends_the_polls() -> None:
+    """What was polled before is sent and committed."""
+    async with running(ScriptedSource) as worker:
+        script.polls.append([row(1), row(2)])
+        await begin(worker)
+        await until_values(worker.plane.log, "t", [b"v1", b"v2"])
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
+        polls = script.calls.count("poll")
+        await asyncio.sleep(0.05)
+        assert script.calls.count("poll") == polls
+
+
+async def test_polls_follow_each_other() -> None:
+    """Each batch is sent in the order of the polls."""
+    async with running(ScriptedSource) as worker:
+        script.polls.extend([[row(at)] for at in range(1, 11)])
+        await begin(worker)
+        await until_values(worker.plane.log, "t", [f"v{at}".encode() for at in range(1, 11)])
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 10}})
+        assert script.calls.count("poll") >= 10
+
+
+async def test_a_failing_poll_commits_what_was_sent() -> None:
+    """The task is FAILED and stopped; `commit` is not called for its last commit."""
+    async with running(ScriptedSource, runtime=RARELY) as worker:
+        script.polls.extend([[row(1)], failing(ValueError("no poll"))])
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "no poll" in task_trace(worker, "s")
+        assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
+        assert script.calls[-1] == "stop"
+        assert "commit" not in script.calls
+
+
+async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
+    """The task has stopped in order: its status says so."""
+    async with running(ScriptedSource) as worker:
+        await begin(worker)
+        script.polls.append(script.blocked(failing(ValueError("too late"))))
+        await until(lambda: "blocked" in script.calls)
+        stopping = asyncio.ensure_future(worker.plane.execute(RestartTask("s", 0)))
+        await asyncio.sleep(0.02)
+        script.released.set()
+        await stopping
+        await until(lambda: script.calls.count("start") == 2)
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        assert await task_history(worker) == ["RUNNING", "UNASSIGNED", "RUNNING"]
+
+
+async def test_a_poll_that_fails_after_its_task_was_abandoned() -> None:
+    """The task reports nothing more; `stop` is called at last, once.
+
+    What was acknowledged before is committed when the stop begins.
+    """
+    runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=20)
+    async with running(ScriptedSource, runtime=runtime) as worker:
+        script.polls.append([row(1)])
+        await begin(worker)
+        await until_values(worker.plane.log, "t", [b"v1"])
+        script.polls.append(script.blocked(failing(ValueError("too late"))))
+        await until(lambda: "blocked" in script.calls)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        script.released.set()
+        await until(lambda: script.calls[-1] == "stop")
+        assert await task_history(worker) == ["RUNNING"]
+        assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
+    assert script.calls.count("stop") == 1
+
+
+@pytest.mark.parametrize("nothing", [None, []])
+async def test_polls_without_records(nothing: Any) -> None:
+    """The task goes on; `commit` is called after each interval, although there is nothing."""
+    async with running(ScriptedSource) as worker:
+        script.polls.extend([nothing] * 3)
+        await begin(worker)
+        await until(lambda: script.calls.count("commit") >= 2)
+        assert offsets(worker, "s") == {}
+
+
+async def test_a_failed_commit_is_repeated() -> None:
+    """The task goes on; the next commit has the offsets, and newer ones win."""
+    log, notices = FaultyLog(), RecordedNotices()
+    async with running(ScriptedSource, log=log, notices=notices) as worker:
+        await begin(worker)
+        topic = worker.plane.state.topics.offsets
+        log.failures[topic] = [LogNotUsable("no commit")]
+        script.polls.append([row(1), row(1, part=2)])
+        await until(lambda: notices.of("offsets_not_committed"))
+        script.polls.append([row(2)])
+        await until(lambda: len(offsets(worker, "s")) == 2)
+        await until(lambda: offsets(worker, "s")[COMMITTED] == {"at": 2})
+        assert offsets(worker, "s")["{'p': 2}"] == {"at": 1}
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+
+
+async def test_a_commit_that_takes_too_long_is_repeated() -> None:
+    """After `offset.flush.timeout.ms` the task goes on, and commits again."""
+    log, notices = FaultyLog(), RecordedNotices()
+    runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=20)
+    async with running(ScriptedSource, log=log, notices=notices, runtime=runtime) as worker:
+        await begin(worker)
+        topic = worker.plane.state.topics.offsets
+        log.held.add(topic)
+        script.polls.append([row(1)])
+        await until(lambda: notices.of("offsets_not_committed"))
+        assert notices.of("offsets_not_committed")[0]["reason"] == "the commit timed out"
+        log.release(topic)
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 1}})
+
+
+async def test_sends_are_retried() -> None:
+    """While the log is away, records wait; then they come once and in order."""
+    log = FaultyLog()
+    log.failures["t"] = [AWAY] * 3
+    script.polls.extend([[row(1), row(2), row(3)], [row(4)]])
+    async with running(ScriptedSource, log=log) as worker:
+        await begin(worker)
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 4}})
+        assert await values_in(log, "t") == [b"v1", b"v2", b"v3", b"v4"]
+
+
+@pytest.mark.parametrize(
+    ("cause", "words"),
+    [({"kafka_partition": 9}, "has no partition 9"), ({"value": "x" * 2_000}, "max.request.size")],
+)
+async def test_a_record_that_the_log_refuses_fails_the_task(
+    cause: dict[str, Any], words: str
+) -> None:
+    """Records before it are committed; its offset is not, nor that of a record behind it."""
+    runtime = msgspec.structs.replace(QUICK, producer=ProducerLimits(max_request_size=1_000))
+    script.polls.append([row(1), row(2, **cause), row(3)])
+    async with running(ScriptedSource, runtime=runtime) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = task_trace(worker, "s")
+        assert "Unrecoverable exception from producer send callback" in trace
+        assert words in trace
+        assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
+
+
+async def test_a_tolerated_send_failure_counts_as_sent() -> None:
+    """With `errors.tolerance=all` its offset is committed; the task hears of it without a place."""
+    script.polls.append([row(1), row(2, kafka_partition=9)])
+    async with running(ScriptedSource) as worker:
+        await begin(worker, errors_tolerance="all")
+        await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 2}})
+        await until(lambda: len(script.acknowledged) == 2)
+        (_, sent), (value, lost) = script.acknowledged
+        assert sent is not None
+        assert (value, lost) == ("v2", None)
+        assert await values_in(worker.plane.log, "t") == [b"v1"]
+
+
+async def test_a_stop_during_a_slow_start() -> None:
+    """The task is neither polled nor committed; it is stopped once its start has returned."""
+    script.starting = lambda: script.released.wait() and None
+    async with running(ScriptedSource) as worker:
+        await worker.plane.execute(CreateConnector("s", scripted()))
+        await until(lambda: script.calls == ["start"])
+        stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("s")))
+        await asyncio.sleep(0.02)
+        script.released.set()
+        await stopping
+        await until_state(worker, "s", "STOPPED")
+        await until(lambda: "stop" in script.calls)
+        assert "poll" not in script.calls
+        assert offsets(worker, "s") == {}
+
+
+async def test_an_end_waits_for_records_in_flight() -> None:
+    """Their offsets are part of the last commit."""
+    log = FaultyLog()
+    async with running(ScriptedSource, log=log, runtime=RARELY) as worker:
+        await begin(worker)
+        log.held.add("t")
+        script.polls.append([row(1), row(1, part=2)])
+        await until(lambda: "t" in log.waiting)
+        stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("s")))
+        await asyncio.sleep(0.02)
+        assert offsets(worker, "s") == {}
+        log.release("t")
+        await stopping
+        await until(lambda: len(offsets(worker, "s")) == 2)
+
+
+async def test_an_end_waits_no_longer_than_its_time_out() -> None:
+    """Records that nobody acknowledges within `offset.flush.timeout.ms` give no offset."""
+    log = FaultyLog()
+    runtime = msgspec.structs.replace(RARELY, offset_flush_timeout_ms=20)
+    async with running(ScriptedSource, log=log, runtime=runtime) as worker:
+        await begin(worker)
+        script.polls.append([row(1, part=2, topic="quick")])
+        await until(lambda: script.acknowledged)
+        log.held.add("t")
+        script.polls.append([row(1)])
+        await until(lambda: "t" in log.waiting)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        await until(lambda: offsets(worker, "s") == {"{'p': 2}": {"at": 1}})
+        log.release("t")
