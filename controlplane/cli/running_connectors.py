@@ -9,6 +9,7 @@ import msgspec
 from controlplane.core.plugins import Plugins
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.plugin_path import classes_in
@@ -17,14 +18,16 @@ from controlplane.worker.worker import ConnectWorker
 
 
 @asynccontextmanager
-async def plane_with_connectors(
+async def service_with_connectors(
     log: Log,
     settings: Settings,
     around: Surroundings,
     configuration: Configuration,
     worker_id: str,
-) -> AsyncIterator[ControlPlane]:
+) -> AsyncIterator[Service]:
     """Open a control plane and run its connectors until the block ends.
+
+    The service also has the metrics of what runs.
 
     `worker_id` is the `host:port` in their statuses.
 
@@ -37,7 +40,7 @@ async def plane_with_connectors(
     classes = classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
     if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
         async with ControlPlane.open(log, settings, around) as plane:
-            yield plane
+            yield plane.service
         return
     runtime = runtime_settings(configuration, worker_id=worker_id)
     if settings.exactly_once:
@@ -45,7 +48,7 @@ async def plane_with_connectors(
     around = around._replace(plugins=_with_catalogue(classes.plugins(), around.plugins))
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with ConnectWorker.open(log, environment, settings, around) as running:
-        yield running.plane
+        yield running.plane.service._replace(worker_metrics=running.metrics)
 
 
 def _with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:

@@ -367,18 +367,23 @@ async def _open_own(
         yield own.plane.service, own.log
 
 
-def _plane(
+@asynccontextmanager
+async def _service(
     service: ServeOptions, log: Log, settings: Settings, around: Surroundings
-) -> AbstractAsyncContextManager[ControlPlane]:
+) -> AsyncIterator[rest.Service]:
     """Open a control plane; with `plugin.path`, its connectors run here."""
     if not service.plugin_path:
-        return ControlPlane.open(log, settings, around)
+        async with ControlPlane.open(log, settings, around) as plane:
+            yield plane.service
+        return
     # Imported here: most planes run no connectors.
-    from controlplane.cli.running_connectors import plane_with_connectors  # noqa: PLC0415
+    from controlplane.cli.running_connectors import service_with_connectors  # noqa: PLC0415
 
-    return plane_with_connectors(
-        log, settings, around, service.reading.configuration, service.worker_id
-    )
+    configuration = service.reading.configuration
+    async with service_with_connectors(
+        log, settings, around, configuration, service.worker_id
+    ) as running:
+        yield running
 
 
 _READ = "serve the log with --read-only"
@@ -393,9 +398,9 @@ async def _open_as_writer(
     settings, around = writer_settings(service, tell, loggers)
     async with open_writable(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
-        async with _plane(service, log, settings, around) as plane:
+        async with _service(service, log, settings, around) as rest_service:
             _warn(service, split_config(settings.topics, await log.topics()))
-            yield plane.service, log
+            yield rest_service, log
 
 
 @asynccontextmanager

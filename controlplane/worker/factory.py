@@ -44,6 +44,9 @@ from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.lifecycle.task_instance import TaskInstance, TaskRun
+from controlplane.worker.log_context import task_logs
+from controlplane.worker.metrics.startups import WorkerStartups
+from controlplane.worker.metrics.task_metrics import SinkTaskMetrics, SourceTaskMetrics
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.records.conversion import Pipelines, SinkPipeline, SourcePipeline, prefixed
 from controlplane.worker.records.error_reports import ErrorReporter
@@ -70,13 +73,14 @@ class RuntimeEnvironment(NamedTuple):
 class InstanceFactory:
     """Makes connectors and tasks of one worker."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - parts of one worker
         self,
         plane: ControlPlane,
         environment: RuntimeEnvironment,
         clients: LogClients,
         statuses: StatusWriter,
         resolver: ConfigResolver,
+        startups: WorkerStartups,
     ) -> None:
         self._plane = plane
         self._resolver = resolver
@@ -84,6 +88,7 @@ class InstanceFactory:
         self._classes, self._settings, _ = environment
         self._clients = clients
         self._statuses = statuses
+        self._startups = startups
         self._pipelines = Pipelines(self._classes, self._settings)
         self._offsets: dict[str, SourceOffsetStore] = {}
         """Committed offsets of each source, shared by its tasks."""
@@ -158,8 +163,12 @@ class InstanceFactory:
         """
         connector = self._classes.named(connector_class(assignment.config))
         identity = TaskIdentity(name, number)
-        thread, control = AuthorThread(f"task {identity}"), TaskControl(paused=paused)
+        with task_logs(identity):
+            thread = AuthorThread(f"task {identity}")
+        control = TaskControl(paused=paused)
         control.when_abandoned(thread.leave_behind)
+        is_source = connector.kind == "source"
+        metrics = (SourceTaskMetrics if is_source else SinkTaskMetrics)(self._startups.tasks)
 
         async def made() -> TaskRun:
             """Make the task in its own thread: the author's code may hang there."""
@@ -171,12 +180,13 @@ class InstanceFactory:
                 await thread.call(self._resolved, connector, assignment.config),
                 await thread.call(self._resolved, connector, assignment.tasks[number]),
             )
-            is_source = connector.kind == "source"
-            return await (self._source_run(draft) if is_source else self._sink_run(draft))
+            if isinstance(metrics, SourceTaskMetrics):
+                return await self._source_run(draft, metrics)
+            return await self._sink_run(draft, metrics)
 
-        return TaskInstance(identity, made, thread, control, self._statuses)
+        return TaskInstance(identity, made, thread, control, self._statuses, metrics)
 
-    async def _source_run(self, draft: "_TaskDraft") -> SourceTaskRun:
+    async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity
         boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
         transaction = TransactionRequests() if boundary == "connector" else None
@@ -187,7 +197,9 @@ class InstanceFactory:
         converting = AuthorThread(f"conversion {draft.identity}")
         draft.control.when_abandoned(converting.leave_behind)
         try:
-            pipeline = await converting.call(self._pipelines.source, draft.connector_config)
+            pipeline = await converting.call(
+                self._pipelines.source, draft.connector_config, metrics.errors
+            )
         except BaseException:
             converting.abandon()
             raise
@@ -205,13 +217,16 @@ class InstanceFactory:
             note_topic=partial(self._statuses.note_topic, name, number),
             notices=self._notices,
             updates_offsets=self._plane.state.profile.updates_offsets,
+            metrics=metrics,
         )
         delivery = ExactlyOnce if self._settings.exactly_once else AtLeastOnce
         return SourceTaskRun(parts, delivery, self._clients.producer)
 
-    async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
+    async def _sink_run(self, draft: "_TaskDraft", metrics: SinkTaskMetrics) -> SinkTaskRun:
         name, number = draft.identity
-        pipeline = await draft.thread.call(self._pipelines.sink, draft.connector_config)
+        pipeline = await draft.thread.call(
+            self._pipelines.sink, draft.connector_config, metrics.errors
+        )
         context = SinkContext(draft.identity, draft.config)
         parts = SinkTaskParts(
             driver=await _sink_driver(draft, context),
@@ -222,6 +237,7 @@ class InstanceFactory:
             settings=self._settings,
             note_topic=partial(self._statuses.note_topic, name, number),
             notices=self._notices,
+            metrics=metrics,
         )
         group = group_of(name, draft.connector_config, self._plane.context)
         subscription = TopicSubscription(

@@ -24,6 +24,9 @@ from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
 from controlplane.worker.lifecycle.task_instance import TaskInstance
+from controlplane.worker.log_context import connector_logs
+from controlplane.worker.metrics.startups import Startup, WorkerStartups
+from controlplane.worker.metrics.task_metrics import TaskMetrics
 from controlplane.worker.settings import RuntimeSettings
 
 RestartedInstances = Sequence[int | None]
@@ -74,6 +77,7 @@ class ActorParts(NamedTuple):
     settings: RuntimeSettings
     notices: Notices
     profile: Profile
+    startups: WorkerStartups
 
 
 class _Restart(NamedTuple):
@@ -141,12 +145,23 @@ class ConnectorActor:
         if self._connector is not None:
             self._connector.abandon(report=False)
 
+    @property
+    def connector_class(self) -> str | None:
+        """Class that the present config names; None before the first."""
+        return None if self._applied is None else str(self._applied.config.get("connector.class"))
+
+    @property
+    def task_metrics(self) -> Mapping[int, TaskMetrics]:
+        """Metrics of the tasks, by number. A failed task has them until it is stopped."""
+        return {number: task.metrics for number, task in self._tasks.items()}
+
     # --- the loop -------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
-            while not await self._ended_after_change():
-                pass
+            with connector_logs(self._name):
+                while not await self._ended_after_change():
+                    pass
         finally:
             for request in self._requests:
                 if isinstance(request, _Restart):
@@ -213,11 +228,13 @@ class ConnectorActor:
     # --- the connector --------------------------------------------------------------------------
 
     async def _start_connector(self, assignment: Assignment) -> None:
+        startup = Startup(self._parts.startups.connectors)
         requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
         try:
             driver = await self._parts.factory.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
             trace = trace_of(failure)
+            startup.failed()
             self._parts.statuses.connector(self._name, State.FAILED, trace, safe=True)
             self._start_failure = failure
             return
@@ -227,6 +244,7 @@ class ConnectorActor:
             self._parts.statuses,
             self._parts.notices,
             StoppedPause(self._publish_once, self._parts.profile.pause_starts_stopped),
+            startup,
         )
         self._go(assignment.target)
 
@@ -346,6 +364,7 @@ class ConnectorActor:
 
     def _report_failed(self, number: int, failure: BaseException) -> None:
         trace = trace_of(failure)
+        self._parts.startups.tasks.count(succeeded=False)
         self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
 
     async def _stop_tasks(self, numbers: Iterable[int]) -> None:

@@ -21,6 +21,7 @@ from controlplane.connect.transforms import ConnectRecord, Predicate, Transforma
 from controlplane.core.entry import Entry, Headers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.metrics.error_metrics import ErrorMetrics
 from controlplane.worker.records.record_errors import ErrorSettings, RecordErrors, Stage
 from controlplane.worker.settings import RuntimeSettings
 
@@ -296,22 +297,24 @@ class Pipelines:
         self._classes = classes
         self._settings = settings
 
-    def source(self, config: Mapping[str, str]) -> SourcePipeline:
-        """Return the pipeline of a source task.
+    def source(
+        self, config: Mapping[str, str], metrics: ErrorMetrics | None = None
+    ) -> SourcePipeline:
+        """Return the pipeline of a source task; failed records are counted in `metrics`.
 
         Raises:
             ConnectError: a class is missing, or a setting invalid.
         """
-        errors = RecordErrors(ErrorSettings.of(config))
+        errors = RecordErrors(ErrorSettings.of(config), metrics)
         return SourcePipeline(self._converters(config), self._chain(config), errors)
 
-    def sink(self, config: Mapping[str, str]) -> SinkPipeline:
-        """Return the pipeline of a sink task.
+    def sink(self, config: Mapping[str, str], metrics: ErrorMetrics | None = None) -> SinkPipeline:
+        """Return the pipeline of a sink task; failed records are counted in `metrics`.
 
         Raises:
             ConnectError: a class is missing, or a setting invalid.
         """
-        errors = RecordErrors(ErrorSettings.of(config))
+        errors = RecordErrors(ErrorSettings.of(config), metrics)
         return SinkPipeline(self._converters(config), self._chain(config), errors)
 
     def _chain(self, config: Mapping[str, str]) -> list[ChainLink]:
