@@ -41,6 +41,7 @@ from controlplane.worker.drivers.source_drivers import (
     SourceDriver,
 )
 from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.lifecycle.task_instance import TaskInstance, TaskRun
@@ -81,6 +82,7 @@ class InstanceFactory:
         statuses: StatusWriter,
         resolver: ConfigResolver,
         startups: WorkerStartups,
+        reloads: ConfigReloads,
     ) -> None:
         self._plane = plane
         self._resolver = resolver
@@ -89,6 +91,7 @@ class InstanceFactory:
         self._clients = clients
         self._statuses = statuses
         self._startups = startups
+        self._reloads = reloads
         self._pipelines = Pipelines(self._classes, self._settings)
         self._offsets: dict[str, SourceOffsetStore] = {}
         """Committed offsets of each source, shared by its tasks."""
@@ -102,7 +105,7 @@ class InstanceFactory:
             Exception: its class or config cannot be used.
         """
         connector = self._classes.named(connector_class(config))
-        resolved = await asyncio.to_thread(self._resolved, connector, config)
+        resolved = await asyncio.to_thread(self._resolved, name, connector, config, config)
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
     def published_configs(
@@ -170,6 +173,8 @@ class InstanceFactory:
         is_source = connector.kind == "source"
         metrics = (SourceTaskMetrics if is_source else SinkTaskMetrics)(self._startups.tasks)
 
+        resolved = partial(self._resolved, name, connector, assignment.config)
+
         async def made() -> TaskRun:
             """Make the task in its own thread: the author's code may hang there."""
             draft = _TaskDraft(
@@ -177,8 +182,8 @@ class InstanceFactory:
                 connector,
                 thread,
                 control,
-                await thread.call(self._resolved, connector, assignment.config),
-                await thread.call(self._resolved, connector, assignment.tasks[number]),
+                await thread.call(resolved, assignment.config),
+                await thread.call(resolved, assignment.tasks[number]),
             )
             if isinstance(metrics, SourceTaskMetrics):
                 return await self._source_run(draft, metrics)
@@ -263,10 +268,21 @@ class InstanceFactory:
     ) -> ErrorReporter:
         return ErrorReporter(draft.identity, pipeline.errors, self._notices, self._resolver.hidden)
 
-    def _resolved(self, connector: type[Any], config: Mapping[str, Any]) -> dict[str, str]:
-        """Return a config as authors get it: references resolved, defaults of the class added."""
+    def _resolved(
+        self,
+        name: str,
+        connector: type[Any],
+        connector_config: Mapping[str, Any],
+        config: Mapping[str, Any],
+    ) -> dict[str, str]:
+        """Return a config as authors get it: references resolved, defaults of the class added.
+
+        The connector is restarted when a value expires, unless its config has other wishes.
+        """
         defaults = {key.name: key.default for key in connector.config if key.default is not None}
-        return defaults | self._resolver.resolved(config)
+        resolved, ttls_ms = self._resolver.resolved(config)
+        self._reloads.schedule(name, connector_config, ttls_ms)
+        return defaults | resolved
 
 
 class _TaskDraft(NamedTuple):

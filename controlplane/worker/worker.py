@@ -39,6 +39,7 @@ from controlplane.worker.data_topics.embedded_clients import LogClients
 from controlplane.worker.data_topics.embedded_groups import LogGroups
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
 from controlplane.worker.lifecycle.assignment import assignment_of
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_actor import ActorParts, ConnectorActor
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.metrics.exposition import ConnectorInfo, metric_families
@@ -115,8 +116,11 @@ class ConnectWorker:
         )
         self._classes = environment.classes
         self._startups = WorkerStartups()
+        self._reloads = ConfigReloads(self._reload, self._notices, settings.reload_shortest_ms)
         self._parts = ActorParts(
-            InstanceFactory(plane, environment, clients, self._statuses, resolver, self._startups),
+            InstanceFactory(
+                plane, environment, clients, self._statuses, resolver, self._startups, self._reloads
+            ),
             self._statuses,
             lambda: plane.state,
             self._publish,
@@ -124,6 +128,7 @@ class ConnectWorker:
             self._notices,
             profile=self._profile,
             startups=self._startups,
+            reloads=self._reloads,
         )
         self._actors: dict[str, ConnectorActor] = {}
         self._deleted: set[str] = set()
@@ -142,8 +147,11 @@ class ConnectWorker:
     ) -> AsyncIterator["ConnectWorker"]:
         """Open a control plane on a log, and run its connectors until the block ends.
 
-        Raises: see `ControlPlane.open`.
+        Raises:
+            SettingsError: a config provider cannot be loaded.
+            Exception: see `ControlPlane.open`.
         """
+        environment.providers.load()
         around = around or Surroundings()
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
@@ -205,6 +213,7 @@ class ConnectWorker:
         try:
             yield
         finally:
+            self._reloads.close()
             await ended([following])
             await self._close_actors()
             await self._statuses.close()
@@ -295,10 +304,16 @@ class ConnectWorker:
         """Another process runs the connectors now."""
         for actor in self._actors.values():
             actor.abandon()
+        self._reloads.close()
         self._actors.clear()
         self._deleted.clear()
         self._restarts.clear()
         self._config_end = -1
+
+    def _reload(self, connector: str) -> None:
+        """Restart a connector whose values have expired."""
+        if (actor := self._actors.get(connector)) is not None and not actor.ended.done():
+            actor.reload()
 
     async def _publish(self, command: PublishTasks) -> Outcome | Rejected:
         return await self.plane.carry_out(command, principal="worker")

@@ -21,6 +21,7 @@ from controlplane.logs.log import LogError
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver, ConnectorRequests
 from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
 from controlplane.worker.lifecycle.task_instance import TaskInstance
@@ -78,6 +79,7 @@ class ActorParts(NamedTuple):
     notices: Notices
     profile: Profile
     startups: WorkerStartups
+    reloads: ConfigReloads
 
 
 class _Restart(NamedTuple):
@@ -130,6 +132,17 @@ class ConnectorActor:
         self._requests.append(_Restart(instances, done))
         self._changed.set()
         await done
+
+    def reload(self) -> None:
+        """Restart the connector and its tasks that run: their configs are resolved anew.
+
+        Kafka restarts the connector only; its tasks keep the old values.
+        """
+        running = [number for number, task in self._tasks.items() if not task.ended.done()]
+        restarted: asyncio.Future[None] = self._loop.create_future()
+        restarted.add_done_callback(_retrieved)  # the status tells of a failure
+        self._requests.append(_Restart((None, *running), restarted))
+        self._changed.set()
 
     def close(self) -> None:
         """Stop everything; the statuses tell so. `ended` tells when it is done."""
@@ -193,6 +206,7 @@ class ConnectorActor:
 
     async def _remove(self) -> None:
         """End a deleted connector; then no status and no active topic of it is left (KIP-558)."""
+        self._parts.reloads.cancel(self._name)
         await self._stop_connector()
         await self._stop_tasks([*self._tasks])
         statuses = self._parts.statuses
@@ -204,6 +218,7 @@ class ConnectorActor:
         """Apply the difference between what runs and what shall run."""
         applied, self._applied = self._applied, assignment
         if applied is None or applied.config_record != assignment.config_record:
+            self._parts.reloads.cancel(self._name)
             await self._stop_connector()
             await self._start_connector(assignment)
         elif applied.target is not assignment.target:
@@ -452,6 +467,12 @@ class ConnectorActor:
             await self._start_connector(assignment)
         if assignment.target is not Target.STOPPED:
             await self._start_tasks(tasks, assignment)
+
+
+def _retrieved(restarted: "asyncio.Future[None]") -> None:
+    """Mark the exception of a restart as seen: nobody waits for it."""
+    if not restarted.cancelled():
+        restarted.exception()
 
 
 def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:
