@@ -30,7 +30,7 @@ from controlplane.cli.curl_examples import LATER, find_contrast, lines
 from controlplane.cli.serve_options import ServeOptions, check_own, writer_settings
 from controlplane.clock import now_ms
 from controlplane.core import views
-from controlplane.core.plugins import UNKNOWN_TYPE
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
@@ -451,12 +451,12 @@ CLASSES_NAMED = 5
 """Number of unknown classes that are named at start-up."""
 
 
-def _note_unknown_classes(service: ServeOptions, state: ClusterState) -> None:
+def _note_unknown_classes(service: ServeOptions, plugins: Plugins, state: ClusterState) -> None:
     """Warn of connectors whose configs cannot be changed, as their classes are not declared."""
     configs = state.config.connectors.values()
     used = {str(config.get("connector.class")) for config in configs}
-    unknown = sorted(name for name in used if service.plugins.type_of(name) == UNKNOWN_TYPE)
-    if unknown and not service.plugins.trusting:
+    unknown = sorted(name for name in used if plugins.type_of(name) == UNKNOWN_TYPE)
+    if unknown and not plugins.trusting:
         ellipsis = "" if len(unknown) <= CLASSES_NAMED else ", …"
         note(
             f"{safe(service.where)}: connectors use classes that are not declared: "
@@ -482,7 +482,7 @@ async def _announce(
             "are ignored; `controlplane inspect` lists them, and those of offsets"
         )
     if service.commands:
-        _note_unknown_classes(service, state)
+        _note_unknown_classes(service, rest_service.plugins, state)
     say("Ctrl-C ends it. To try:")
     for line in lines(url, state, contrast):
         say(f"  {line}")

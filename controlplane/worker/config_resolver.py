@@ -20,7 +20,7 @@ SECRET_CHARACTERS = 3
 
 
 SECRETS_KEPT = 100
-"""Forms of values that are hidden, by reference: a provider whose values expire gives ever new ones.
+"""Forms of values that are hidden, by reference: values that expire are followed by ever new ones.
 """
 
 
