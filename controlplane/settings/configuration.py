@@ -182,8 +182,8 @@ class Configuration:
         A provider's own settings cannot refer to providers.
         """
         keys = {key for values in self._sources for key in values if key.startswith(prefix)}
-        found = {key.removeprefix(prefix): self._value(key) for key in keys}
-        return {key: value.text for key, value in found.items() if value is not None}
+        values = {key.removeprefix(prefix): self._value(key) for key in keys}
+        return {key: value.text for key, value in values.items() if value is not None}
 
     def _value(self, key: str, *, empty: bool = False) -> SourcedValue | None:
         """Return the value from the strongest source that sets it, empty values on request."""

@@ -108,8 +108,8 @@ class ConfigResolver:
     def hidden(self, text: str) -> str:
         """Return a text without the values of providers."""
         with self._lock:
-            known = {secret for kept in self._secrets.values() for secret in kept}
-        secrets = sorted(known, key=len, reverse=True)
+            forms = {form for kept in self._secrets.values() for form in kept}
+        secrets = sorted(forms, key=len, reverse=True)
         for secret in secrets:
             text = text.replace(secret, "[hidden]")
         return text

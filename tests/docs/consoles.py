@@ -7,8 +7,8 @@ block marked `console` is run line for line:
 - The lines below are its output. `…` stands for any text, on a line of its own for any lines.
   Without lines below, only the exit code is checked.
 - The exit code is 0, or the one at the end of a comment behind the command: `# exit code 1`.
-- `controlplane serve …`, `make run` and `make history` run until the next such command or the end of the document.
-  The document calls their free port 8083.
+- `controlplane serve …`, `make run` and `make history` run until the next such command or the end
+  of the document, which calls their free port 8083.
 
 A block marked `python` is a command, too; it may use `await` at its top level. A block marked
 `text` right behind it is its output. A block marked `sh` needs a cluster or a special machine, and

@@ -18,7 +18,7 @@ from tests.worker.failing_records import ValuesSource
 pytest_plugins = ["pytester"]
 
 
-class Failing(Source):
+class FailingAfterIdle(Source):
     """Fails at once."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:
@@ -65,7 +65,7 @@ def test_two_trials_have_a_log_each(connector_trial: StartTrial) -> None:
 
 def test_a_failed_task_fails_the_test(connector_trial: StartTrial) -> None:
     """The message has the trace with the author's line."""
-    run = connector_trial(Failing, {})
+    run = connector_trial(FailingAfterIdle, {})
     with pytest.raises(AssertionError, match="OSError: no device"):
         run.records("t", 1)
 

@@ -39,11 +39,11 @@ class LogLines:
 def log() -> Iterator[LogLines]:
     """Log to which notices and the lines of authors go, as with `serve`."""
     lines = LogLines()
-    handler = StdlibLogBridge(lines.logger)
-    AUTHORS.addHandler(handler)
+    bridge = StdlibLogBridge(lines.logger)
+    AUTHORS.addHandler(bridge)
     AUTHORS.propagate = False
     yield lines
-    AUTHORS.removeHandler(handler)
+    AUTHORS.removeHandler(bridge)
     AUTHORS.propagate = True
 
 
@@ -183,7 +183,7 @@ async def test_lines_of_a_commit(log: LogLines, monkeypatch: pytest.MonkeyPatch)
         assert log.context_of("offsets_not_committed") == "[b|task-0|offsets]"
 
 
-class FailingSplit(AsyncAuthor):
+class UnsplittableSource(AsyncAuthor):
     """Has no task configs."""
 
     def split(self, config: Any, limit: int) -> Any:  # noqa: ARG002
@@ -193,8 +193,8 @@ class FailingSplit(AsyncAuthor):
 
 async def test_lines_of_the_runtime_about_a_connector(log: LogLines) -> None:
     """The runtime's own line about a connector has its context."""
-    async with running(FailingSplit, notices=log.logger) as worker:
-        await worker.plane.execute(CreateConnector("f", config_of(FailingSplit)))
+    async with running(UnsplittableSource, notices=log.logger) as worker:
+        await worker.plane.execute(CreateConnector("f", config_of(UnsplittableSource)))
         await until(lambda: log.context_of("task_configs_not_published"))
         assert log.context_of("task_configs_not_published") == "[f|worker]"
 

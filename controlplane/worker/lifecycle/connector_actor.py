@@ -25,6 +25,7 @@ from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
 from controlplane.worker.lifecycle.task_instance import TaskInstance
+from controlplane.worker.lifecycle.tasks_max import is_enforced, tasks_max, too_many_tasks
 from controlplane.worker.log_context import connector_logs
 from controlplane.worker.metrics.startups import Startup, WorkerStartups
 from controlplane.worker.metrics.task_metrics import TaskMetrics
@@ -327,14 +328,14 @@ class ConnectorActor:
         assignment, connector = self._applied, self._connector
         if assignment is None or connector is None:
             return
-        limit = _tasks_max(assignment.config)
+        limit = tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
         if (
             len(configs) > limit
             and self._parts.profile.tasks_max_enforced
-            and _enforces(assignment.config)
+            and is_enforced(assignment.config)
         ):
-            connector.fail(_too_many(self._name, len(configs), limit))
+            connector.fail(too_many_tasks(self._name, len(configs), limit))
             return
         stored = await asyncio.to_thread(
             self._parts.factory.published_configs, assignment.config, configs
@@ -483,21 +484,3 @@ def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(failure)
-
-
-def _tasks_max(config: Mapping[str, Any]) -> int:
-    return int(config.get("tasks.max") or 1)
-
-
-def _enforces(config: Mapping[str, Any]) -> bool:
-    return str(config.get("tasks.max.enforce") or "true").strip().lower() != "false"
-
-
-def _too_many(name: str, tasks: int, limit: int) -> ConnectError:
-    return ConnectError(
-        f"The connector {name} has generated {tasks} tasks, which is greater than {limit}, the "
-        "maximum number of tasks it is configured to create. This behaviour should be considered "
-        "a bug and is disallowed. If necessary, it can be permitted by reconfiguring the connector "
-        "with 'tasks.max.enforce' set to false; however, this option will be removed in a future "
-        "release of Kafka Connect."
-    )
