@@ -17,6 +17,7 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.logs.log import Record
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ProducerFailure
 from controlplane.worker.data_topics.embedded_clients import LogProducer
@@ -141,6 +142,39 @@ def _failed() -> Any:
     return future
 
 
+class Transacting(Source):
+    """Commits two records, and aborts one."""
+
+    exactly_once = boundaries = True
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield them with the ends of their transactions."""
+        part = {"p": 1}
+        yield task.record("a", part, {"at": 1}, topic="t")
+        yield task.record("b", part, {"at": 2}, topic="t")
+        yield task.commit()
+        yield task.record("c", part, {"at": 3}, topic="t")
+        yield task.abort()
+        while True:
+            yield task.idle(0.01)
+
+
+async def test_transactions() -> None:
+    """Each transaction is a commit; records of an aborted one are not written."""
+    runtime = msgspec.structs.replace(QUICK, exactly_once=True)
+    async with running(Transacting, runtime=runtime) as worker:
+        config = config_of(Transacting) | {"transaction.boundary": "connector"}
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_measured(
+            worker,
+            source_task_source_record_poll_total=3,
+            source_task_source_record_write_total=2,
+            source_task_source_record_active_count=0,
+            connector_task_offset_commit_time_ms_count=2,
+            connector_task_offset_commit_success_percentage=1,
+        )
+
+
 # --- sinks ----------------------------------------------------------------------------------------
 
 
@@ -240,6 +274,26 @@ async def test_a_dead_letter_that_cannot_be_written(monkeypatch: pytest.MonkeyPa
         shown = measured(worker)
         assert shown["task_error_deadletterqueue_produce_requests"] == 1
         assert shown["task_error_deadletterqueue_produce_failures"] == 1
+
+
+async def test_a_record_fails_once() -> None:
+    """A record whose key and value are bad is one error and one dead letter, as in Kafka."""
+    converters = {
+        f"{role}.converter": "org.apache.kafka.connect.json.JsonConverter"
+        for role in ("key", "value")
+    }
+    async with running(KeepingSink) as worker:
+        log = worker.plane.log
+        await log.create_topic("t", 1)
+        await log.append([Record("t", 0, 1_000, b"{", b"{"), Record("t", 0, 1_000, b"{", b"{")])
+        await create_sink(worker, KeepingSink, **converters, **DEAD_LETTERS)
+        await until_measured(worker, sink_task_sink_record_read_total=2)
+        await until_measured(
+            worker,
+            task_error_total_record_errors=2,
+            task_error_total_records_skipped=2,
+            task_error_deadletterqueue_produce_requests=2,
+        )
 
 
 async def test_retries() -> None:
