@@ -22,6 +22,7 @@ from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ProducerFailure
 from controlplane.worker.data_topics.embedded_clients import LogProducer
 from controlplane.worker.worker import ConnectWorker
+from tests.conftest import PROVE
 from tests.worker.failing_records import (
     DEAD_LETTERS,
     TOLERANT,
@@ -43,6 +44,8 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
+
+CYCLES = 1_000 if PROVE else 20
 
 
 @pytest.fixture(autouse=True)
@@ -420,7 +423,7 @@ async def test_a_deleted_connector_has_no_metrics() -> None:
     """Cycles of starts and stops leave no series behind."""
     async with running(ValuesSource) as worker:
         before = sum(len(family.samples) for family in scraped(worker))
-        for _ in range(20):
+        for _ in range(CYCLES):
             await create_source(worker, "a")
             await until_state(worker, "s", "RUNNING", "RUNNING")
             await worker.plane.execute(DeleteConnector("s"))

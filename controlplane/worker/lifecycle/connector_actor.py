@@ -137,7 +137,7 @@ class ConnectorActor:
     def reload(self) -> None:
         """Restart the connector and its tasks that run: their configs are resolved anew.
 
-        Kafka restarts the connector only; its tasks keep the old values.
+        Kafka restarts the connector only; its tasks follow if it then commits other task configs.
         """
         running = [number for number, task in self._tasks.items() if not task.ended.done()]
         restarted: asyncio.Future[None] = self._loop.create_future()
