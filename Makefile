@@ -22,7 +22,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup run kafka quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle kafka-its lock clean
+.PHONY: help setup run history kafka quick test prove check lint types format scenarios scenarios-rewrite bench spark-jars oracle kafka-its lock clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -33,7 +33,10 @@ $(READY): requirements.lock pyproject.toml tools/setup
 	@tools/setup $(VENV)
 	@touch $@
 
-run: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9, HISTORY=FILE, PLUGINS=FILE)
+run: $(READY) ## Run connectors on an embedded log, with Connect's REST API on 127.0.0.1:8083 (PORT=, RELEASE=3.9)
+	@tools/live $(PORT) $(RELEASE) $(ARGS)
+
+history: $(READY) ## Serve a recorded cluster on 127.0.0.1:8083 (PORT=, RELEASE=3.9, HISTORY=FILE, PLUGINS=FILE)
 	@mkdir -p $(dir $(DEMO))
 	@test -e $(DEMO) || $(BIN)/controlplane import $(HISTORY) $(DEMO) || { rm -f $(DEMO)*; exit 1; }
 	@echo "Connector classes beside Kafka's own are declared in $(PLUGINS); PLUGINS=FILE declares others (docs/testing.md)"
@@ -112,5 +115,5 @@ lock: $(READY) ## Write requirements.lock anew, with today's versions
 	$(BIN)/uv pip compile pyproject.toml --group dev --extra spark --universal \
 	  --generate-hashes --upgrade --no-emit-index-url --quiet --custom-compile-command "make lock" --output-file requirements.lock
 
-clean: ## Remove what was made here: environment, caches, the database of `make run`
+clean: ## Remove what was made here: environment, caches, the logs of `make run` and `make history`
 	rm -rf $(VENV) .cache .mypy_cache .pytest_cache .ruff_cache .hypothesis dist

@@ -8,6 +8,9 @@ its own logging. Their level follows a Python logger, which may change at run ti
 import logging
 import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Literal, Protocol, TextIO, get_args
 
 import msgspec
@@ -45,6 +48,31 @@ class Logger(Protocol):
         ...
 
 
+_CONNECTOR: ContextVar[str] = ContextVar("connector context")
+
+CONNECTOR_CONTEXT = "connector.context"
+"""Field of a log line about a connector or a task (KIP-449)."""
+
+
+@contextmanager
+def connector_context(connector: str, *scopes: str) -> Iterator[None]:
+    """Mark all log lines of the block as being about a connector: `[name|task-0|offsets]`.
+
+    Kafka: `LoggingContext`. There the text ends with a space, as it is a prefix.
+    """
+    token = _CONNECTOR.set(f"[{'|'.join((connector, *scopes))}]")
+    try:
+        yield
+    finally:
+        _CONNECTOR.reset(token)
+
+
+def _in_context(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Add the connector or task that the present thread or coroutine works for."""
+    context = _CONNECTOR.get(None)
+    return facts if context is None else {**facts, CONNECTOR_CONTEXT: context}
+
+
 _MAY_HOLD_SECRETS = re.compile(r"[=:\s]")
 """Characters that precede every secret in a text; most values have none of them."""
 
@@ -77,22 +105,27 @@ def _stamped(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     return {**facts, "timestamp": time_text(now_ms())}
 
 
-_ORDER = ("timestamp", "level", "event")
+_ORDER = ("timestamp", "level", "event", CONNECTOR_CONTEXT)
 
 
 def _in_order(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     """Put the common facts of every line first."""
-    return {name: facts[name] for name in (*_ORDER, *facts)}
+    return {name: facts[name] for name in (*_ORDER, *facts) if name in facts}
 
 
 _COMMON: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
     structlog.processors.format_exc_info,
+    _in_context,
     _without_secrets,
     _stamped,
 )
 _PROCESSORS: dict[LogFormat, tuple[Processor, ...]] = {
-    "logfmt": (*_COMMON, _one_line, structlog.processors.LogfmtRenderer(key_order=_ORDER)),
+    "logfmt": (
+        *_COMMON,
+        _one_line,
+        structlog.processors.LogfmtRenderer(key_order=_ORDER, drop_missing=True),
+    ),
     # JSON itself escapes control characters.
     "json": (*_COMMON, _in_order, structlog.processors.JSONRenderer(ensure_ascii=True)),
 }

@@ -5,14 +5,15 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controlplane.cli.running_connectors import WorkerLog, plane_with_connectors
+from controlplane.cli.running_connectors import WorkerLog, service_with_connectors
 from controlplane.core.text.safe_text import count
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.logs.names import brokers_of
-from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.plane import Settings, Surroundings
+from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.kafka_clients import BrokerCluster
 
@@ -20,21 +21,14 @@ HOSTS_SHOWN = 3
 """Number of members that a message names by their hosts."""
 
 
-class OwnPlane(msgspec.Struct, frozen=True):
-    """A control plane and its log."""
-
-    plane: ControlPlane
-    log: KafkaLog
-
-
 @asynccontextmanager
-async def own_plane(
+async def own_service(
     where: str,
     configuration: Configuration,
     settings: Settings,
     around: Surroundings,
     worker_id: str = "",
-) -> AsyncIterator[OwnPlane]:
+) -> AsyncIterator[Service]:
     """Open a cluster's topics as their control plane, unless they belong to Java workers.
 
     Offsets of sinks are those of their consumer groups on the brokers. With `plugin.path`,
@@ -52,8 +46,8 @@ async def own_plane(
         await log.check_readable(msgspec.structs.astuple(worker.topics))
         brokers = BrokerCluster(brokers_of(where), configuration, clusters)
         worker_log = WorkerLog(log, worker_id, brokers)
-        async with plane_with_connectors(worker_log, settings, around, configuration) as plane:
-            yield OwnPlane(plane, log)
+        async with service_with_connectors(worker_log, settings, around, configuration) as own:
+            yield own
     finally:
         await clusters.close()
         await log.close()

@@ -10,6 +10,7 @@ import msgspec
 from controlplane.core.plugins import Plugins
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.clients import TaskCluster
 from controlplane.worker.factory import RuntimeEnvironment
@@ -29,10 +30,12 @@ class WorkerLog(NamedTuple):
 
 
 @asynccontextmanager
-async def plane_with_connectors(
+async def service_with_connectors(
     worker_log: WorkerLog, settings: Settings, around: Surroundings, configuration: Configuration
-) -> AsyncIterator[ControlPlane]:
+) -> AsyncIterator[Service]:
     """Open a control plane and run its connectors until the block ends.
+
+    The service also has the metrics of what runs.
 
     Raises:
         Unloadable: a module or directory of `plugin.path` cannot be loaded.
@@ -46,7 +49,7 @@ async def plane_with_connectors(
         if cluster is not None:
             around = around._replace(outside=cluster.actions)
         async with ControlPlane.open(log, settings, around) as plane:
-            yield plane
+            yield plane.service
         return
     runtime = runtime_settings(configuration, worker_id=worker_id)
     if settings.exactly_once:
@@ -54,7 +57,7 @@ async def plane_with_connectors(
     around = around._replace(plugins=_with_catalogue(classes.plugins(), around.plugins))
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with ConnectWorker.open(log, environment, settings, around, cluster) as running:
-        yield running.plane
+        yield running.plane.service._replace(worker_metrics=running.metrics)
 
 
 def _with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:

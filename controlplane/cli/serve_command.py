@@ -30,7 +30,7 @@ from controlplane.cli.curl_examples import LATER, find_contrast, lines
 from controlplane.cli.serve_options import ServeOptions, check_own, writer_settings
 from controlplane.clock import now_ms
 from controlplane.core import views
-from controlplane.core.plugins import UNKNOWN_TYPE
+from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
@@ -359,28 +359,34 @@ async def _open_own(
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open topics of a cluster as their control plane."""
     # Imported here: other logs are served without Kafka's producer.
-    from controlplane.cli.own_topics import own_plane  # noqa: PLC0415
+    from controlplane.cli.own_topics import own_service  # noqa: PLC0415
 
     settings, around = writer_settings(service, tell, loggers)
     configuration, worker_id = service.reading.configuration, service.worker_id
-    async with own_plane(service.where, configuration, settings, around, worker_id) as own:
-        yield own.plane.service, own.log
+    async with own_service(service.where, configuration, settings, around, worker_id) as own:
+        assert own.log is not None
+        yield own, own.log
 
 
-def _plane(
+@asynccontextmanager
+async def _service(
     service: ServeOptions, log: Log, settings: Settings, around: Surroundings
-) -> AbstractAsyncContextManager[ControlPlane]:
+) -> AsyncIterator[rest.Service]:
     """Open a control plane; with `plugin.path`, its connectors run here."""
     if not service.plugin_path:
-        return ControlPlane.open(log, settings, around)
+        async with ControlPlane.open(log, settings, around) as plane:
+            yield plane.service
+        return
     # Imported here: most planes run no connectors.
     from controlplane.cli.running_connectors import (  # noqa: PLC0415
         WorkerLog,
-        plane_with_connectors,
+        service_with_connectors,
     )
 
+    worker_log = WorkerLog(log, service.worker_id)
     configuration = service.reading.configuration
-    return plane_with_connectors(WorkerLog(log, service.worker_id), settings, around, configuration)
+    async with service_with_connectors(worker_log, settings, around, configuration) as running:
+        yield running
 
 
 _READ = "serve the log with --read-only"
@@ -395,9 +401,9 @@ async def _open_as_writer(
     settings, around = writer_settings(service, tell, loggers)
     async with open_writable(service.where, service.reading, _READ) as (log, missing):
         _warn(service, missing)
-        async with _plane(service, log, settings, around) as plane:
+        async with _service(service, log, settings, around) as rest_service:
             _warn(service, split_config(settings.topics, await log.topics()))
-            yield plane.service, log
+            yield rest_service, log
 
 
 @asynccontextmanager
@@ -448,12 +454,12 @@ CLASSES_NAMED = 5
 """Number of unknown classes that are named at start-up."""
 
 
-def _note_unknown_classes(service: ServeOptions, state: ClusterState) -> None:
+def _note_unknown_classes(service: ServeOptions, plugins: Plugins, state: ClusterState) -> None:
     """Warn of connectors whose configs cannot be changed, as their classes are not declared."""
     configs = state.config.connectors.values()
     used = {str(config.get("connector.class")) for config in configs}
-    unknown = sorted(name for name in used if service.plugins.type_of(name) == UNKNOWN_TYPE)
-    if unknown and not service.plugins.trusting:
+    unknown = sorted(name for name in used if plugins.type_of(name) == UNKNOWN_TYPE)
+    if unknown and not plugins.trusting:
         ellipsis = "" if len(unknown) <= CLASSES_NAMED else ", …"
         note(
             f"{safe(service.where)}: connectors use classes that are not declared: "
@@ -479,7 +485,7 @@ async def _announce(
             "are ignored; `controlplane inspect` lists them, and those of offsets"
         )
     if service.commands:
-        _note_unknown_classes(service, state)
+        _note_unknown_classes(service, rest_service.plugins, state)
     say("Ctrl-C ends it. To try:")
     for line in lines(url, state, contrast):
         say(f"  {line}")

@@ -8,6 +8,7 @@ docs/connectors.md teaches how to write, test and package one.
 """
 
 from controlplane.connect.config import key
+from controlplane.connect.config_provider import ConfigProvider, ProvidedValue
 from controlplane.connect.errors import ConnectError, DataError, RetriableError
 from controlplane.connect.records import (
     RecordHeader,
@@ -29,9 +30,11 @@ from controlplane.core.configdef.key_definition import ConfigKey
 
 __all__ = [
     "ConfigKey",
+    "ConfigProvider",
     "ConnectError",
     "ConnectorContext",
     "DataError",
+    "ProvidedValue",
     "RecordHeader",
     "RecordMetadata",
     "RetriableError",

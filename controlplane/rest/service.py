@@ -1,7 +1,7 @@
 """Dependencies of the endpoints, and a routed request (`Call`)."""
 
-from collections.abc import AsyncGenerator
-from typing import NamedTuple, Protocol
+from collections.abc import AsyncGenerator, Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context, DecisionSettings
@@ -19,6 +19,9 @@ from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.errors import InvalidParameter, WorkerAnswer
 from controlplane.rest.requests import Request
+
+if TYPE_CHECKING:
+    from prometheus_client.metrics_core import Metric
 
 
 class States(Protocol):
@@ -172,6 +175,8 @@ class Service(NamedTuple):
     endpoint_set: EndpointSet = EndpointSet.ALL
     metrics: bool = False
     """True if `/metrics` is served in front of the application."""
+    worker_metrics: Callable[[], Iterable["Metric"]] | None = None
+    """Metrics of connectors that run in this process; None: none runs here."""
     bodies: BodyProcesses = BodyProcesses()
     workers: Workers | None = None
     """Workers that answer about plugins and validate configs; None: the catalogues do."""

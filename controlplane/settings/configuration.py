@@ -171,8 +171,19 @@ class Configuration:
         names = texts(providers.text) if providers else ()
         classes = {name: self._value(f"config.providers.{name}.class") for name in names}
         return Providers(
-            {name: value.text if value else "" for name, value in classes.items()}, self._variables
+            {name: value.text if value else "" for name, value in classes.items()},
+            self._variables,
+            {name: self._written_below(f"config.providers.{name}.param.") for name in names},
         )
+
+    def _written_below(self, prefix: str) -> dict[str, str]:
+        """Return the texts of all keys that begin with a prefix, without it, as they are written.
+
+        A provider's own settings cannot refer to providers.
+        """
+        keys = {key for values in self._sources for key in values if key.startswith(prefix)}
+        values = {key.removeprefix(prefix): self._value(key) for key in keys}
+        return {key: value.text for key, value in values.items() if value is not None}
 
     def _value(self, key: str, *, empty: bool = False) -> SourcedValue | None:
         """Return the value from the strongest source that sets it, empty values on request."""

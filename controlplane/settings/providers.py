@@ -1,101 +1,206 @@
 """Config providers: resolve `${provider:path:key}` in a worker's settings (KIP-297).
 
 Kafka's own three providers are supported, as in `ConfigTransformer`: a properties file, a directory
-with a file for each key, the environment. Other providers exist only as Java classes.
+with a file for each key, the environment. So are those that installed packages declare
+(`controlplane.connect.ConfigProvider`).
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
 
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
 
 _REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
 
-Provider = Callable[[str, str], str | None]
+GROUP = "controlplane.config_providers"
+"""Group of the entry points that declare providers."""
+
+
+class _Provided(NamedTuple):
+    """A value, and its lifetime; None: it does not expire."""
+
+    value: str
+    ttl_ms: int | None = None
+
+
+Provider = Callable[[str, str], _Provided | None]
 """Function from (path, key) to the value; None if there is none."""
 
 _KAFKAS = "org.apache.kafka.common.config.provider."
 
 
-class Providers:
-    """Configured providers of a worker, by name."""
+class ResolvedText(NamedTuple):
+    """A value of a connector's config with its references replaced."""
 
-    def __init__(self, classes: Mapping[str, str], variables: Mapping[str, str]) -> None:
+    text: str
+    secrets: frozenset[str]
+    """Values that were inserted: they are secret."""
+    ttls_ms: Mapping[str, int]
+    """Lifetimes of values that expire, by the path of their reference."""
+
+
+class Providers:
+    """Configured providers of a worker, by name. `parameters` are their `param.*` settings."""
+
+    def __init__(
+        self,
+        classes: Mapping[str, str],
+        variables: Mapping[str, str],
+        parameters: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:
         self._classes = classes
-        self._known: Mapping[str, Provider] = {
+        self._parameters = parameters or {}
+        kafkas: Mapping[str, Callable[[str, str], str | None]] = {
             f"{_KAFKAS}FileConfigProvider": _in_file,
             f"{_KAFKAS}DirectoryConfigProvider": _in_directory,
             f"{_KAFKAS}EnvVarConfigProvider": lambda _, name: variables.get(name),
         }
+        self._known: dict[str, Provider] = {
+            name: _lasting(kafkas[class_name])
+            for name, class_name in classes.items()
+            if class_name in kafkas
+        }
+        self._loading = Lock()
+        self._is_loaded = False
+
+    def load(self) -> None:
+        """Import the configured providers that packages declare; later calls do nothing.
+
+        Only then can configs of connectors use them: no request imports anything.
+
+        Raises:
+            SettingsError: one of them cannot be loaded.
+        """
+        with self._loading:
+            if self._is_loaded or not self._classes.keys() - self._known.keys():
+                return
+            declared = {point.value.replace(":", "."): point for point in _declared()}
+            for name, class_name in self._classes.items():
+                if name not in self._known and class_name in declared:
+                    parameters = self._parameters.get(name, {})
+                    self._known[name] = _loaded(name, declared[class_name], parameters)
+            self._is_loaded = True
 
     def resolved(self, key: str, text: str) -> str:
         """Replace the references in a key's value; all other text stays.
 
         Raises:
             BadValue: a provider fails, or lacks the value.
+            SettingsError: a provider cannot be loaded.
         """
+        if _REFERENCE.search(text):
+            self.load()
         return _REFERENCE.sub(lambda reference: self._looked_up(key, reference), text)
 
-    def of_connector(self, key: str, text: str) -> tuple[str, frozenset[str]]:
+    def of_connector(self, key: str, text: str) -> ResolvedText:
         """Replace the references in a connector's config, as a worker does when it starts it.
 
-        A reference without a value stays as it is (`ConfigTransformer`). The second result has the
-        values that were inserted: they are secret.
+        A reference without a value stays as it is (`ConfigTransformer`).
 
         Raises:
-            BadValue: a provider cannot run here, or cannot read its file.
+            BadValue: a provider cannot run here, or cannot read the value.
         """
         values: set[str] = set()
+        ttls_ms: dict[str, int] = {}
 
         def looked_up(reference: re.Match[str]) -> str:
             if reference["name"] not in self._classes:
                 return reference[0]
-            value = self._value(key, reference)
-            if value is None:
+            provided = self._provided(key, reference)
+            if provided is None:
                 return reference[0]
-            values.add(value)
-            return value
+            values.add(provided.value)
+            if provided.ttl_ms is not None:
+                ttls_ms[f"{reference['name']}:{reference['path'] or ''}"] = provided.ttl_ms
+            return provided.value
 
-        return _REFERENCE.sub(looked_up, text), frozenset(values)
+        return ResolvedText(_REFERENCE.sub(looked_up, text), frozenset(values), ttls_ms)
 
     def _looked_up(self, key: str, reference: re.Match[str]) -> str:
         if reference["name"] not in self._classes:
             return reference[0]
         try:
-            value = self._value(key, reference)
+            provided = self._provided(key, reference)
         except _Unreadable:
-            value = None
-        if value is None:
+            provided = None
+        if provided is None:
             raise BadValue(
                 key, f"is {reference[0]}, and the provider has no such value: check both"
             )
-        return value
+        return provided.value
 
-    def _value(self, key: str, reference: re.Match[str]) -> str | None:
+    def _provided(self, key: str, reference: re.Match[str]) -> _Provided | None:
         """Ask a provider for a value; None: it has none.
 
         Raises:
-            BadValue: it cannot run here, or cannot read its file.
+            BadValue: it cannot run here, or cannot read the value.
         """
-        name = reference["name"]
-        provider = self._known.get(self._classes[name])
+        name, path = reference["name"], reference["path"] or ""
+        provider = self._known.get(name)
         if provider is None:
             raise BadValue(
                 key,
                 f"comes from the config provider {name}, which cannot run here: "
                 "use a copy of the file with the value written into it",
             )
-        path = reference["path"] or ""
         try:
             return provider(path, reference["key"])
         except (OSError, UnicodeDecodeError, SettingsError):
             raise _Unreadable(key, f"is {reference[0]}: {path} could not be read") from None
+        except Exception as failure:
+            raise _Unreadable(
+                key, f"is {reference[0]}: the config provider {name} failed: {failure!r}"
+            ) from failure
 
 
 class _Unreadable(BadValue):
-    """A provider cannot read its file."""
+    """A provider cannot read its file, or has failed."""
+
+
+def _lasting(provider: Callable[[str, str], str | None]) -> Provider:
+    """Return a provider whose values do not expire."""
+
+    def provided(path: str, key: str) -> _Provided | None:
+        value = provider(path, key)
+        return None if value is None else _Provided(value)
+
+    return provided
+
+
+def _declared() -> Iterable[EntryPoint]:
+    return sorted(entry_points(group=GROUP), key=lambda point: point.value)
+
+
+def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Provider:
+    """Import a provider, and configure it.
+
+    Raises:
+        SettingsError: it cannot be imported, made or configured.
+    """
+    try:
+        instance: Any = point.load()()
+        instance.configure(dict(parameters))
+    except Exception as failure:
+        raise SettingsError(
+            f"config.providers.{name}.class: {point.value} cannot be loaded: {failure!r}"
+        ) from failure
+
+    def provided(path: str, key: str) -> _Provided | None:
+        answer = instance.get(path, key)
+        if answer is None:
+            return None
+        value, ttl_ms = answer
+        if not isinstance(value, str) or not (ttl_ms is None or isinstance(ttl_ms, int)):
+            kinds = f"({type(value).__name__}, {type(ttl_ms).__name__})"
+            raise TypeError(f"get returned {kinds}, not a text and milliseconds")
+        return _Provided(value, ttl_ms)
+
+    return provided
 
 
 def _in_file(path: str, key: str) -> str | None:

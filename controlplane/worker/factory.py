@@ -40,9 +40,13 @@ from controlplane.worker.drivers.source_drivers import (
     SourceDriver,
 )
 from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.lifecycle.task_control import TaskControl
 from controlplane.worker.lifecycle.task_instance import TaskInstance, TaskRun
+from controlplane.worker.log_context import task_logs
+from controlplane.worker.metrics.startups import WorkerStartups
+from controlplane.worker.metrics.task_metrics import SinkTaskMetrics, SourceTaskMetrics
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.records.conversion import Pipelines, SinkPipeline, SourcePipeline
 from controlplane.worker.records.error_reports import ErrorReporter
@@ -69,13 +73,15 @@ class RuntimeEnvironment(NamedTuple):
 class InstanceFactory:
     """Makes connectors and tasks of one worker."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - parts of one worker
         self,
         plane: ControlPlane,
         environment: RuntimeEnvironment,
         clients: TaskClients,
         statuses: StatusWriter,
         resolver: ConfigResolver,
+        startups: WorkerStartups,
+        reloads: ConfigReloads,
     ) -> None:
         self._plane = plane
         self._resolver = resolver
@@ -83,6 +89,8 @@ class InstanceFactory:
         self._classes, self._settings, _ = environment
         self._clients = clients
         self._statuses = statuses
+        self._startups = startups
+        self._reloads = reloads
         self._pipelines = Pipelines(self._classes, self._settings)
         self._offsets: dict[str, SourceOffsetStore] = {}
         """Committed offsets of each source, shared by its tasks."""
@@ -96,7 +104,7 @@ class InstanceFactory:
             Exception: its class or config cannot be used.
         """
         connector = self._classes.named(connector_class(config))
-        resolved = await asyncio.to_thread(self._resolved, connector, config)
+        resolved = await asyncio.to_thread(self._resolved, name, connector, config, config)
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
     def published_configs(
@@ -156,8 +164,14 @@ class InstanceFactory:
         """
         connector = self._classes.named(connector_class(assignment.config))
         identity = TaskIdentity(name, number)
-        thread, control = AuthorThread(f"task {identity}"), TaskControl(paused=paused)
+        with task_logs(identity):
+            thread = AuthorThread(f"task {identity}")
+        control = TaskControl(paused=paused)
         control.when_abandoned(thread.leave_behind)
+        is_source = connector.kind == "source"
+        metrics = (SourceTaskMetrics if is_source else SinkTaskMetrics)(self._startups.tasks)
+
+        resolved = partial(self._resolved, name, connector, assignment.config)
 
         async def made() -> TaskRun:
             """Make the task in its own thread: the author's code may hang there."""
@@ -166,15 +180,16 @@ class InstanceFactory:
                 connector,
                 thread,
                 control,
-                await thread.call(self._resolved, connector, assignment.config),
-                await thread.call(self._resolved, connector, assignment.tasks[number]),
+                await thread.call(resolved, assignment.config),
+                await thread.call(resolved, assignment.tasks[number]),
             )
-            is_source = connector.kind == "source"
-            return await (self._source_run(draft) if is_source else self._sink_run(draft))
+            if isinstance(metrics, SourceTaskMetrics):
+                return await self._source_run(draft, metrics)
+            return await self._sink_run(draft, metrics)
 
-        return TaskInstance(identity, made, thread, control, self._statuses)
+        return TaskInstance(identity, made, thread, control, self._statuses, metrics)
 
-    async def _source_run(self, draft: "_TaskDraft") -> SourceTaskRun:
+    async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity
         boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
         transaction = TransactionRequests() if boundary == "connector" else None
@@ -185,7 +200,9 @@ class InstanceFactory:
         converting = AuthorThread(f"conversion {draft.identity}")
         draft.control.when_abandoned(converting.leave_behind)
         try:
-            pipeline = await converting.call(self._pipelines.source, draft.connector_config)
+            pipeline = await converting.call(
+                self._pipelines.source, draft.connector_config, metrics.errors
+            )
         except BaseException:
             converting.abandon()
             raise
@@ -203,6 +220,7 @@ class InstanceFactory:
             note_topic=partial(self._statuses.note_topic, name, number),
             notices=self._notices,
             updates_offsets=self._plane.state.profile.updates_offsets,
+            metrics=metrics,
         )
         of_task = draft.identity, draft.connector_config
         exactly_once = self._settings.exactly_once
@@ -231,9 +249,11 @@ class InstanceFactory:
         await self._plane.follower.wait_for(ends)
         return self._plane.state
 
-    async def _sink_run(self, draft: "_TaskDraft") -> SinkTaskRun:
+    async def _sink_run(self, draft: "_TaskDraft", metrics: SinkTaskMetrics) -> SinkTaskRun:
         name, number = draft.identity
-        pipeline = await draft.thread.call(self._pipelines.sink, draft.connector_config)
+        pipeline = await draft.thread.call(
+            self._pipelines.sink, draft.connector_config, metrics.errors
+        )
         context = SinkContext(draft.identity, draft.config)
         parts = SinkTaskParts(
             driver=await _sink_driver(draft, context),
@@ -244,6 +264,7 @@ class InstanceFactory:
             settings=self._settings,
             note_topic=partial(self._statuses.note_topic, name, number),
             notices=self._notices,
+            metrics=metrics,
         )
         group = group_of(name, draft.connector_config, self._plane.context)
         subscription = TopicSubscription(
@@ -264,10 +285,21 @@ class InstanceFactory:
     ) -> ErrorReporter:
         return ErrorReporter(draft.identity, pipeline.errors, self._notices, self._resolver.hidden)
 
-    def _resolved(self, connector: type[Any], config: Mapping[str, Any]) -> dict[str, str]:
-        """Return a config as authors get it: references resolved, defaults of the class added."""
+    def _resolved(
+        self,
+        name: str,
+        connector: type[Any],
+        connector_config: Mapping[str, Any],
+        config: Mapping[str, Any],
+    ) -> dict[str, str]:
+        """Return a config as authors get it: references resolved, defaults of the class added.
+
+        The connector is restarted when a value expires, unless its config has other wishes.
+        """
         defaults = {key.name: key.default for key in connector.config if key.default is not None}
-        return defaults | self._resolver.resolved(config)
+        resolved, ttls_ms = self._resolver.resolved(config)
+        self._reloads.schedule(name, connector_config, ttls_ms)
+        return defaults | resolved
 
 
 class _TaskDraft(NamedTuple):

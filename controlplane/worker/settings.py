@@ -54,6 +54,9 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     publish_retry_first_ms: int = 250
     """First retry delay after task configs could not be published; it doubles up to the last."""
     publish_retry_last_ms: int = 60_000
+    reload_shortest_ms: _Ms = 1_000
+    """Shortest lifetime of a value from a config provider: one of 0 ms would restart its connector
+    without end."""
     connector_stop_timeout_ms: _Ms = 5_000
     """Time limit for a connector (not its tasks) to start or stop before it is abandoned."""
     key_converter: str | None = None

@@ -9,11 +9,13 @@ commands of the plane; it never writes configs or target states.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 from msgspec import UNSET
+from prometheus_client.metrics_core import Metric
 
+from controlplane.connect.errors import ConnectError
 from controlplane.controller.external import ExternalActionFailed
 from controlplane.core.codec.config import decode_config
 from controlplane.core.commands import PublishTasks
@@ -32,12 +34,17 @@ from controlplane.event_loop import ended
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
+from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
 from controlplane.worker.data_topics.embedded_clients import LogCluster
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
 from controlplane.worker.lifecycle.assignment import assignment_of
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_actor import ActorParts, ConnectorActor
 from controlplane.worker.lifecycle.statuses import StatusWriter
+from controlplane.worker.metrics.exposition import ConnectorInfo, metric_families
+from controlplane.worker.metrics.startups import WorkerStartups
+from controlplane.worker.task_identity import TaskIdentity
 
 FAILURE_POLL_S = 1.0
 """Interval at which a worker looks whether another process has become the log's writer."""
@@ -105,14 +112,21 @@ class ConnectWorker:
             tracking=settings.topic_tracking,
             hidden=resolver.hidden,
         )
+        self._classes = environment.classes
+        self._startups = WorkerStartups()
+        self._reloads = ConfigReloads(self._reload, self._notices, settings.reload_shortest_ms)
         self._parts = ActorParts(
-            InstanceFactory(plane, environment, clients, self._statuses, resolver),
+            InstanceFactory(
+                plane, environment, clients, self._statuses, resolver, self._startups, self._reloads
+            ),
             self._statuses,
             lambda: plane.state,
             self._publish,
             settings,
             self._notices,
             profile=self._profile,
+            startups=self._startups,
+            reloads=self._reloads,
         )
         self._actors: dict[str, ConnectorActor] = {}
         self._deleted: set[str] = set()
@@ -134,8 +148,11 @@ class ConnectWorker:
 
         `cluster`: that of the data topics; None: the log itself has them.
 
-        Raises: see `ControlPlane.open`.
+        Raises:
+            SettingsError: a config provider cannot be loaded.
+            Exception: see `ControlPlane.open`.
         """
+        environment.providers.load()
         around = around or Surroundings()
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
@@ -166,6 +183,26 @@ class ConnectWorker:
             answer = f"Failed to start connector: {action.connector}"
             raise ExternalActionFailed(answer, self._hidden(str(failure))) from failure
 
+    def metrics(self) -> Iterable[Metric]:
+        """Return the metrics of what runs now (`ConnectMetricsRegistry`).
+
+        They are read as the result is iterated, which may happen in another thread.
+        """
+        tasks = {
+            TaskIdentity(name, number): metrics
+            for name, actor in sorted(self._actors.items())
+            for number, metrics in sorted(actor.task_metrics.items())
+        }
+        return metric_families(tasks, [*self._connector_infos()], self._startups)
+
+    def _connector_infos(self) -> Iterator[ConnectorInfo]:
+        for name, actor in sorted(self._actors.items()):
+            if actor.ended.done() or actor.connector_class is None:
+                continue
+            with suppress(ConnectError):  # a connector whose class cannot run here is FAILED
+                connector = self._classes.named(actor.connector_class)
+                yield ConnectorInfo(name, class_name(connector), connector.kind, connector.version)
+
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         self._clean_statuses()
@@ -173,6 +210,7 @@ class ConnectWorker:
         try:
             yield
         finally:
+            self._reloads.close()
             await ended([following])
             await self._close_actors()
             await self._statuses.close()
@@ -263,10 +301,16 @@ class ConnectWorker:
         """Another process runs the connectors now."""
         for actor in self._actors.values():
             actor.abandon()
+        self._reloads.close()
         self._actors.clear()
         self._deleted.clear()
         self._restarts.clear()
         self._config_end = -1
+
+    def _reload(self, connector: str) -> None:
+        """Restart a connector whose values have expired."""
+        if (actor := self._actors.get(connector)) is not None and not actor.ended.done():
+            actor.reload()
 
     async def _publish(self, command: PublishTasks) -> Outcome | Rejected:
         return await self.plane.carry_out(command, principal="worker")

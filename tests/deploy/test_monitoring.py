@@ -93,15 +93,25 @@ async def prometheus(
     await asyncio.to_thread(subprocess.run, imported, check=True, capture_output=True)
     await _failed(log)
     catalogue = str(HISTORIES / "catalogue.json")
-    async with running(str(log), "--plugins", catalogue) as service, httpx.AsyncClient() as client:
+    async with (
+        running(str(log), "--plugins", catalogue) as service,
+        running(
+            f"sqlite:///{folder}/live.db", "--worker-properties", str(_properties(folder))
+        ) as worker,
+        httpx.AsyncClient() as client,
+    ):
         await _busy(client, service.url)
+        await _run_pipeline(client, worker.url, folder / "out.txt")
         (port,) = free_ports(1)
-        process = await _started(folder, service.url, port)
+        process = await _started(folder, [service.url, worker.url], port)
         prometheus = Prometheus(f"http://127.0.0.1:{port}")
         try:
             await prometheus.until_found("controlplane_build_info")
             await _busy(client, service.url)
             await prometheus.until_found("rate(controlplane_command_seconds_count[1m]) > 0")
+            for polls in ("source_task_poll", "sink_task_put"):
+                count = f"kafka_connect_{polls}_batch_time_ms_count"
+                await prometheus.until_found(f"rate({count}[1m]) > 0")
             yield prometheus
         finally:
             await prometheus.close()
@@ -132,13 +142,46 @@ async def _busy(client: httpx.AsyncClient, url: str) -> None:
     assert (await client.get(f"{url}/metrics")).is_success
 
 
-async def _started(folder: Path, target: str, port: int) -> asyncio.subprocess.Process:
+def _properties(folder: Path) -> Path:
+    """Settings of a worker that runs connectors."""
+    file = folder / "worker.properties"
+    file.write_text(
+        "plugin.path=controlplane.connectors\n"
+        f"connectors.folders={folder}\n"
+        "key.converter=org.apache.kafka.connect.storage.StringConverter\n"
+        "value.converter=org.apache.kafka.connect.storage.StringConverter\n"
+        "offset.flush.interval.ms=200\n",
+        encoding="utf-8",
+    )
+    return file
+
+
+async def _run_pipeline(client: httpx.AsyncClient, url: str, out: Path) -> None:
+    """Run a source and a sink of its topic."""
+    package = "org.apache.kafka.connect.file"
+    for name, config in {
+        "orders": {
+            "connector.class": "controlplane.connectors.GeneratorSource",
+            "topic": "orders",
+            "rate": "20",
+        },
+        "out": {
+            "connector.class": f"{package}.FileStreamSinkConnector",
+            "topics": "orders",
+            "file": str(out),
+        },
+    }.items():
+        body = {"name": name, "config": config}
+        answer = await client.post(f"{url}/connectors", json=body)
+        assert answer.is_success, answer.text
+
+
+async def _started(folder: Path, targets: list[str], port: int) -> asyncio.subprocess.Process:
+    hosts = [target.split("//")[1] for target in targets]
     settings = {
         "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
         "rule_files": [str(ALERTS)],
-        "scrape_configs": [
-            {"job_name": "controlplane", "static_configs": [{"targets": [target.split("//")[1]]}]}
-        ],
+        "scrape_configs": [{"job_name": "controlplane", "static_configs": [{"targets": hosts}]}],
     }
     file = folder / "prometheus.yml"
     file.write_text(yaml.safe_dump(settings), encoding="utf-8")

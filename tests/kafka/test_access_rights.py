@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from controlplane.attached.settings import ConnectSettings
-from controlplane.cli.own_topics import own_plane
+from controlplane.cli.own_topics import own_service
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.admin_requests import TopicSpec
@@ -27,6 +27,7 @@ from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.kafka.topic_admin import TopicAdmin
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.plane import Surroundings
+from controlplane.rest.app import App
 from controlplane.settings import Configuration
 from controlplane.settings.plane import plane_settings
 from controlplane.settings.sources import flag_values
@@ -337,8 +338,8 @@ async def own_of(
     configuration = Configuration(flag_values((key, key, text) for key, text in settings.items()))
     plane = plane_settings(configuration, on_kafka=True)
     where = f"kafka://{broker.address(OAUTH_LISTENER)}"
-    async with own_plane(where, configuration, plane, Surroundings()) as own:
-        transport = httpx.ASGITransport(own.plane.app)
+    async with own_service(where, configuration, plane, Surroundings()) as own:
+        transport = httpx.ASGITransport(App(own))
         async with httpx.AsyncClient(transport=transport, base_url="http://own") as client:
             yield client
 

@@ -1,12 +1,13 @@
 """Sources of settings: the order of flags, environment and file, and all spellings of a name."""
 
 from collections.abc import Mapping
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from controlplane.settings import Configuration, ValueSource, WorkerSettings
+from controlplane.settings import Configuration, ValueSource, WorkerSettings, providers
 from controlplane.settings.configuration import keys
 from controlplane.settings.environment import environment_values, key_of
 from controlplane.settings.errors import SettingsError
@@ -295,6 +296,25 @@ def test_values_that_cannot_be_had(file: Path, written: str, sentence: str) -> N
     file.write_text("\n".join([*PROVIDERS, f"group.id={written}"]), "utf-8")
     with pytest.raises(SettingsError, match=sentence):
         configuration(file=file).settings(WorkerSettings)
+
+
+def test_a_provider_of_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `param.*` are passed on as they are written; settings of the worker may use it, too."""
+    point = EntryPoint("vault", "tests.settings.vault_provider:Vault", providers.GROUP)
+    monkeypatch.setattr(providers, "entry_points", lambda **_: [point])
+    file.write_text(
+        "config.providers=vault\n"
+        "config.providers.vault.class=tests.settings.vault_provider.Vault\n"
+        "config.providers.vault.param.id=${env:CLUSTER}\n"
+        "group.id=${vault:of-:id}\n",
+        "ascii",
+    )
+    found = configuration(file=file)
+    assert found.settings(WorkerSettings).group_id == "of-${env:CLUSTER}"
+    resolved = found.providers.of_connector("password", "x${vault:a:id}")
+    assert resolved.text == "xa${env:CLUSTER}"
+    assert resolved.secrets == {"a${env:CLUSTER}"}
+    assert resolved.ttls_ms == {"vault:a": 60_000}
 
 
 def test_a_dollar_is_just_text_without_providers(file: Path) -> None:

@@ -285,7 +285,7 @@ def test_a_value_within_a_text(providers: Providers) -> None:
     """Text around references stays; each form of a value is hidden."""
     resolver = ConfigResolver(providers)
     config = {"url": "db://me:${env:PASSWORD}@host/${env:MISSING}", "none": None, "plain": "$x"}
-    resolved = resolver.resolved(config)
+    resolved = resolver.resolved(config).config
     assert resolved == {"url": f"db://me:{SECRET}@host/${{env:MISSING}}", "plain": "$x"}
     assert resolver.hidden(f"bad {resolved['url']}") == "bad db://me:[hidden]@host/${env:MISSING}"
     assert resolver.hidden(repr(ValueError(SECRET))) == 'ValueError("[hidden]")'

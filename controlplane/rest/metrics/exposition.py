@@ -68,10 +68,17 @@ async def _families(service: Service) -> tuple[Iterable[Metric], int]:
     try:
         state = await follower.state(service.dialect)
     except LogError:
-        return [*state_metrics.of_log(follower.ends, None, followed=False)], 0
+        unfollowed = state_metrics.of_log(follower.ends, None, followed=False)
+        return chain(unfollowed, _of_worker(service)), 0
     ends = await _ends(service)
     of_log = [*state_metrics.of_log(follower.ends, ends, followed=follower.failure is None)]
-    return chain(state_metrics.of_state(state), of_log), len(state.config.connectors)
+    families = chain(state_metrics.of_state(state), of_log, _of_worker(service))
+    return families, len(state.config.connectors)
+
+
+def _of_worker(service: Service) -> Iterable[Metric]:
+    """Return the metrics of the tasks that run in this process."""
+    return () if service.worker_metrics is None else service.worker_metrics()
 
 
 async def _ends(service: Service) -> Ends | None:

@@ -9,7 +9,8 @@ Three families of names are in use; existing panels and alerts depend on each:
   names of exporters that query the REST API.
 - `controlplane_*`: facts that only a reader of the log knows.
 
-Facts of a worker's own process (throughput, errors, rebalances) are in no log.
+Facts of a worker's own process (throughput, errors) are in no log. A worker in this process adds
+its own (`controlplane.worker.metrics`); `connector-count` and `task-count` are those of here.
 """
 
 from collections import Counter

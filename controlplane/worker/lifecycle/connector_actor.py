@@ -21,9 +21,14 @@ from controlplane.logs.log import LogError
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver, ConnectorRequests
 from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
 from controlplane.worker.lifecycle.task_instance import TaskInstance
+from controlplane.worker.lifecycle.tasks_max import is_enforced, tasks_max, too_many_tasks
+from controlplane.worker.log_context import connector_logs
+from controlplane.worker.metrics.startups import Startup, WorkerStartups
+from controlplane.worker.metrics.task_metrics import TaskMetrics
 from controlplane.worker.settings import RuntimeSettings
 
 RestartedInstances = Sequence[int | None]
@@ -74,6 +79,8 @@ class ActorParts(NamedTuple):
     settings: RuntimeSettings
     notices: Notices
     profile: Profile
+    startups: WorkerStartups
+    reloads: ConfigReloads
 
 
 class _Restart(NamedTuple):
@@ -127,6 +134,17 @@ class ConnectorActor:
         self._changed.set()
         await done
 
+    def reload(self) -> None:
+        """Restart the connector and its tasks that run: their configs are resolved anew.
+
+        Kafka restarts the connector only; its tasks follow if it then commits other task configs.
+        """
+        running = [number for number, task in self._tasks.items() if not task.ended.done()]
+        restarted: asyncio.Future[None] = self._loop.create_future()
+        restarted.add_done_callback(_retrieved)  # the status tells of a failure
+        self._requests.append(_Restart((None, *running), restarted))
+        self._changed.set()
+
     def close(self) -> None:
         """Stop everything and report that. The task `ended` ends afterwards."""
         self._closing = True
@@ -141,12 +159,23 @@ class ConnectorActor:
         if self._connector is not None:
             self._connector.abandon(report=False)
 
+    @property
+    def connector_class(self) -> str | None:
+        """Class that the present config names; None before the first."""
+        return None if self._applied is None else str(self._applied.config.get("connector.class"))
+
+    @property
+    def task_metrics(self) -> Mapping[int, TaskMetrics]:
+        """Metrics of the tasks, by number. A failed task has them until it is stopped."""
+        return {number: task.metrics for number, task in self._tasks.items()}
+
     # --- the loop -------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         try:
-            while not await self._ended_after_change():
-                pass
+            with connector_logs(self._name):
+                while not await self._ended_after_change():
+                    pass
         finally:
             for request in self._requests:
                 if isinstance(request, _Restart):
@@ -178,6 +207,7 @@ class ConnectorActor:
 
     async def _remove(self) -> None:
         """End a deleted connector; then no status and no active topic of it is left (KIP-558)."""
+        self._parts.reloads.cancel(self._name)
         await self._stop_connector()
         await self._stop_tasks([*self._tasks])
         statuses = self._parts.statuses
@@ -189,6 +219,7 @@ class ConnectorActor:
         """Apply the difference between the running parts and the assignment."""
         applied, self._applied = self._applied, assignment
         if applied is None or applied.config_record != assignment.config_record:
+            self._parts.reloads.cancel(self._name)
             await self._stop_connector()
             await self._start_connector(assignment)
         elif applied.target is not assignment.target:
@@ -213,11 +244,13 @@ class ConnectorActor:
     # --- the connector --------------------------------------------------------------------------
 
     async def _start_connector(self, assignment: Assignment) -> None:
+        startup = Startup(self._parts.startups.connectors)
         requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
         try:
             driver = await self._parts.factory.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
             trace = trace_of(failure)
+            startup.failed()
             self._parts.statuses.connector(self._name, State.FAILED, trace, safe=True)
             self._start_failure = failure
             return
@@ -227,6 +260,7 @@ class ConnectorActor:
             self._parts.statuses,
             self._parts.notices,
             StoppedPause(self._publish_once, self._parts.profile.pause_starts_stopped),
+            startup,
         )
         self._go(assignment.target)
 
@@ -294,7 +328,7 @@ class ConnectorActor:
         assignment, connector = self._applied, self._connector
         if assignment is None or connector is None:
             return
-        limit = _tasks_max(assignment.config)
+        limit = tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
         excess = self._excess(assignment, len(configs))
         if excess is not None:
@@ -311,9 +345,9 @@ class ConnectorActor:
 
     def _excess(self, assignment: Assignment, tasks: int) -> ConnectError | None:
         """Return the failure if a connector may not have that many tasks (KIP-1004)."""
-        limit = _tasks_max(assignment.config)
-        enforced = self._parts.profile.tasks_max_enforced and _enforces(assignment.config)
-        return _too_many(self._name, tasks, limit) if enforced and tasks > limit else None
+        limit = tasks_max(assignment.config)
+        enforced = self._parts.profile.tasks_max_enforced and is_enforced(assignment.config)
+        return too_many_tasks(self._name, tasks, limit) if enforced and tasks > limit else None
 
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
         """True if the log has other task configs, or they are of an older connector config."""
@@ -352,6 +386,7 @@ class ConnectorActor:
 
     def _report_failed(self, number: int, failure: BaseException) -> None:
         trace = trace_of(failure)
+        self._parts.startups.tasks.count(succeeded=False)
         self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
 
     async def _stop_tasks(self, numbers: Iterable[int]) -> None:
@@ -453,6 +488,12 @@ def _tasks_of(instances: RestartedInstances) -> list[int]:
     return [number for number in instances if number is not None]
 
 
+def _retrieved(restarted: "asyncio.Future[None]") -> None:
+    """Mark the exception of a restart as seen: nobody waits for it."""
+    if not restarted.cancelled():
+        restarted.exception()
+
+
 def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:
     """Answer the caller of a restart, unless it has gone."""
     if done.done():
@@ -461,21 +502,3 @@ def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:
         done.set_result(None)
     else:
         done.set_exception(failure)
-
-
-def _tasks_max(config: Mapping[str, Any]) -> int:
-    return int(config.get("tasks.max") or 1)
-
-
-def _enforces(config: Mapping[str, Any]) -> bool:
-    return str(config.get("tasks.max.enforce") or "true").strip().lower() != "false"
-
-
-def _too_many(name: str, tasks: int, limit: int) -> ConnectError:
-    return ConnectError(
-        f"The connector {name} has generated {tasks} tasks, which is greater than {limit}, the "
-        "maximum number of tasks it is configured to create. This behaviour should be considered "
-        "a bug and is disallowed. If necessary, it can be permitted by reconfiguring the connector "
-        "with 'tasks.max.enforce' set to false; however, this option will be removed in a future "
-        "release of Kafka Connect."
-    )

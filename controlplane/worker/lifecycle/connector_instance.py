@@ -9,6 +9,7 @@ from controlplane.core.records import State, Target
 from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.connector_drivers import ConnectorDriver
 from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
+from controlplane.worker.metrics.startups import Startup
 
 
 class StoppedPause(NamedTuple):
@@ -26,15 +27,17 @@ class ConnectorInstance:
     A failed connector can be stopped, but neither paused nor resumed.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - parts of one connector
         self,
         name: str,
         driver: ConnectorDriver,
         statuses: StatusWriter,
         notices: Notices,
         pausing: StoppedPause,
+        startup: Startup,
     ) -> None:
         self._name = name
+        self._startup = startup
         self.driver = driver
         self._statuses = statuses
         self._notices = notices
@@ -122,6 +125,7 @@ class ConnectorInstance:
 
     async def _start(self) -> None:
         await self.driver.start()
+        self._startup.succeeded()
         self._reached(Target.STARTED, State.RUNNING)
 
     async def _pause(self) -> None:
@@ -161,4 +165,5 @@ class ConnectorInstance:
 
     def _failed(self, failure: BaseException) -> None:
         self._failure = failure
+        self._startup.failed()
         self._statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)

@@ -8,6 +8,8 @@ from controlplane.core.records import State
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
 from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.log_context import task_logs
+from controlplane.worker.metrics.task_metrics import TaskMetrics
 from controlplane.worker.task_identity import TaskIdentity
 
 
@@ -29,18 +31,21 @@ class TaskRun(Protocol):
 class TaskInstance:
     """A running task. It reports what happens, until it is abandoned."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - parts of one task
         self,
         identity: TaskIdentity,
         make: Callable[[], Awaitable[TaskRun]],
         thread: AuthorThread,
         control: TaskControl,
         statuses: StatusWriter,
+        metrics: TaskMetrics,
     ) -> None:
+        self._identity = identity
         self._name, self.number = identity
         self._thread = thread
         self._control = control
         self._statuses = statuses
+        self.metrics = metrics
         self.ended = asyncio.create_task(self._run(make), name=f"task {identity}")
 
     def go(self, *, paused: bool) -> None:
@@ -65,10 +70,11 @@ class TaskInstance:
 
     async def _run(self, make: Callable[[], Awaitable[TaskRun]]) -> None:
         try:
-            run = await make()
-            if self._control.paused:
-                self._report(State.PAUSED)
-            await run.run(self._started, self._paused)
+            with task_logs(self._identity):
+                run = await make()
+                if self._control.paused:
+                    self._report(State.PAUSED)
+                await run.run(self._started, self._paused)
         except asyncio.CancelledError:
             raise
         except BaseException as failure:  # noqa: BLE001 - a connector may raise anything
@@ -84,11 +90,14 @@ class TaskInstance:
         self._report(State.PAUSED if paused else State.RUNNING)
 
     def _report(self, state: State) -> None:
+        self.metrics.reached(state)
         self._statuses.task(self._name, self.number, state)
 
     def _end(self, failure: BaseException | None) -> None:
         if failure is None or self._control.stopping:
+            self.metrics.reached(State.UNASSIGNED)
             self._statuses.task(self._name, self.number, State.UNASSIGNED, safe=True)
         else:
             trace = trace_of(failure)
+            self.metrics.reached(State.FAILED)
             self._statuses.task(self._name, self.number, State.FAILED, trace, safe=True)

@@ -3,10 +3,10 @@
 A source's record is transformed, then converted; a sink's is converted, then transformed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from controlplane.connect.converters import (
     Converter,
@@ -21,8 +21,11 @@ from controlplane.connect.transforms import ConnectRecord, Predicate, Transforma
 from controlplane.core.entry import Entry, Headers
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 from controlplane.worker.data_topics.clients import ProducerRecord
+from controlplane.worker.metrics.error_metrics import ErrorMetrics
 from controlplane.worker.records.record_errors import ErrorSettings, RecordErrors, Stage
 from controlplane.worker.settings import RuntimeSettings
+
+T = TypeVar("T")
 
 
 class Converters(NamedTuple):
@@ -53,6 +56,10 @@ class ChainLink(NamedTuple):
         )
 
 
+class _StageRun(Protocol):
+    def __call__(self, stage: Stage, name: str, operation: Callable[[], T], /) -> T | None: ...
+
+
 class _Pipeline:
     """Parts that the ways of both kinds of tasks share."""
 
@@ -74,6 +81,17 @@ class _Pipeline:
                 closing.callback(link.transformation.close)
                 if link.predicate is not None:
                     closing.callback(link.predicate.close)
+
+    def _converting(self, entry: Entry | None) -> _StageRun:
+        """Return a function that runs the converters of one record, until one of them fails."""
+        failed = self.errors.failed
+
+        def run(stage: Stage, name: str, operation: Callable[[], T], /) -> T | None:
+            if self.errors.failed > failed:
+                return None
+            return self.errors.run(stage, name, operation, entry)
+
+        return run
 
     def _transformed(self, record: ConnectRecord, entry: Entry | None) -> ConnectRecord | None:
         current: ConnectRecord | None = record
@@ -106,13 +124,12 @@ class SourcePipeline(_Pipeline):
     def _converted(self, record: SourceRecord) -> ProducerRecord:
         _check_fields(record)
         key, value, headers = self._converters
-        topic, run = record.topic, self.errors.run
+        topic, run = record.topic, self._converting(None)
         named: Headers = (
             run(
                 Stage.HEADER_CONVERTER,
                 class_name(type(headers)),
                 lambda: tuple(self._header(topic, header) for header in record.headers),
-                None,
             )
             or ()
         )
@@ -124,13 +141,11 @@ class SourcePipeline(_Pipeline):
                 Stage.KEY_CONVERTER,
                 class_name(type(key)),
                 lambda: key.from_connect(topic, key_datum, named),
-                None,
             ),
             value=run(
                 Stage.VALUE_CONVERTER,
                 class_name(type(value)),
                 lambda: value.from_connect(topic, value_datum, named),
-                None,
             ),
             partition=record.kafka_partition,
             timestamp=_known_time(record.timestamp),
@@ -233,25 +248,22 @@ class SinkPipeline(_Pipeline):
 
     def _converted(self, entry: Entry) -> SinkRecord:
         key, value, headers = self._converters
-        run = self.errors.run
+        run = self._converting(entry)
         nothing = SchemaAndValue(None)
         key_datum = run(
             Stage.KEY_CONVERTER,
             class_name(type(key)),
             lambda: key.to_connect(entry.topic, entry.key, entry.headers),
-            entry,
         )
         value_datum = run(
             Stage.VALUE_CONVERTER,
             class_name(type(value)),
             lambda: value.to_connect(entry.topic, entry.value, entry.headers),
-            entry,
         )
         named = run(
             Stage.HEADER_CONVERTER,
             class_name(type(headers)),
             lambda: tuple(self._header(entry.topic, *header) for header in entry.headers),
-            entry,
         )
         return SinkRecord(
             topic=entry.topic,
@@ -306,22 +318,24 @@ class Pipelines:
         self._classes = classes
         self._settings = settings
 
-    def source(self, config: Mapping[str, str]) -> SourcePipeline:
-        """Return the pipeline of a source task.
+    def source(
+        self, config: Mapping[str, str], metrics: ErrorMetrics | None = None
+    ) -> SourcePipeline:
+        """Return the pipeline of a source task; failed records are counted in `metrics`.
 
         Raises:
             ConnectError: a class is missing, or a setting invalid.
         """
-        errors = RecordErrors(ErrorSettings.of(config))
+        errors = RecordErrors(ErrorSettings.of(config), metrics)
         return SourcePipeline(self._converters(config), self._chain(config), errors)
 
-    def sink(self, config: Mapping[str, str]) -> SinkPipeline:
-        """Return the pipeline of a sink task.
+    def sink(self, config: Mapping[str, str], metrics: ErrorMetrics | None = None) -> SinkPipeline:
+        """Return the pipeline of a sink task; failed records are counted in `metrics`.
 
         Raises:
             ConnectError: a class is missing, or a setting invalid.
         """
-        errors = RecordErrors(ErrorSettings.of(config))
+        errors = RecordErrors(ErrorSettings.of(config), metrics)
         return SinkPipeline(self._converters(config), self._chain(config), errors)
 
     def _chain(self, config: Mapping[str, str]) -> list[ChainLink]:

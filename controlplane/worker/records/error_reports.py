@@ -72,7 +72,7 @@ class ErrorReporter:
             if topic and failed.entry is not None
         ]
         if dead_letters is not None and letters:
-            await _sent(dead_letters, letters)
+            await self._send(dead_letters, letters)
 
     def _log(self, failed: FailedRecord) -> None:
         settings = self._errors.settings
@@ -82,6 +82,7 @@ class ErrorReporter:
         if settings.log_records and failed.entry is not None:
             entry = failed.entry
             facts = {"record": f"{entry.topic}-{entry.partition}@{entry.offset}"}
+        self._errors.metrics.was_logged()
         self._notices.warning(
             "record_failed",
             task=str(self._task),
@@ -90,6 +91,21 @@ class ErrorReporter:
             reason=repr(failed.error),
             **facts,
         )
+
+    async def _send(self, producer: Producer, letters: Sequence[ProducerRecord]) -> None:
+        """Write dead letters.
+
+        Raises:
+            ProducerFailure, ProducerFenced: one of them cannot be written.
+        """
+        metrics = self._errors.metrics
+        metrics.dead_letters_requested(len(letters))
+        sending = await producer.send(letters)
+        outcomes = await asyncio.gather(*sending, return_exceptions=True)
+        failures = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+        if failures:
+            metrics.dead_letters_failed(len(failures))
+            raise failures[0]
 
     def _letter(self, topic: str, failed: FailedRecord, entry: Entry) -> ProducerRecord:
         """Return the record as it was in the log, with the reason in its headers if wanted."""
@@ -105,8 +121,3 @@ class ErrorReporter:
             timestamp=entry.timestamp if entry.timestamp >= 0 else None,
             headers=(*entry.headers, *context),
         )
-
-
-async def _sent(producer: Producer, letters: Sequence[ProducerRecord]) -> None:
-    for acknowledged in await producer.send(letters):
-        await acknowledged

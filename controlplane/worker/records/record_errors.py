@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError, RetriableError
 from controlplane.core.entry import Entry, Headers
+from controlplane.worker.metrics.error_metrics import ErrorMetrics
 
 T = TypeVar("T")
 
@@ -83,8 +84,9 @@ class RetriesStopped(ConnectError):
 class RecordErrors:
     """Runs the stages of one task, and keeps the failures until they are reported."""
 
-    def __init__(self, settings: ErrorSettings) -> None:
+    def __init__(self, settings: ErrorSettings, metrics: ErrorMetrics | None = None) -> None:
         self.settings = settings
+        self.metrics = metrics or ErrorMetrics()
         self._failures: list[FailedRecord] = []
         self._stopping = Event()
 
@@ -106,6 +108,7 @@ class RecordErrors:
         except RetriesStopped:
             raise
         except Exception as error:
+            self.metrics.gave_up(tolerated=self.settings.tolerant)
             self._failures.append(FailedRecord(stage, class_name, error, entry))
             if not self.settings.tolerant:
                 raise ToleranceExceeded("Tolerance exceeded in error handler") from error
@@ -129,6 +132,7 @@ class RecordErrors:
             try:
                 return operation()
             except RetriableError as error:
+                self.metrics.attempt_failed()
                 left_s = None if deadline is None else deadline - monotonic()
                 if left_s is not None and left_s <= 0:
                     raise
@@ -136,7 +140,11 @@ class RecordErrors:
                     raise RetriesStopped("The task stops: nothing is retried") from error
                 pause_s = min(delay_ms, self.settings.retry_delay_max_ms) / 1_000
                 self._stopping.wait(pause_s if left_s is None else min(pause_s, left_s))
+                self.metrics.retried()
                 delay_ms *= 2
+            except Exception:
+                self.metrics.attempt_failed()
+                raise
 
 
 def dead_letter_headers(

@@ -17,6 +17,7 @@ from controlplane.worker.data_topics.clients import (
     ProducerRecord,
 )
 from controlplane.worker.drivers.source_drivers import Acknowledged
+from controlplane.worker.log_context import offset_logs
 from controlplane.worker.offsets.source_offsets import write_offsets
 from controlplane.worker.offsets.submitted_records import (
     SourcePartitionId,
@@ -79,6 +80,7 @@ class AtLeastOnce:
                 case Mark(offsets):
                     self._submitted.mark(offsets)
                 case SentRecord(record, None):
+                    self._parts.metrics.dropped += 1
                     self._acknowledged.append((record, None))
                 case SentRecord(record, ProducerRecord() as converted):
                     submitted = self._submitted.submit(
@@ -109,7 +111,12 @@ class AtLeastOnce:
             submitted.ack()
             metadata = None if failure is not None else future.result()
             self._acknowledged.append((record, metadata))
-            if metadata is not None:
+            metrics = self._parts.metrics
+            if metadata is None:
+                metrics.dropped += 1
+                metrics.errors.failed(tolerated=True)
+            else:
+                metrics.written += 1
                 self._parts.note_topic(metadata.topic)
 
         future.add_done_callback(settled)
@@ -142,9 +149,10 @@ class AtLeastOnce:
 
     async def _commit_at_intervals(self) -> None:
         interval_s = self._parts.settings.offset_flush_interval_ms / 1_000
-        while True:
-            await asyncio.sleep(interval_s)
-            await self._commit(tell=True)
+        with offset_logs(self._parts.identity):
+            while True:
+                await asyncio.sleep(interval_s)
+                await self._commit(tell=True)
 
     async def _commit(self, *, tell: bool) -> None:
         """Commit the committable offsets; after a failure they stay so until newer ones come."""
@@ -155,9 +163,11 @@ class AtLeastOnce:
             pairs = [*offsets.values()]
             parts = self._parts
             try:
-                async with asyncio.timeout(parts.settings.offset_flush_timeout_ms / 1_000):
-                    if pairs:
-                        await write_offsets(self._producer, parts.offsets, pairs, parts.notices)
+                timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
+                with parts.metrics.commit():
+                    async with asyncio.timeout(timeout_s):
+                        if pairs:
+                            await write_offsets(self._producer, parts.offsets, pairs, parts.notices)
             except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
                 self._committable = offsets | self._committable
                 reason = str(failure) or "the commit timed out"

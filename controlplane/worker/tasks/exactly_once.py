@@ -84,6 +84,7 @@ class ExactlyOnce:
         """Add a record; a dropped one registers no offset."""
         record, converted = sent
         if converted is None:
+            self._parts.metrics.dropped += 1
             self._sent.append((record, False))
             return
         if converted.topic in self._parts.offsets.topics[:1]:
@@ -151,9 +152,11 @@ class ExactlyOnce:
     async def _append(self) -> None:
         parts, pairs = self._parts, [*self._offsets.values()]
         await self._producer.ensure_topics({record.topic for record in self._records})
-        batches = parts.offsets.batches(pairs)
-        await self._producer.write_offsets(batches.removals_of_copy)
-        places = iter(await self._producer.transact(self._records, batches.primary))
+        with parts.metrics.commit():
+            batches = parts.offsets.batches(pairs)
+            await self._producer.write_offsets(batches.removals_of_copy)
+            places = iter(await self._producer.transact(self._records, batches.primary))
+        parts.metrics.written += len(self._records)
         parts.offsets.committed(pairs)
         await write_copy(self._producer, batches.values_of_copy, parts.notices)
         for topic in dict.fromkeys(record.topic for record in self._records):
@@ -166,6 +169,7 @@ class ExactlyOnce:
 
     async def _abort(self) -> None:
         """Drop the records; their offsets are committed, so that they are not read again."""
+        self._parts.metrics.dropped += len(self._records)
         self._records.clear()
         self._sent.clear()
         self._bytes = 0

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from time import monotonic
 from typing import Any, NamedTuple
 
 from controlplane.connect.errors import ConnectError, RetriableError
@@ -15,6 +16,7 @@ from controlplane.worker.data_topics.clients import Consumer, Producer, Producer
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.sink_drivers import SinkDriver
 from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.metrics.task_metrics import SinkTaskMetrics
 from controlplane.worker.records.conversion import DeliveredRecord, SinkPipeline
 from controlplane.worker.records.error_reports import ErrorReport, ErrorReporter
 from controlplane.worker.records.record_errors import FailedRecord, Stage, ToleranceExceeded
@@ -40,6 +42,7 @@ class SinkTaskParts(NamedTuple):
     note_topic: Callable[[str], None]
     """Called with the topic of each record that was converted (KIP-558)."""
     notices: Notices
+    metrics: SinkTaskMetrics
 
 
 OpenConsumer = Callable[[Rebalancing], AbstractAsyncContextManager[Consumer]]
@@ -153,6 +156,7 @@ class SinkTaskRun:
         entries = await self._polled(max(0.0, min(POLL_S, self._next_commit - loop.time())))
         if entries is None:
             return
+        self._parts.metrics.read += len(entries)
         await self._convert(entries)
         await self._deliver()
 
@@ -209,6 +213,7 @@ class SinkTaskRun:
             if partition in self._consumed
         }
         self._drop_batch(offsets)
+        self._measure_positions()
 
     def _drop_batch(self, partitions: Mapping[TopicPartition, int]) -> None:
         """Drop waiting records of partitions that are read again."""
@@ -244,6 +249,7 @@ class SinkTaskRun:
             if record is not None:
                 self._batch.append(record)
                 self._parts.note_topic(entry.topic)
+        self._measure_positions()
 
     async def _deliver(self) -> None:
         """Put the batch; after a retriable failure it is put again later.
@@ -251,6 +257,7 @@ class SinkTaskRun:
         Raises:
             ConnectError: the task failed.
         """
+        began_s = monotonic()
         try:
             await self._parts.driver.put(self._batch)
         except RetriableError as failure:
@@ -261,6 +268,7 @@ class SinkTaskRun:
                 "Exiting WorkerSinkTask due to unrecoverable exception."
             ) from failure
         else:
+            self._parts.metrics.put_batch(len(self._batch), monotonic() - began_s)
             self._redelivering = False
             self._consumed |= self._behind_batch
             self._batch, self._behind_batch = [], {}
@@ -273,6 +281,8 @@ class SinkTaskRun:
         """
         author = class_name(type(self._parts.driver.author))
         pipeline = self._parts.pipeline
+        tolerant = pipeline.errors.settings.tolerant
+        pipeline.errors.metrics.failed(tolerated=tolerant)
         entry = record.entry if isinstance(record, DeliveredRecord) else pipeline.reverted(record)
         failed = FailedRecord(Stage.TASK_PUT, author, error, entry)
         sending = asyncio.run_coroutine_threadsafe(
@@ -280,7 +290,7 @@ class SinkTaskRun:
         )
         self._reports.add(sending)
         sending.add_done_callback(self._settle_report)
-        if not pipeline.errors.settings.tolerant:
+        if not tolerant:
             raise ToleranceExceeded("Error tolerance exceeded") from error
         return ErrorReport(sending)
 
@@ -296,10 +306,13 @@ class SinkTaskRun:
 
         If the task cannot flush, the records since the last commit are put again.
         """
+        self._parts.metrics.commit_number += 1
         await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
+        began_s = monotonic()
         try:
             offered = await self._parts.driver.pre_commit(dict(self._consumed))
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            self._parts.metrics.commit_failed()
             self._parts.notices.warning("sink_not_flushed", reason=repr(failure))
             if not closing:
                 await self._rewind_to_committed()
@@ -309,16 +322,18 @@ class SinkTaskRun:
             for partition, offset in offered.items()
             if self._may_commit(partition, offset)
         }
-        if not changed:
-            return
         try:
             async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
-                await self._consumer.commit(changed)
+                if changed:
+                    await self._consumer.commit(changed)
         except (ProducerFailure, TimeoutError) as failure:
+            self._parts.metrics.commit_failed()
             reason = str(failure) or "the commit timed out"
             self._parts.notices.warning("offsets_not_committed", reason=reason)
         else:
+            self._parts.metrics.committed(monotonic() - began_s)
             self._committed |= changed
+            self._measure_positions()
 
     def _may_commit(self, partition: TopicPartition, offset: int) -> bool:
         """True for an offset of an assigned partition, not beyond the consumed records."""
@@ -344,6 +359,8 @@ class SinkTaskRun:
         self._consumed |= positions
         self._committed |= positions
         self._parts.driver.context.assigned(self._consumer.assignment)
+        self._parts.metrics.partitions = len(self._consumer.assignment)
+        self._measure_positions()
         await self._parts.driver.open(partitions)
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -351,6 +368,7 @@ class SinkTaskRun:
         await self._close(partitions)
         left = self._consumer.assignment - {*partitions}
         self._parts.driver.context.assigned(left)
+        self._parts.metrics.partitions = len(left)
 
     async def _close(self, partitions: Sequence[TopicPartition]) -> None:
         if not partitions:
@@ -362,3 +380,7 @@ class SinkTaskRun:
         for partition in lost:
             self._consumed.pop(partition, None)
             self._committed.pop(partition, None)
+        self._measure_positions()
+
+    def _measure_positions(self) -> None:
+        self._parts.metrics.moved(self._consumed | self._behind_batch, self._committed)

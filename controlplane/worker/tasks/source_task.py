@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
 from controlplane.connect.records import SourceRecord
@@ -13,6 +14,7 @@ from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem
 from controlplane.worker.drivers.source_drivers import Acknowledged, SourceDriver
 from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.metrics.task_metrics import SourceTaskMetrics
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.records.conversion import SourcePipeline
 from controlplane.worker.records.error_reports import ErrorReporter
@@ -54,6 +56,7 @@ class SourceTaskParts(NamedTuple):
     notices: Notices
     updates_offsets: bool
     """True: `update_offsets` is called (KIP-910); no release has it."""
+    metrics: SourceTaskMetrics
 
     async def tell_acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call the task's `commit_record` or `acked` for each record; Kafka only logs failures."""
@@ -145,9 +148,12 @@ class SourceTaskRun:
                     paused(False)
                 continue
             await delivery.before_poll()
+            began_s = monotonic()
             items = await self._polled()
             if items is None:
                 return
+            if records := sum(isinstance(item, SourceRecord) for item in items):
+                self._parts.metrics.polled_batch(records, monotonic() - began_s)
             await delivery.dispatch(await self._converted(items))
             await delivery.batch_dispatched()
             if not items:

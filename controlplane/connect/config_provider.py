@@ -1,0 +1,33 @@
+"""Config providers of one's own: values that configs refer to as `${name:path:key}` (KIP-297).
+
+A package declares the class as an entry point of the group `controlplane.config_providers`. A
+worker's `config.providers.NAME.class` names it as `module.Class`.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
+
+class ProvidedValue(NamedTuple):
+    """A value, and the time after which it must be read again (Kafka: `ConfigData`)."""
+
+    value: str
+    ttl_ms: int | None = None
+    """Lifetime in milliseconds; then the connectors that use the value are restarted. None: it
+    does not expire."""
+
+
+class ConfigProvider(ABC):
+    """Source of values. Any thread calls it; a call may block (Kafka: `ConfigProvider`)."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:  # noqa: B027 - may be left out
+        """Take the settings `config.providers.NAME.param.*`, without this prefix."""
+
+    @abstractmethod
+    def get(self, path: str, key: str) -> ProvidedValue | None:
+        """Return the value of a key; None if there is none: the reference then stays as it is.
+
+        Raises:
+            Exception: it cannot be read; the connector or task is FAILED.
+        """

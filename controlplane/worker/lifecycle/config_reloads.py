@@ -1,0 +1,56 @@
+"""Restarts of connectors whose values from config providers expire (KIP-297).
+
+Kafka: `WorkerConfigTransformer#scheduleReload`, `HerderRequest`.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from controlplane.projection.notices import Notices
+
+ACTION = "config.action.reload"
+"""Setting of a connector: `restart` (the default), or `none`."""
+
+
+class ConfigReloads:
+    """Timers by connector, and by provider and path: a new value replaces the timer of the last."""
+
+    def __init__(self, restart: Callable[[str], None], notices: Notices, shortest_ms: int) -> None:
+        self._restart = restart
+        self._notices = notices
+        self._shortest_ms = shortest_ms
+        self._timers: dict[str, dict[str, asyncio.TimerHandle]] = {}
+        self._loop = asyncio.get_running_loop()
+
+    def schedule(
+        self, connector: str, config: Mapping[str, Any], ttls_ms: Mapping[str, int]
+    ) -> None:
+        """Restart a connector when the first of these values expires; callable from any thread."""
+        action = str(config.get(ACTION) or "restart").strip().lower()
+        if ttls_ms and action == "restart":
+            self._loop.call_soon_threadsafe(self._set, connector, dict(ttls_ms))
+
+    def cancel(self, connector: str) -> None:
+        """Forget the values of a connector."""
+        for timer in self._timers.pop(connector, {}).values():
+            timer.cancel()
+
+    def close(self) -> None:
+        """Forget all values."""
+        for connector in [*self._timers]:
+            self.cancel(connector)
+
+    def _set(self, connector: str, ttls_ms: Mapping[str, int]) -> None:
+        timers = self._timers.setdefault(connector, {})
+        for path, ttl_ms in ttls_ms.items():
+            if path in timers:
+                timers[path].cancel()
+            pause_ms = max(ttl_ms, self._shortest_ms)
+            self._notices.info("config_reload_scheduled", connector=connector, in_ms=pause_ms)
+            timers[path] = self._loop.call_later(pause_ms / 1_000, self._expired, connector)
+
+    def _expired(self, connector: str) -> None:
+        """Restart a connector; its values are then read again, and set new timers."""
+        self.cancel(connector)
+        self._restart(connector)

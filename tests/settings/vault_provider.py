@@ -1,0 +1,18 @@
+"""A config provider as a package would have it."""
+
+from collections.abc import Mapping
+
+from controlplane.connect import ConfigProvider, ProvidedValue
+
+
+class Vault(ConfigProvider):
+    """Gives its own settings as values."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Keep them."""
+        self._settings = settings
+
+    def get(self, path: str, key: str) -> ProvidedValue | None:
+        """Return a setting behind the path."""
+        value = self._settings.get(key)
+        return None if value is None else ProvidedValue(f"{path}{value}", ttl_ms=60_000)

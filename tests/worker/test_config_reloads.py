@@ -1,0 +1,167 @@
+"""`config.action.reload`: values of config providers that expire (KIP-297)."""
+
+from collections.abc import AsyncIterator, Mapping
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import msgspec
+import pytest
+
+from controlplane.connect import ConfigProvider, ProvidedValue, Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, DeleteConnector, PutConfig
+from controlplane.settings import providers as provider_module
+from controlplane.settings.errors import SettingsError
+from controlplane.settings.providers import GROUP, Providers
+from tests.worker.worker_fixture import (
+    QUICK,
+    RecordedNotices,
+    config_of,
+    connector_status,
+    running,
+    task_trace,
+    until,
+    until_state,
+)
+
+RUNTIME = msgspec.structs.replace(QUICK, reload_shortest_ms=5)
+
+LEASES = "tests.worker.test_config_reloads.Leases"
+
+tokens: dict[str, list[str]] = {}
+"""Tokens that the tasks of each connector have started with."""
+
+
+class Leases(ConfigProvider):
+    """Gives each caller a new token; the path is its lifetime in milliseconds."""
+
+    def __init__(self) -> None:
+        self._given = 0
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Take the beginning of the tokens."""
+        self._prefix = settings.get("prefix", "")
+
+    def get(self, path: str, key: str) -> ProvidedValue | None:
+        """Return a token."""
+        if key == "broken":
+            raise PermissionError("sealed")
+        if key != "token":
+            return None
+        self._given += 1
+        return ProvidedValue(f"{self._prefix}{self._given}", int(path) if path else None)
+
+
+class TokenSource(Source):
+    """Notes its token; fails if it has expired."""
+
+    config = (key("token", "PASSWORD"),)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Note it, then rest."""
+        tokens.setdefault(task.connector, []).append(task.config["token"])
+        while True:
+            yield task.idle(0.01)
+
+
+@pytest.fixture
+def providers(monkeypatch: pytest.MonkeyPatch) -> Providers:
+    """The provider above, as a package would declare it."""
+    tokens.clear()
+    point = EntryPoint("leases", LEASES.replace(".Leases", ":Leases"), GROUP)
+    monkeypatch.setattr(provider_module, "entry_points", lambda **_: [point])
+    return Providers({"leases": LEASES}, {}, {"leases": {"prefix": "token-"}})
+
+
+async def test_a_value_that_expires_restarts_connector_and_tasks(providers: Providers) -> None:
+    """Each restart resolves the reference anew, and sets the next timer."""
+    notices = RecordedNotices()
+    async with running(
+        TokenSource, runtime=RUNTIME, providers=providers, notices=notices
+    ) as worker:
+        config = config_of(TokenSource, token="${leases:10:token}")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: len(tokens.get("s", ())) >= 3)
+    assert len(set(tokens["s"])) == len(tokens["s"])
+    assert all(token.startswith("token-") for token in tokens["s"])
+    scheduled = notices.of("config_reload_scheduled")
+    assert scheduled[0] == {"connector": "s", "in_ms": 10}
+
+
+async def test_none_restarts_nothing(providers: Providers) -> None:
+    """With `config.action.reload=none` a connector keeps its value, while another is restarted."""
+    async with running(TokenSource, runtime=RUNTIME, providers=providers) as worker:
+        config = config_of(TokenSource, token="${leases:10:token}")
+        kept = config | {"config.action.reload": "none"}
+        await worker.plane.execute(CreateConnector("kept", kept))
+        await until_state(worker, "kept", "RUNNING", "RUNNING")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: len(tokens.get("s", ())) >= 3)
+    assert len(tokens["kept"]) == 1
+
+
+async def test_a_value_without_a_lifetime_restarts_nothing(providers: Providers) -> None:
+    """The providers of Kafka that are built in give none."""
+    async with running(TokenSource, runtime=RUNTIME, providers=providers) as worker:
+        config = config_of(TokenSource, token="${leases::token}")
+        await worker.plane.execute(CreateConnector("kept", config))
+        await until_state(worker, "kept", "RUNNING", "RUNNING")
+        expiring = config_of(TokenSource, token="${leases:10:token}")
+        await worker.plane.execute(CreateConnector("s", expiring))
+        await until(lambda: len(tokens.get("s", ())) >= 3)
+    assert len(tokens["kept"]) == 1
+
+
+@pytest.mark.parametrize("end", ["config", "deletion"])
+async def test_a_timer_ends_with_its_reference(providers: Providers, end: str) -> None:
+    """A config without the reference, and a deletion, take their timers with them."""
+    async with running(TokenSource, runtime=RUNTIME, providers=providers) as worker:
+        config = config_of(TokenSource, token="${leases:10:token}")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: len(tokens.get("s", ())) >= 2)
+        if end == "config":
+            plain = config_of(TokenSource, token="plain")
+            await worker.plane.execute(PutConfig("s", plain))
+            await until(lambda: "plain" in tokens["s"])
+        else:
+            await worker.plane.execute(DeleteConnector("s"))
+            await until(lambda: connector_status(worker, "s") is None)
+        before = [*tokens["s"]]
+        await worker.plane.execute(CreateConnector("other", config))
+        await until(lambda: len(tokens.get("other", ())) >= 3)
+    assert tokens["s"] == before
+
+
+async def test_a_failed_provider_names_the_reason(providers: Providers) -> None:
+    """The trace has the key, the reference and what the provider raised."""
+    async with running(TokenSource, runtime=RUNTIME, providers=providers) as worker:
+        config = config_of(TokenSource, token="${leases:10:broken}")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "FAILED")
+        status = connector_status(worker, "s")
+        assert status is not None
+        assert "token" in str(status.trace)
+        assert "${leases:10:broken}" in str(status.trace)
+        assert task_trace(worker, "s") == ""
+
+
+def test_only_declared_classes_are_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A class that no package declares is not imported; one that fails to load is named."""
+    providers = Providers({"x": "tests.worker.test_config_reloads.Leases"}, {})
+    providers.load()
+    with pytest.raises(SettingsError, match="which cannot run here"):
+        providers.of_connector("token", "${x:1:token}")
+    point = EntryPoint("x", "tests.worker.nowhere:Leases", GROUP)
+    monkeypatch.setattr(provider_module, "entry_points", lambda **_: [point])
+    with pytest.raises(SettingsError, match=r"config\.providers\.x\.class: .*cannot be loaded"):
+        Providers({"x": "tests.worker.nowhere.Leases"}, {}).load()
+
+
+async def test_expired_values_are_in_no_task_config(providers: Providers) -> None:
+    """Each answer of the provider differs; still the log has the reference."""
+    async with running(TokenSource, runtime=RUNTIME, providers=providers) as worker:
+        config = config_of(TokenSource, token="${leases:10:token}")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: len(tokens.get("s", ())) >= 3)
+        tasks = worker.plane.state.config.tasks["s"]
+        assert [task["token"] for task in tasks.values()] == ["${leases:10:token}"]

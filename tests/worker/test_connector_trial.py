@@ -1,0 +1,103 @@
+"""The fixture `connector_trial`, with which authors test their connectors."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from controlplane import Refusal
+from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import PauseConnector
+from controlplane.worker.blocking_trial import StartTrial
+from tests.worker.failing_records import ValuesSource
+
+pytest_plugins = ["pytester"]
+
+
+class FailingAfterIdle(Source):
+    """Fails at once."""
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Fail."""
+        yield task.idle(0)
+        raise OSError("no device")
+
+
+class Writing(Sink):
+    """Writes values to a file."""
+
+    config = (key("file"),)
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Write them."""
+        with Path(task.config["file"]).open("a", encoding="utf-8") as file:
+            file.writelines(f"{record.value}\n" for record in records)
+
+
+def test_a_source(connector_trial: StartTrial) -> None:
+    """Records and offsets arrive while a plain test waits; commands are carried out."""
+    run = connector_trial(ValuesSource, {"topic": "t", "values": "a,b"})
+    assert [record.value for record in run.records("t", 2)] == [b"a", b"b"]
+    assert run.offsets({"at": 2}) == [({"source": "values"}, {"at": 2})]
+    run.execute(PauseConnector("trial"))
+    assert run.status("PAUSED", "PAUSED").trace is None
+
+
+def test_a_sink(connector_trial: StartTrial, tmp_path: Path) -> None:
+    """Records are put, and their offsets committed."""
+    out = tmp_path / "out.txt"
+    run = connector_trial(Writing, {"topics": "t", "file": str(out)})
+    run.produce("t", ["a", "b"])
+    run.consumed("t", 2)
+    assert out.read_text() == "a\nb\n"
+
+
+def test_two_trials_have_a_log_each(connector_trial: StartTrial) -> None:
+    """They do not see each other's records."""
+    for value in ("a", "b"):
+        run = connector_trial(ValuesSource, {"topic": "t", "values": value})
+        assert [record.value for record in run.records("t", 1)] == [value.encode()]
+
+
+def test_a_failed_task_fails_the_test(connector_trial: StartTrial) -> None:
+    """The message has the trace with the author's line."""
+    run = connector_trial(FailingAfterIdle, {})
+    with pytest.raises(AssertionError, match="OSError: no device"):
+        run.records("t", 1)
+
+
+def test_an_invalid_config_is_refused(connector_trial: StartTrial) -> None:
+    """The refusal is that of the REST API."""
+    with pytest.raises(Refusal, match='Missing required configuration "topic"'):
+        connector_trial(ValuesSource, {})
+
+
+def test_nothing_outlives_a_test(pytester: pytest.Pytester) -> None:
+    """At the end of a test its connectors and threads have ended."""
+    pytester.makepyfile(
+        """
+        import threading
+        from tests.worker.failing_records import ValuesSource
+
+        def test_one(connector_trial):
+            run = connector_trial(ValuesSource, {"topic": "t", "values": "a"})
+            run.records("t", 1)
+
+        def test_nothing_is_left():
+            assert "trials" not in {thread.name for thread in threading.enumerate()}
+        """
+    )
+    pytester.runpytest_inprocess("-p", "no:cacheprovider", "-p", "no:asyncio").assert_outcomes(
+        passed=2
+    )
+    assert "trials" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_packages_get_the_fixture() -> None:
+    """Pytest loads it by an entry point: no import is needed."""
+    points = {point.name: point.value for point in entry_points(group="pytest11")}
+    assert points["controlplane-connectors"] == "controlplane.worker.pytest_plugin"

@@ -1,0 +1,224 @@
+"""Log context (KIP-449): each line about a connector or a task says so."""
+
+import asyncio
+import io
+import json
+import logging
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, SourceConnector
+from controlplane.connect.source import SourceRun, SourceTask
+from controlplane.core.commands import CreateConnector
+from controlplane.observe import Logger, StdlibLogBridge, connector_context, logger
+from controlplane.worker.data_topics.clients import ProducerFailure
+from controlplane.worker.data_topics.embedded_producer import LogProducer
+from tests.worker.worker_fixture import config_of, produce, running, until
+
+AUTHORS = logging.getLogger("tests.author")
+"""Logger of the connectors in this file."""
+
+
+class LogLines:
+    """Log of a process, as JSON lines."""
+
+    def __init__(self) -> None:
+        self._stream = io.StringIO()
+        self.logger: Logger = logger(self._stream, log_format="json")
+
+    def context_of(self, event: str) -> str | None:
+        """Return the context of the latest line of an event; None without a line."""
+        lines = map(json.loads, self._stream.getvalue().splitlines())
+        contexts = [line.get("connector.context", "") for line in lines if line["event"] == event]
+        return contexts[-1] if contexts else None
+
+
+@pytest.fixture
+def log() -> Iterator[LogLines]:
+    """Log to which notices and the lines of authors go, as with `serve`."""
+    lines = LogLines()
+    bridge = StdlibLogBridge(lines.logger)
+    AUTHORS.addHandler(bridge)
+    AUTHORS.propagate = False
+    yield lines
+    AUTHORS.removeHandler(bridge)
+    AUTHORS.propagate = True
+
+
+class AsyncAuthor(Source):
+    """Logs from its async generator, its watch, a thread of the loop, and its hooks."""
+
+    async def watch(self, connector: Any) -> None:  # noqa: ARG002
+        """Log."""
+        AUTHORS.warning("watching")
+
+    def split(self, config: Any, limit: int) -> Any:
+        """Log."""
+        AUTHORS.warning("splitting")
+        return super().split(config, limit)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Log, then yield a record."""
+        AUTHORS.warning("reading")
+        await asyncio.to_thread(AUTHORS.warning, "in a thread of the loop")
+        yield task.record("x", {"p": 1}, {"at": 1}, topic="t")
+        while True:
+            yield task.idle(0.01)
+
+    def committed(self, task: SourceRun) -> None:  # noqa: ARG002
+        """Log."""
+        AUTHORS.warning("told of a commit")
+
+
+class PlainAuthor(Source):
+    """Logs from a plain generator."""
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Log, then yield nothing."""
+        AUTHORS.warning("reading")
+        while True:
+            yield task.idle(0.01)
+
+
+class ClassicTask(SourceTask):
+    """Logs from `poll`."""
+
+    def start(self, config: Any) -> None:
+        """Do nothing."""
+
+    def poll(self) -> Any:
+        """Log."""
+        AUTHORS.warning("polling")
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+class ClassicAuthor(SourceConnector):
+    """Logs from `start`, and has the task above."""
+
+    task = ClassicTask
+
+    def start(self, config: Any) -> None:
+        """Log."""
+        AUTHORS.warning("starting")
+        self._config = config
+
+    def task_configs(self, limit: int) -> Any:  # noqa: ARG002
+        """Return two configs."""
+        return [{}, {}]
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+class SinkAuthor(Sink):
+    """Logs from `put`."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:  # noqa: ARG002
+        """Log."""
+        if records:
+            AUTHORS.warning("putting")
+
+
+async def test_lines_of_an_async_generator(log: LogLines) -> None:
+    """The context is that of the task, also in a thread that the generator uses."""
+    async with running(AsyncAuthor) as worker:
+        await worker.plane.execute(CreateConnector("a b", config_of(AsyncAuthor)))
+        await until(lambda: log.context_of("in a thread of the loop"))
+        assert log.context_of("reading") == "[a b|task-0]"
+        assert log.context_of("in a thread of the loop") == "[a b|task-0]"
+
+
+async def test_lines_of_a_connector(log: LogLines) -> None:
+    """`split` and `watch` belong to the connector, not to a task."""
+    async with running(AsyncAuthor) as worker:
+        await worker.plane.execute(CreateConnector("a", config_of(AsyncAuthor)))
+        await until(lambda: log.context_of("splitting") and log.context_of("watching"))
+        assert log.context_of("splitting") == "[a|worker]"
+        assert log.context_of("watching") == "[a|worker]"
+
+
+async def test_lines_of_a_plain_generator(log: LogLines) -> None:
+    """It runs in a thread of its own, with the context of its task."""
+    async with running(PlainAuthor) as worker:
+        await worker.plane.execute(CreateConnector("p", config_of(PlainAuthor)))
+        await until(lambda: log.context_of("reading"))
+        assert log.context_of("reading") == "[p|task-0]"
+
+
+async def test_lines_of_the_classic_classes(log: LogLines) -> None:
+    """Connector and task each have their own context."""
+    async with running(ClassicAuthor) as worker:
+        config = config_of(ClassicAuthor, tasks_max="2")
+        await worker.plane.execute(CreateConnector("c", config))
+        await until(lambda: log.context_of("polling") == "[c|task-1]")
+        assert log.context_of("starting") == "[c|worker]"
+
+
+async def test_lines_of_a_sink(log: LogLines) -> None:
+    """`put` has the context of its task."""
+    async with running(SinkAuthor) as worker:
+        await produce(worker.plane.log, "t", "x")
+        await worker.plane.execute(CreateConnector("s", config_of(SinkAuthor, topics="t")))
+        await until(lambda: log.context_of("putting"))
+        assert log.context_of("putting") == "[s|task-0]"
+
+
+async def test_lines_of_a_commit(log: LogLines, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commits at intervals have a scope of their own, for the runtime's line, too."""
+
+    async def refused(*_: Any) -> None:
+        raise ProducerFailure("no space left")
+
+    async with running(AsyncAuthor, notices=log.logger) as worker:
+        await worker.plane.execute(CreateConnector("a", config_of(AsyncAuthor)))
+        await until(lambda: log.context_of("told of a commit"))
+        assert log.context_of("told of a commit") == "[a|task-0|offsets]"
+        monkeypatch.setattr(LogProducer, "write_offsets", refused)
+        await worker.plane.execute(CreateConnector("b", config_of(AsyncAuthor)))
+        await until(lambda: log.context_of("offsets_not_committed"))
+        assert log.context_of("offsets_not_committed") == "[b|task-0|offsets]"
+
+
+class UnsplittableSource(AsyncAuthor):
+    """Has no task configs."""
+
+    def split(self, config: Any, limit: int) -> Any:  # noqa: ARG002
+        """Fail."""
+        raise OSError("no device")
+
+
+async def test_lines_of_the_runtime_about_a_connector(log: LogLines) -> None:
+    """The runtime's own line about a connector has its context."""
+    async with running(UnsplittableSource, notices=log.logger) as worker:
+        await worker.plane.execute(CreateConnector("f", config_of(UnsplittableSource)))
+        await until(lambda: log.context_of("task_configs_not_published"))
+        assert log.context_of("task_configs_not_published") == "[f|worker]"
+
+
+def test_the_field_in_logfmt() -> None:
+    """It follows the event; a line about no connector has none."""
+    stream = io.StringIO()
+    tell = logger(stream)
+    with connector_context("c", "task-0"):
+        tell.info("a", b=1)
+    tell.info("a", b=1)
+    first, second = stream.getvalue().splitlines()
+    assert first.endswith("event=a connector.context=[c|task-0] b=1")
+    assert second.endswith("event=a b=1")
+
+
+def test_the_field_in_json() -> None:
+    """It follows the event; a line about no connector has none."""
+    stream = io.StringIO()
+    tell = logger(stream, log_format="json")
+    with connector_context("c", "worker"):
+        tell.info("a", b=1)
+    tell.info("a", b=1)
+    first, second = map(json.loads, stream.getvalue().splitlines())
+    assert [*first] == ["timestamp", "level", "event", "connector.context", "b"]
+    assert first["connector.context"] == "[c|worker]"
+    assert [*second] == ["timestamp", "level", "event", "b"]
