@@ -10,6 +10,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.plugin_path import classes_in
 from controlplane.worker.settings import runtime_settings
@@ -33,8 +34,7 @@ async def plane_with_connectors(
         LogError: the log cannot be used.
         SettingsError: a setting is invalid.
     """
-    worker = configuration.settings(WorkerSettings)
-    classes = classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
+    classes = classes_of(configuration)
     if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
         async with ControlPlane.open(log, settings, around) as plane:
             yield plane
@@ -42,13 +42,24 @@ async def plane_with_connectors(
     runtime = runtime_settings(configuration, worker_id=worker_id)
     if settings.exactly_once:
         runtime = msgspec.structs.replace(runtime, exactly_once=True)
-    around = around._replace(plugins=_with_catalogue(classes.plugins(), around.plugins))
+    around = around._replace(plugins=with_catalogue(classes.plugins(), around.plugins))
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with ConnectWorker.open(log, environment, settings, around) as running:
         yield running.plane
 
 
-def _with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:
+def classes_of(configuration: Configuration) -> ConnectorClasses:
+    """Import the connector classes that the settings name.
+
+    Raises:
+        Unloadable: a module or directory of `plugin.path` cannot be loaded.
+        SettingsError: a setting is invalid.
+    """
+    worker = configuration.settings(WorkerSettings)
+    return classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
+
+
+def with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:
     """Return the plugins that run here, and those that a catalogue declares."""
     if declared is None or not (declared.listed or declared.trusting):
         return runnable

@@ -127,6 +127,20 @@ class ConnectorActor:
         self._changed.set()
         await done
 
+    async def started(self) -> None:
+        """Return when the connector has been started as assigned, and its tasks are published.
+
+        A connector that hangs is waited for `connector_stop_timeout_ms`, for each of the two.
+
+        Raises:
+            Exception: the connector cannot be started.
+        """
+        await self.restart(())  # nothing is restarted: the assignment has been applied
+        await self._raise_start_failure()
+        if self._publishing is not None:
+            timeout_s = self._parts.settings.connector_stop_timeout_ms / 1_000
+            await asyncio.wait([self._publishing], timeout=timeout_s)
+
     def close(self) -> None:
         """Stop everything; the statuses tell so. `ended` tells when it is done."""
         self._closing = True

@@ -1,8 +1,8 @@
-"""Format of a standalone worker's offsets file: Java's serialization of a `HashMap<byte[], byte[]>`.
+"""Format of a standalone worker's offsets file: a serialized `HashMap<byte[], byte[]>` of Java.
 
 Kafka: `FileOffsetBackingStore`; the format: Java Object Serialization Specification, chapter 6.
-Only this object graph is read. The work is bounded by the length of the text: no length in it is
-believed before the bytes are there.
+Only this object graph is read. The work is bounded by the size of the file: a length in it counts
+only if that many bytes follow.
 """
 
 import struct
