@@ -1,7 +1,8 @@
-"""The offsets file in bytes: what Java writes is read, what is written Java reads, no byte harms."""
+"""The offsets file in bytes: Java and this project read each other's; no byte does harm."""
 
 import subprocess
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -86,10 +87,8 @@ def test_a_damaged_file_is_read_or_refused(offsets: OffsetMap, data: st.DataObje
     """A changed byte leads to other offsets or to the error, and to nothing else."""
     content = bytearray(encode_offsets(offsets))
     content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
-    try:
-        decode_offsets(bytes(content))
-    except NoOffsetFile as refused:
-        assert "at byte" in str(refused)
+    with suppress(NoOffsetFile):
+        assert encode_offsets(decode_offsets(bytes(content)))
 
 
 @given(MAPS, st.data())
