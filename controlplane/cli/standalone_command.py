@@ -86,8 +86,8 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     also with initial_state and initial_offsets.
 
     Configs and statuses end with the process. Offsets stay in their file, which Java's standalone
-    worker reads, too. Topics lie in the embedded log data.log (default: the name of the offsets
-    file with .data.db behind it). Exit code 3: a connector cannot be created or started.
+    worker reads, too. Topics lie in the embedded log records.log (default: the name of the offsets
+    file with .records.db behind it). Exit code 3: a connector cannot be created or started.
     """
     configuration = configured(worker_properties, {}, override)
     warn_of_unknown(configuration)
@@ -100,7 +100,7 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     requests = read_requests(connectors, profile)
     classes = runnable_classes(configuration)
     service = ServeOptions(
-        storage.data_log,
+        storage.records_log,
         LogOptions(configuration, settings),
         profile,
         read_plugins(None, settings),
@@ -120,7 +120,7 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
 
 
 class _Beginning(NamedTuple):
-    """What a worker begins with."""
+    """Storage of a worker, and the connectors that it creates first."""
 
     storage: WorkerStorage
     requests: list[ConnectorRequest]
@@ -139,7 +139,7 @@ async def _create_and_announce(
         Declined: a connector cannot be created or started.
     """
     assert rest_service.commands is not None
-    (offsets, data_log), requests = beginning
+    (offsets, records_log), requests = beginning
     for file, command in requests:
         answer = await rest_service.commands.carry_out(
             command, principal="standalone", key=None, profile=service.dialect
@@ -148,5 +148,5 @@ async def _create_and_announce(
             raise Declined(f"Failed to create connector for {file}: {answer.sentence}")
         answered = getattr(answer, "facts", {}).get("initial_offsets_response")
         say(f"Created connector {safe(command.connector)}{f'. {answered}' if answered else ''}")
-    say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(data_log)}")
+    say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(records_log)}")
     await announce(service, log, rest_service, url)

@@ -29,7 +29,11 @@ from controlplane.worker.standalone.standalone_commands import StandaloneCommand
 from controlplane.worker.standalone.standalone_log import StandaloneLog
 from controlplane.worker.worker import ConnectWorker
 
-OFFSETS_FILE, DATA_LOG, BROKERS = "offset.storage.file.filename", "data.log", "bootstrap.servers"
+OFFSETS_FILE, RECORDS_LOG, BROKERS = (
+    "offset.storage.file.filename",
+    "records.log",
+    "bootstrap.servers",
+)
 """Settings that say where a standalone worker keeps its data."""
 
 SUPERSEDED_KEPT_MS = 600_000
@@ -41,7 +45,7 @@ class WorkerStorage(NamedTuple):
     """Places of a standalone worker's data."""
 
     offsets: OffsetFile
-    data_log: str
+    records_log: str
 
 
 def storage_of(configuration: Configuration, settings: WorkerSettings) -> WorkerStorage:
@@ -56,15 +60,15 @@ def storage_of(configuration: Configuration, settings: WorkerSettings) -> Worker
             "file of source offsets"
         )
     offsets = OffsetFile(Path(settings.offset_storage_file_filename))
-    if settings.data_log is not None:
-        return WorkerStorage(offsets, settings.data_log)
+    if settings.records_log is not None:
+        return WorkerStorage(offsets, settings.records_log)
     if settings.bootstrap_servers is not None:
         source = configuration.values[BROKERS].source
         raise SettingsError(
             f"{source}: {BROKERS} names brokers, and connectors cannot use topics on Kafka yet: "
-            f"leave it out, or set {DATA_LOG}=sqlite:///FILE, which keeps their topics in a file"
+            f"leave it out, or set {RECORDS_LOG}=sqlite:///FILE, which keeps their topics in a file"
         )
-    return WorkerStorage(offsets, f"sqlite:///{offsets.path}.data.db")
+    return WorkerStorage(offsets, f"sqlite:///{offsets.path}.records.db")
 
 
 def runnable_classes(configuration: Configuration) -> ConnectorClasses:
@@ -118,7 +122,7 @@ async def opened_log(
         LogError: that log cannot be used.
     """
     limits = service.reading.configuration.settings(SqliteSettings, SQLITE)
-    records = await SqliteLog.open(path_of(storage.data_log), settings=limits)
+    records = await SqliteLog.open(path_of(storage.records_log), settings=limits)
     try:
         log = await StandaloneLog.open(service.reading.topics, records, storage.offsets, offsets)
         try:

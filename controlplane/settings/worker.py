@@ -157,9 +157,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     offset_storage_file_filename: Annotated[str | None, _STANDALONE] = None
     """File of source offsets; a standalone worker needs it."""
 
-    data_log: Annotated[str | None, _STANDALONE] = None
+    records_log: Annotated[str | None, _STANDALONE] = None
     """This project's own: the embedded log of the topics that connectors read and write,
-    `sqlite:///path`. Default: the name of the offsets file with `.data.db` behind it."""
+    `sqlite:///path`. Default: the name of the offsets file with `.records.db` behind it."""
 
     # --- checked settings without effect so far --------------------------------------------------
 

@@ -55,7 +55,7 @@ def write_json(file: Path, document: Any) -> Path:
     return file
 
 
-class RunningWorker(RunningService):
+class StandaloneProcess(RunningService):
     """A worker that runs."""
 
     @property
@@ -71,9 +71,9 @@ async def running_worker(
     *files: Path,
     settings: Mapping[str, str] | None = None,
     options: tuple[str, ...] = (),
-) -> AsyncIterator[RunningWorker]:
+) -> AsyncIterator[StandaloneProcess]:
     """Run a worker with the connectors of these files, on a free port."""
-    properties = write_properties(folder / "worker.properties", WORKER | (settings or {}))
+    properties = write_properties(folder / "worker.properties", {**WORKER, **(settings or {})})
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "standalone", "--port", "0", *options),
         *(properties.name, *(file.name for file in files)),
@@ -88,7 +88,7 @@ async def running_worker(
             lines.append(line.decode().rstrip("\n"))
             if sum(line.startswith("  curl") for line in lines) == CURLS:
                 break
-        yield RunningWorker(process, lines)
+        yield StandaloneProcess(process, lines)
     finally:
         if process.returncode is None:
             process.kill()
@@ -99,7 +99,7 @@ def ended_worker(
     folder: Path, *files: Path, settings: Mapping[str, str] | None = None
 ) -> CommandResult:
     """Run a worker that ends by itself."""
-    properties = write_properties(folder / "worker.properties", WORKER | (settings or {}))
+    properties = write_properties(folder / "worker.properties", {**WORKER, **(settings or {})})
     command = [sys.executable, "-m", "controlplane", "standalone", "--port", "0", properties.name]
     done = subprocess.run(
         [*command, *(file.name for file in files)],

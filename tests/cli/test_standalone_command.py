@@ -25,7 +25,7 @@ from tests.cli.standalone_process import (
     write_properties,
 )
 
-DATA_LOG = "sqlite:///connect.offsets.data.db"
+RECORDS_LOG = "sqlite:///connect.offsets.records.db"
 KEY = b'["lines",{"filename":"in.txt"}]'
 
 
@@ -39,7 +39,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def standalone(*files: object, settings: Mapping[str, str] | None = None) -> CommandResult:
     """Start a worker that is expected to refuse."""
-    properties = write_properties(Path("worker.properties"), WORKER | (settings or {}))
+    properties = write_properties(Path("worker.properties"), {**WORKER, **(settings or {})})
     return call("standalone", "--port", 0, properties, *files)
 
 
@@ -61,7 +61,7 @@ class TestRunning:
             assert worker.lines[:3] == [
                 "Created connector lines",
                 "Created connector out",
-                f"Source offsets are in connect.offsets, topics in {DATA_LOG}",
+                f"Source offsets are in connect.offsets, topics in {RECORDS_LOG}",
             ]
             await until_lines(folder / "out.txt", "one", "two")
             code, told = await worker.end()
@@ -214,7 +214,7 @@ class TestConnectorFiles:
         """The message names the file; nothing was started."""
         Path(name).write_text(content)
         assert says in declined(standalone(name))
-        assert not Path("connect.offsets.data.db").exists()
+        assert not Path("connect.offsets.records.db").exists()
 
     def test_a_missing_file(self) -> None:
         """It is named."""
@@ -309,11 +309,11 @@ class TestWorkerFile:
         """Data topics cannot be on Kafka yet: the message says so, and what to do."""
         said = refusal(standalone(settings={"bootstrap.servers": "localhost:9092"}))
         assert said.startswith("worker.properties:7: bootstrap.servers names brokers")
-        assert "data.log=sqlite:///FILE" in said
+        assert "records.log=sqlite:///FILE" in said
 
-    async def test_a_data_log_takes_the_place_of_brokers(self, folder: Path) -> None:
+    async def test_a_records_log_takes_the_place_of_brokers(self, folder: Path) -> None:
         """One line makes the file of a Java worker run."""
-        settings = {"bootstrap.servers": "localhost:9092", "data.log": "sqlite:///topics.db"}
+        settings = {"bootstrap.servers": "localhost:9092", "records.log": "sqlite:///topics.db"}
         async with running_worker(folder, settings=settings) as worker:
             assert worker.lines[0].endswith("topics in sqlite:///topics.db")
         assert (folder / "topics.db").exists()
@@ -323,16 +323,16 @@ class TestWorkerFile:
         said = refusal(standalone(settings={"plugin.path": "/opt/connectors"}))
         assert said.startswith("plugin.path names no Python module or directory")
 
-    def test_the_data_log_is_embedded(self, folder: Path) -> None:
+    def test_the_records_log_is_embedded(self, folder: Path) -> None:
         """No other log can take records of connectors."""
-        said = ended_worker(folder, settings={"data.log": "kafka://b:9092"})
+        said = ended_worker(folder, settings={"records.log": "kafka://b:9092"})
         assert refusal(said).startswith("'kafka://b:9092' names no log")
 
     async def test_two_workers_with_one_log(self, folder: Path) -> None:
         """The second one is refused, and touches nothing."""
         async with running_worker(folder):
             said = await asyncio.to_thread(ended_worker, folder)
-        assert "connect.offsets.data.db" in refusal(said)
+        assert "connect.offsets.records.db" in refusal(said)
 
     async def test_exactly_once_support_has_no_effect(self, folder: Path) -> None:
         """A warning says so: offsets are in a file, records are elsewhere."""
@@ -349,9 +349,9 @@ class TestWorkerFile:
 
 def test_the_settings_are_listed() -> None:
     """`controlplane config` knows them, and says who reads them."""
-    file = write_properties(Path("worker.properties"), {**WORKER, "data.log": "sqlite:///a.db"})
+    file = write_properties(Path("worker.properties"), {**WORKER, "records.log": "sqlite:///a.db"})
     said = call("config", "--worker-properties", file, "--all", "-o", "json")
     rows = {row["key"]: row for row in json.loads(said.out)["worker"]}
-    for key in ("offset.storage.file.filename", "data.log"):
+    for key in ("offset.storage.file.filename", "records.log"):
         assert rows[key]["without_effect"] == "only a standalone worker reads it"
     assert said.err == ""

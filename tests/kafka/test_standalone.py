@@ -59,7 +59,7 @@ class SharedFile:
 
     async def read_by_us(self, *expected: str) -> None:
         """Let our worker read until its sink has these lines, then stop it."""
-        sink = write_json(self.folder / "out.json", OUT | {"topics": self.topic})
+        sink = write_json(self.folder / "out.json", {**OUT, "topics": self.topic})
         settings: Mapping[str, str] = {"connectors.folders": str(self.folder)}
         async with running_worker(self.folder, self.source, sink, settings=settings) as worker:
             await until_lines(self.folder / "out.txt", *expected)

@@ -72,7 +72,5 @@ class TestPlan:
         offsets = [{"partition": {"filename": "in.txt"}, "offset": {"position": -1}}]
         said = ended_worker(folder, requested(folder, initial_offsets=offsets))
         assert said.code == 3
-        assert (
-            "the initial offsets of connector lines: The value for the 'position' key" in said.err
-        )
+        assert "initial offsets of connector lines: The value for the 'position' key" in said.err
         assert (folder / "connect.offsets").read_bytes() == before

@@ -22,7 +22,7 @@ from controlplane.worker.standalone.offset_file_format import decode_offsets, en
 from controlplane.worker.standalone.standalone_log import StandaloneLog
 
 TOPICS = Topics()
-DATA = "lines"
+LINES = "lines"
 
 
 def offset(key: bytes, value: bytes | None) -> Record:
@@ -30,9 +30,9 @@ def offset(key: bytes, value: bytes | None) -> Record:
     return Record(TOPICS.offsets, 0, 1, key, value)
 
 
-def data(value: bytes) -> Record:
+def line(value: bytes) -> Record:
     """A record of a connector."""
-    return Record(DATA, 0, 1, None, value)
+    return Record(LINES, 0, 1, None, value)
 
 
 @pytest.fixture
@@ -53,13 +53,13 @@ def records() -> MemoryLog:
 async def log(records: MemoryLog, file: OffsetFile) -> AsyncIterator[StandaloneLog]:
     """A log on that file."""
     log = await StandaloneLog.open(TOPICS, records, file, file.load())
-    await log.create_topic(DATA, 1)
+    await log.create_topic(LINES, 1)
     yield log
     await log.close()
 
 
 def in_file(file: OffsetFile) -> dict[bytes | None, bytes | None]:
-    """What a Java worker would load."""
+    """Offsets that a Java worker would load."""
     return decode_offsets(file.path.read_bytes())
 
 
@@ -100,7 +100,7 @@ async def test_offsets_that_cannot_be_written_are_not_appended(
 async def test_a_cancelled_append_leaves_file_and_log_equal(
     log: StandaloneLog, file: OffsetFile
 ) -> None:
-    """What has begun is completed."""
+    """An append that has begun is completed."""
     append = asyncio.create_task(log.append([offset(b"new", b"2")]))
     await asyncio.sleep(0)
     append.cancel()
@@ -131,27 +131,27 @@ async def test_a_close_completes_what_has_begun(log: StandaloneLog, file: Offset
 async def test_records_lie_in_the_other_log(log: StandaloneLog, records: MemoryLog) -> None:
     """Configs and statuses are not there, and topics of both are listed."""
     await log.append([Record(TOPICS.config, 0, 1, b"connector-a", b"{}")])
-    await log.append([data(b"one")])
-    assert [entry.value for entry in await entries(records, DATA)] == [b"one"]
-    assert (await records.topics()).keys() == {DATA}
-    assert (await log.topics()).keys() == {DATA, "connect-configs", "connect-offsets"} | {
+    await log.append([line(b"one")])
+    assert [entry.value for entry in await entries(records, LINES)] == [b"one"]
+    assert (await records.topics()).keys() == {LINES}
+    assert (await log.topics()).keys() == {LINES, "connect-configs", "connect-offsets"} | {
         "connect-status",
         "connect-commands",
     }
-    both = await entries(log, DATA, TOPICS.config)
-    assert [entry.topic for entry in both] == [TOPICS.config, DATA]
-    assert await log.ends([DATA, TOPICS.config]) == {DATA: [1], TOPICS.config: [1]}
+    both = await entries(log, LINES, TOPICS.config)
+    assert [entry.topic for entry in both] == [TOPICS.config, LINES]
+    assert await log.ends([LINES, TOPICS.config]) == {LINES: [1], TOPICS.config: [1]}
 
 
 async def test_no_batch_is_of_both_logs(log: StandaloneLog, file: OffsetFile) -> None:
     """A transaction of records and offsets could be torn, so it is refused whole."""
     with pytest.raises(LogNotUsable, match="no exactly-once support"):
-        await log.append([data(b"one"), offset(b"new", b"2")])
-    assert await entries(log, DATA) == []
+        await log.append([line(b"one"), offset(b"new", b"2")])
+    assert await entries(log, LINES) == []
     assert in_file(file) == {b"old": b"1"}
 
 
-@pytest.mark.parametrize("record", [offset(b"new", b"2"), data(b"one")], ids=["offset", "data"])
+@pytest.mark.parametrize("record", [offset(b"new", b"2"), line(b"one")], ids=["offset", "line"])
 async def test_an_older_epoch_is_fenced(
     log: StandaloneLog, file: OffsetFile, record: Record
 ) -> None:
@@ -165,18 +165,18 @@ async def test_an_older_epoch_is_fenced(
 
 async def test_a_tail_reads_both_logs(log: StandaloneLog) -> None:
     """A connector's own offsets topic is a data topic, and followed together with Connect's."""
-    tail = log.tail([TOPICS.config, DATA], {})
+    tail = log.tail([TOPICS.config, LINES], {})
     seen: list[str] = []
-    for record in (data(b"one"), Record(TOPICS.config, 0, 1, b"connector-a", b"{}"), data(b"two")):
+    for record in (line(b"one"), Record(TOPICS.config, 0, 1, b"connector-a", b"{}"), line(b"two")):
         await log.append([record])
         seen.append((await anext(tail)).topic)
     await close(tail)
-    assert seen == [DATA, TOPICS.config, DATA]
+    assert seen == [LINES, TOPICS.config, LINES]
 
 
 async def test_a_tail_ends_with_its_log(log: StandaloneLog) -> None:
     """A closed log wakes the tail with its error."""
-    tail = log.tail([TOPICS.config, DATA], {})
+    tail = log.tail([TOPICS.config, LINES], {})
     waiting = asyncio.create_task(_next(tail))
     await asyncio.sleep(0)
     await log.close()
@@ -192,7 +192,7 @@ async def test_connects_topics_take_no_imports(log: StandaloneLog) -> None:
     """Data topics do: they are a log like any other."""
     with pytest.raises(LogNotUsable, match="connect-configs"):
         await log.put([Entry(TOPICS.config, 0, 0, 1, b"k", b"v")])
-    assert await log.put([Entry(DATA, 0, 5, 1, b"k", b"v")]) == 1
+    assert await log.put([Entry(LINES, 0, 5, 1, b"k", b"v")]) == 1
 
 
 async def test_compaction_leaves_the_file_alone(log: StandaloneLog, file: OffsetFile) -> None:
@@ -200,5 +200,5 @@ async def test_compaction_leaves_the_file_alone(log: StandaloneLog, file: Offset
     await log.append([offset(b"old", b"2")])
     assert await log.compact(TOPICS.offsets) == 1
     assert in_file(file) == {b"old": b"2"}
-    await log.append([data(b"one")])
-    assert await log.trim(DATA, [1]) == 1
+    await log.append([line(b"one")])
+    assert await log.trim(LINES, [1]) == 1

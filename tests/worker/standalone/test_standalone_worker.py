@@ -34,7 +34,7 @@ class IdleTask(SourceTask):
         """Return nothing."""
 
 
-class FailingSource(SourceConnector):
+class FaultySource(SourceConnector):
     """Fails where its config says."""
 
     config = (key("fail", default=""),)
@@ -63,7 +63,7 @@ async def told(worker: ConnectWorker, command: AnyCommand) -> Outcome | Rejected
 
 def create(**config: str) -> CreateConnector:
     """A command that creates the connector `c`."""
-    return CreateConnector("c", config_of(FailingSource, **config))
+    return CreateConnector("c", config_of(FaultySource, **config))
 
 
 async def tasks_told(worker: ConnectWorker, command: AnyCommand) -> int:
@@ -76,41 +76,41 @@ async def tasks_told(worker: ConnectWorker, command: AnyCommand) -> int:
 
 async def test_a_changed_config_is_answered_with_its_tasks(tmp_path: Path) -> None:
     """The tasks of a creation, and those of the new config, are in the answers."""
-    async with standalone(tmp_path, FailingSource) as worker:
+    async with standalone(tmp_path, FaultySource) as worker:
         assert await tasks_told(worker, create(tasks_max="2")) == 2
-        changed = PutConfig("c", config_of(FailingSource, tasks_max="3"))
+        changed = PutConfig("c", config_of(FaultySource, tasks_max="3"))
         assert await tasks_told(worker, changed) == 3
 
 
 async def test_a_stopped_creation_has_no_tasks(tmp_path: Path) -> None:
     """It is answered when the connector is stopped."""
-    async with standalone(tmp_path, FailingSource) as worker:
-        command = CreateConnector("c", config_of(FailingSource), Target.STOPPED)
+    async with standalone(tmp_path, FaultySource) as worker:
+        command = CreateConnector("c", config_of(FaultySource), Target.STOPPED)
         assert await tasks_told(worker, command) == 0
         await until_state(worker, "c", "STOPPED")
 
 
 async def test_a_failed_start_is_the_answer(tmp_path: Path) -> None:
     """The connector exists; a config that can be started is answered as ever."""
-    async with standalone(tmp_path, FailingSource) as worker:
+    async with standalone(tmp_path, FaultySource) as worker:
         answer = await told(worker, create(fail="start"))
         assert answer == Rejected(
             Reason.FAILED, "Failed to transition connector c to state STARTED", "no such host"
         )
         assert [*worker.plane.state.config.connectors] == ["c"]
-        assert await tasks_told(worker, PutConfig("c", config_of(FailingSource))) == 1
+        assert await tasks_told(worker, PutConfig("c", config_of(FaultySource))) == 1
 
 
 async def test_a_connector_without_task_configs_is_answered(tmp_path: Path) -> None:
     """The worker does not wait for them for ever; Kafka's answers 500 after 90 seconds."""
-    async with standalone(tmp_path, FailingSource) as worker:
+    async with standalone(tmp_path, FaultySource) as worker:
         assert await tasks_told(worker, create(fail="tasks")) == 0
         await until_state(worker, "c", "RUNNING")
 
 
 async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
     """The same name can be used at once."""
-    async with standalone(tmp_path, FailingSource) as worker:
+    async with standalone(tmp_path, FaultySource) as worker:
         for _ in range(3):
             assert await tasks_told(worker, create()) == 1
             assert isinstance(await told(worker, DeleteConnector("c")), Outcome)
@@ -120,7 +120,7 @@ async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
 
 async def test_a_refusal_is_passed_on(tmp_path: Path) -> None:
     """It is that of the plane."""
-    async with standalone(tmp_path, FailingSource) as worker:
+    async with standalone(tmp_path, FaultySource) as worker:
         await told(worker, create())
         answer = await told(worker, create())
         assert answer == Rejected(Reason.ALREADY_EXISTS, "Connector c already exists")
@@ -161,7 +161,7 @@ async def test_offsets_of_an_own_topic_are_beside_the_records(tmp_path: Path) ->
 @pytest.mark.parametrize("command", [create(), DeleteConnector("c")], ids=["create", "delete"])
 async def test_a_caller_may_go_away(tmp_path: Path, command: AnyCommand) -> None:
     """The command is completed all the same."""
-    async with standalone(tmp_path, FailingSource) as worker:
+    async with standalone(tmp_path, FaultySource) as worker:
         if isinstance(command, DeleteConnector):
             await told(worker, create())
         asked = asyncio.create_task(told(worker, command))
