@@ -11,6 +11,7 @@ from controlplane.cli.running_connectors import classes_of, with_catalogue
 from controlplane.cli.serve_options import ServeOptions, writer_settings
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import ReadableLog
+from controlplane.logs.names import SQLITE as SQLITE_SCHEME
 from controlplane.logs.names import path_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import Logger
@@ -37,8 +38,8 @@ OFFSETS_FILE, RECORDS_LOG, BROKERS = (
 """Settings that say where a standalone worker keeps its data."""
 
 SUPERSEDED_KEPT_MS = 600_000
-"""Retention of superseded configs, statuses and offsets, which lie in memory here. A log in a file
-keeps them forever."""
+"""Retention of superseded configs, statuses and offsets in ms: they lie in memory here. A log in a
+file keeps them forever."""
 
 
 class WorkerStorage(NamedTuple):
@@ -61,14 +62,27 @@ def storage_of(configuration: Configuration, settings: WorkerSettings) -> Worker
         )
     offsets = OffsetFile(Path(settings.offset_storage_file_filename))
     if settings.records_log is not None:
-        return WorkerStorage(offsets, settings.records_log)
+        return WorkerStorage(offsets, _embedded(settings.records_log))
     if settings.bootstrap_servers is not None:
         source = configuration.values[BROKERS].source
         raise SettingsError(
             f"{source}: {BROKERS} names brokers, and connectors cannot use topics on Kafka yet: "
             f"leave it out, or set {RECORDS_LOG}=sqlite:///FILE, which keeps their topics in a file"
         )
-    return WorkerStorage(offsets, f"sqlite:///{offsets.path}.records.db")
+    if offsets.path.exists() and not offsets.path.is_file():
+        raise SettingsError(f"{offsets.path} is no file: set {RECORDS_LOG}=sqlite:///FILE, too")
+    return WorkerStorage(offsets, _embedded(f"{offsets.path}.records.db"))
+
+
+def _embedded(where: str) -> str:
+    """Return the name of an embedded log; a path is one, too.
+
+    Raises:
+        SettingsError: it names another kind of log.
+    """
+    if not where.startswith(SQLITE_SCHEME) and "://" in where:
+        raise SettingsError(f"{RECORDS_LOG} is {where}: use sqlite:///FILE")
+    return where if where.startswith(SQLITE_SCHEME) else f"{SQLITE_SCHEME}/{where}"
 
 
 def runnable_classes(configuration: Configuration) -> ConnectorClasses:
@@ -107,7 +121,7 @@ async def open_worker(
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with (
         opened(service) as log,
-        ConnectWorker.open(log, environment, _in_memory(settings), around) as worker,
+        ConnectWorker.open(log, environment, settings_in_memory(settings), around) as worker,
     ):
         yield worker.plane.service._replace(commands=StandaloneCommands(worker)), log
 
@@ -133,8 +147,11 @@ async def opened_log(
         await records.close()
 
 
-def _in_memory(settings: Settings) -> Settings:
-    """Return the settings of a plane whose log lies in memory: without history, if not set."""
+def settings_in_memory(settings: Settings) -> Settings:
+    """Return the settings of a plane whose log lies in memory.
+
+    Superseded records go after `SUPERSEDED_KEPT_MS`, unless a retention is configured.
+    """
     retention = settings.upkeep.retention
     if retention.superseded_ms == FOREVER:
         retention = msgspec.structs.replace(retention, superseded_ms=SUPERSEDED_KEPT_MS)

@@ -125,6 +125,19 @@ async def until_lines(file: Path, *lines: str) -> None:
     await _until(written, [*lines])
 
 
+async def until_last_line(file: Path, line: str) -> None:
+    """Wait until a line is the last one of a file.
+
+    Raises:
+        AssertionError: it does not come to be.
+    """
+
+    async def last() -> Any:
+        return _lines(file)[-1:]
+
+    await _until(last, [line])
+
+
 def _lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 

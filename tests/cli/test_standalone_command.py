@@ -10,6 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from controlplane.cli.standalone_worker import settings_in_memory
+from controlplane.plane import Settings
+from controlplane.projection.retention import RetentionSettings
+from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.worker.standalone.offset_file_format import decode_offsets, encode_offsets
 from tests.cli.command_calls import CommandResult, call, refusal
 from tests.cli.standalone_process import (
@@ -18,6 +22,7 @@ from tests.cli.standalone_process import (
     WORKER,
     ended_worker,
     running_worker,
+    until_last_line,
     until_lines,
     until_position,
     until_task_state,
@@ -117,6 +122,34 @@ class TestRunning:
             }
             assert (await client.put("/connectors/lines/resume")).status_code == 202
             await until_lines(folder / "out.txt", "two")
+
+    async def test_initial_offsets_of_a_sink(self, folder: Path) -> None:
+        """The sink begins behind the first record."""
+        place = {"kafka_topic": "lines", "kafka_partition": 0}
+        offsets = [{"partition": place, "offset": {"kafka_offset": 1}}]
+        request = {"name": "out", "config": OUT, "initial_offsets": offsets}
+        sink = write_json(folder / "out.json", request)
+        source = write_json(folder / "lines.json", LINES)
+        async with running_worker(folder, sink, source):
+            await until_lines(folder / "out.txt", "two")
+
+    async def test_a_killed_worker_loses_no_line(self, folder: Path) -> None:
+        """The offsets file is whole after each kill; some lines come twice, in their order."""
+        lines = [str(number) for number in range(20_000)]
+        (folder / "in.txt").write_text("\n".join(lines) + "\n")
+        files = (
+            write_json(folder / "lines.json", {**LINES, "batch.size": "50"}),
+            write_json(folder / "out.json", OUT),
+        )
+        for _ in range(3):
+            async with running_worker(folder, *files) as worker:
+                await worker.end(signal.SIGKILL)
+            offsets = folder / "connect.offsets"
+            assert not offsets.exists() or decode_offsets(offsets.read_bytes()).keys() == {KEY}
+        async with running_worker(folder, *files):
+            await until_last_line(folder / "out.txt", lines[-1])
+        written = (folder / "out.txt").read_text().splitlines()
+        assert [*dict.fromkeys(written)] == lines
 
     async def test_offsets_are_altered_and_reset_in_the_file(self, folder: Path) -> None:
         """Commands about offsets are in the file when they are answered."""
@@ -323,10 +356,20 @@ class TestWorkerFile:
         said = refusal(standalone(settings={"plugin.path": "/opt/connectors"}))
         assert said.startswith("plugin.path names no Python module or directory")
 
-    def test_the_records_log_is_embedded(self, folder: Path) -> None:
+    def test_the_records_log_is_embedded(self) -> None:
         """No other log can take records of connectors."""
-        said = ended_worker(folder, settings={"records.log": "kafka://b:9092"})
-        assert refusal(said).startswith("'kafka://b:9092' names no log")
+        said = standalone(settings={"records.log": "kafka://b:9092"})
+        assert refusal(said) == "records.log is kafka://b:9092: use sqlite:///FILE"
+
+    def test_a_device_has_no_records_beside_it(self) -> None:
+        """`/dev/null` forgets offsets, and the topics need a place of their own."""
+        said = standalone(settings={"offset.storage.file.filename": "/dev/null"})
+        assert refusal(said) == "/dev/null is no file: set records.log=sqlite:///FILE, too"
+
+    async def test_a_path_names_a_records_log(self, folder: Path) -> None:
+        """The scheme may be left out."""
+        async with running_worker(folder, settings={"records.log": "topics.db"}) as worker:
+            assert worker.lines[0].endswith("topics in sqlite:///topics.db")
 
     async def test_two_workers_with_one_log(self, folder: Path) -> None:
         """The second one is refused, and touches nothing."""
@@ -345,6 +388,14 @@ class TestWorkerFile:
             await until_position(client, "lines", 8)
             _, told = await worker.end()
         assert "Warning: exactly.once.source.support has no effect" in told
+
+
+def test_history_in_memory_is_short() -> None:
+    """Superseded records are forgotten after minutes, unless the settings say otherwise."""
+    kept = settings_in_memory(Settings()).upkeep.retention
+    assert (kept.superseded_ms, kept.records_ms) == (600_000, RetentionSettings().records_ms)
+    configured = Settings(upkeep=UpkeepSettings(retention=RetentionSettings(superseded_ms=5)))
+    assert settings_in_memory(configured) == configured
 
 
 def test_the_settings_are_listed() -> None:

@@ -396,6 +396,10 @@ class StandaloneWorker(_Service):
         await self.rest.aclose()
         await super().__aexit__(*why)
 
+    async def exit_code(self) -> int:
+        """Run it until it ends by itself; return its exit code."""
+        return await self._program.exit_code()
+
     async def _answers(self) -> bool:
         try:
             return (await self.rest.get("/connectors")).status_code == httpx.codes.OK

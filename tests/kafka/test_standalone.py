@@ -1,5 +1,6 @@
 """A Java standalone worker and ours take turns on one offsets file."""
 
+import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from controlplane.logs.kafka.reader import KafkaReader
 from controlplane.worker.standalone.offset_file_format import decode_offsets
 from tests.cli.standalone_process import (
     OUT,
+    ended_worker,
     running_worker,
     until_lines,
     until_position,
@@ -93,3 +95,21 @@ async def test_each_goes_on_where_the_other_has_stopped(broker: Broker, tmp_path
     shared.write("four\n")
     await shared.read_by_java(broker, 19)
     assert await shared.in_kafka(broker) == [b"one", b"two", b"four"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['{"connector.class": "FileStreamSource"}', '{"name": "a", "connector.class": "Nobody"}', "{"],
+    ids=["no name", "unknown class", "no JSON"],
+)
+async def test_a_bad_file_ends_both_with_one_code(
+    broker: Broker, tmp_path: Path, content: str
+) -> None:
+    """The exit code is 3, whatever is wrong with a connector's file."""
+    file = tmp_path / "a.json"
+    file.write_text(content)
+    settings = {"offset__storage__file__filename": tmp_path / "connect.offsets"}
+    java = StandaloneWorker(RELEASE, broker, tmp_path, file, **settings)
+    assert await java.exit_code() == 3, java.printed
+    await java.rest.aclose()
+    assert (await asyncio.to_thread(ended_worker, tmp_path, file)).code == 3
