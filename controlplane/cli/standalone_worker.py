@@ -16,7 +16,7 @@ from controlplane.logs.names import path_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import Logger
 from controlplane.plane import Settings
-from controlplane.projection.retention import FOREVER
+from controlplane.projection.retention import DAY_MS, RetentionSettings
 from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.errors import SettingsError
@@ -150,11 +150,13 @@ async def opened_log(
 def settings_in_memory(settings: Settings) -> Settings:
     """Return the settings of a plane whose log lies in memory.
 
-    Superseded records go after `SUPERSEDED_KEPT_MS`, unless a retention is configured.
+    Superseded records and commands are kept for a shorter time, unless a retention is configured.
     """
-    retention = settings.upkeep.retention
-    if retention.superseded_ms == FOREVER:
+    retention, default = settings.upkeep.retention, RetentionSettings()
+    if retention.superseded_ms == default.superseded_ms:
         retention = msgspec.structs.replace(retention, superseded_ms=SUPERSEDED_KEPT_MS)
+    if retention.commands_ms == default.commands_ms:
+        retention = msgspec.structs.replace(retention, commands_ms=DAY_MS)
     return msgspec.structs.replace(
         settings,
         exactly_once=False,

@@ -391,10 +391,11 @@ class TestWorkerFile:
 
 
 def test_history_in_memory_is_short() -> None:
-    """Superseded records are forgotten after minutes, unless the settings say otherwise."""
+    """Superseded records are forgotten after minutes, commands after a day, if not configured."""
     kept = settings_in_memory(Settings()).upkeep.retention
-    assert (kept.superseded_ms, kept.records_ms) == (600_000, RetentionSettings().records_ms)
-    configured = Settings(upkeep=UpkeepSettings(retention=RetentionSettings(superseded_ms=5)))
+    assert kept == RetentionSettings(superseded_ms=600_000, commands_ms=86_400_000)
+    retention = RetentionSettings(superseded_ms=5, commands_ms=6)
+    configured = Settings(upkeep=UpkeepSettings(retention=retention))
     assert settings_in_memory(configured) == configured
 
 

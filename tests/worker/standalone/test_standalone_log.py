@@ -83,6 +83,16 @@ async def test_appended_offsets_are_in_the_file(log: StandaloneLog, file: Offset
     assert in_file(file) == {b"old": b"3"}
 
 
+async def test_odd_offsets_stay(records: MemoryLog, file: OffsetFile) -> None:
+    """Entries without a key, with other bytes than JSON, or removed by Java, are written again."""
+    odd = {None: b"value", b"\xff": b"\xfe", b"removed": None}
+    file.path.write_bytes(encode_offsets(odd))
+    log = await StandaloneLog.open(TOPICS, records, file, file.load())
+    await log.append([offset(b"new", b"2")])
+    assert in_file(file) == {**odd, b"new": b"2"}
+    await log.close()
+
+
 async def test_offsets_that_cannot_be_written_are_not_appended(
     log: StandaloneLog, file: OffsetFile
 ) -> None:
