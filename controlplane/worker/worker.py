@@ -170,15 +170,16 @@ class ConnectWorker:
             answer = f"Failed to start connector: {action.connector}"
             raise ExternalActionFailed(answer, self.hidden(str(failure))) from failure
 
-    async def started(self, name: str) -> None:
+    async def started(self, name: str, timeout_s: float) -> None:
         """Return when a connector has been started by its present config; see `ConnectorActor`.
 
         Raises:
+            StartTimedOut: the start takes longer than the time limit.
             Exception: the connector cannot be started.
         """
         await self.removed(name)
         if name in self._actors:
-            await self._actors[name].started()
+            await self._actors[name].started(timeout_s)
 
     async def removed(self, name: str) -> None:
         """Return when nothing of a deleted connector runs any more; at once for another one."""

@@ -22,16 +22,22 @@ from controlplane.core.plan import (
 )
 from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import LogError
+from controlplane.worker.lifecycle.connector_actor import StartTimedOut
 from controlplane.worker.worker import ConnectWorker
 
 STARTED_BY = (CreateConnector, PutConfig, PatchConfig)
 """Commands after which a connector is started."""
 
 
+START_TIMEOUT_S = 90.0
+"""Time limit for a connector to start, in seconds: that of Kafka's requests (`RestServer`)."""
+
+
 class StandaloneCommands:
     """Runs commands on the plane of a worker (`rest.service.Commands`)."""
 
-    def __init__(self, worker: ConnectWorker) -> None:
+    def __init__(self, worker: ConnectWorker, start_timeout_s: float = START_TIMEOUT_S) -> None:
+        self._start_timeout_s = start_timeout_s
         self._worker = worker
         self._plane = worker.plane
 
@@ -67,7 +73,9 @@ class StandaloneCommands:
 
     async def _started(self, name: str, outcome: Outcome) -> Outcome | Rejected:
         try:
-            await self._worker.started(name)
+            await self._worker.started(name, self._start_timeout_s)
+        except StartTimedOut:
+            return Rejected(Reason.FAILED, "Request timed out")
         except Exception as failure:  # noqa: BLE001 - a connector may raise anything
             text = f"Failed to transition connector {name} to state STARTED"
             return Rejected(Reason.FAILED, text, self._worker.hidden(str(failure)))

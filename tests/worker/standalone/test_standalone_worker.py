@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -22,9 +23,18 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.worker.standalone.offset_file import OffsetFile
 from controlplane.worker.standalone.standalone_commands import StandaloneCommands
 from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
 from tests.worker.standalone.standalone_fixture import standalone
 from tests.worker.test_source import CountingSource
-from tests.worker.worker_fixture import config_of, offsets, task_states, until, until_state
+from tests.worker.worker_fixture import QUICK, config_of, offsets, task_states, until, until_state
+
+released = Event()
+"""Lets slow connectors start."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_released() -> None:
+    released.clear()
 
 
 class IdleTask(SourceTask):
@@ -44,6 +54,8 @@ class FaultySource(SourceConnector):
         """Fail if the config says so."""
         if config["fail"] == "start":
             raise RuntimeError("no such host")
+        if config["fail"] == "slowly":
+            released.wait(PATIENCE_S)
         self.given = config
 
     def task_configs(self, limit: int) -> Sequence[Any]:
@@ -99,6 +111,27 @@ async def test_a_failed_start_is_the_answer(tmp_path: Path) -> None:
         )
         assert [*worker.plane.state.config.connectors] == ["c"]
         assert await tasks_told(worker, PutConfig("c", config_of(FaultySource))) == 1
+
+
+async def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
+    """The answer is that of a worker whose request has timed out; the connector starts later."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        commands = StandaloneCommands(worker, start_timeout_s=0.05)
+        answer = await commands.carry_out(create(fail="slowly"), principal="test")
+        assert answer == Rejected(Reason.FAILED, "Request timed out")
+        released.set()
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+
+
+async def test_a_slow_start_is_waited_for(tmp_path: Path) -> None:
+    """Longer than for a stop: tasks are in the answer once the connector has started."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        answer = asyncio.create_task(tasks_told(worker, create(fail="slowly")))
+        limit_s = QUICK.connector_stop_timeout_ms / 1_000
+        await asyncio.wait([answer], timeout=2 * limit_s)
+        assert not answer.done()
+        released.set()
+        assert await answer == 1
 
 
 async def test_a_connector_without_task_configs_is_answered(tmp_path: Path) -> None:
