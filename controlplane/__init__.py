@@ -12,7 +12,7 @@ docs/architecture.md explains the design. The packages, in the order in which a 
     rest/        Connect's endpoints over HTTP
     scenario/    scenario files, which are documentation and test at once
     cli/         about a log: `controlplane import | backup | copy | inspect | plan | verify |
-                 serve | config | credential | scenario`
+                 serve | standalone | config | credential | scenario`
     client/      about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff |
                  patch | pause | resume | stop | restart | delete | offsets | topics | plugins |
                  history | undo | commands | watch | bundle | migrate | completion`

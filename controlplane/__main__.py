@@ -47,6 +47,10 @@ LOGS = {
     "serve": CommandEntry(
         "controlplane.cli.serve_command:serve", "Serve Connect's REST API from a log."
     ),
+    "standalone": CommandEntry(
+        "controlplane.cli.standalone_command:standalone",
+        "Run a standalone worker: connectors in Python.",
+    ),
     "config": CommandEntry(
         "controlplane.cli.config_command:config", "Show the settings and the source of each."
     ),

@@ -12,6 +12,7 @@ from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.data_topics.clients import TaskCluster
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.plugin_path import classes_in
@@ -43,8 +44,7 @@ async def service_with_connectors(
         SettingsError: a setting is invalid.
     """
     log, worker_id, cluster = worker_log
-    worker = configuration.settings(WorkerSettings)
-    classes = classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
+    classes = classes_of(configuration)
     if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
         if cluster is not None:
             around = around._replace(outside=cluster.actions)
@@ -54,13 +54,24 @@ async def service_with_connectors(
     runtime = runtime_settings(configuration, worker_id=worker_id)
     if settings.exactly_once:
         runtime = msgspec.structs.replace(runtime, exactly_once=True)
-    around = around._replace(plugins=_with_catalogue(classes.plugins(), around.plugins))
+    around = around._replace(plugins=with_catalogue(classes.plugins(), around.plugins))
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with ConnectWorker.open(log, environment, settings, around, cluster) as running:
         yield running.plane.service._replace(worker_metrics=running.metrics)
 
 
-def _with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:
+def classes_of(configuration: Configuration) -> ConnectorClasses:
+    """Import the connector classes that the settings name.
+
+    Raises:
+        Unloadable: a module or directory of `plugin.path` cannot be loaded.
+        SettingsError: a setting is invalid.
+    """
+    worker = configuration.settings(WorkerSettings)
+    return classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
+
+
+def with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:
     """Return the plugins that run here, and those that a catalogue declares."""
     if declared is None or not (declared.listed or declared.trusting):
         return runnable

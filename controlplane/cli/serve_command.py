@@ -1,19 +1,10 @@
 """The command `serve`: Connect's REST API over a log, until Ctrl-C."""
 
-import asyncio
-import logging
-import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
     asynccontextmanager,
-    contextmanager,
-    suppress,
 )
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +19,13 @@ from controlplane.cli.attached_options import (
 )
 from controlplane.cli.curl_examples import LATER, find_contrast, lines
 from controlplane.cli.serve_options import ServeOptions, check_own, writer_settings
-from controlplane.clock import now_ms
+from controlplane.cli.service_run import Listening, OpenService, serve_until_signal
 from controlplane.core import views
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
-from controlplane.garbage_collection import freeze_long_lived
-from controlplane.logger_levels import LOGGER, Loggers
+from controlplane.logger_levels import Loggers
 from controlplane.logs.log import Log, ReadableLog
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import SQLITE, NoSuchLog
@@ -45,7 +35,6 @@ from controlplane.observe import (
     LogFormat,
     Logger,
     LogSettings,
-    StdlibLogBridge,
     logger,
 )
 from controlplane.plane import ControlPlane, Settings, Surroundings
@@ -55,21 +44,7 @@ from controlplane.read_only.read_only_service import (
     reading_service,
 )
 from controlplane.rest import service as rest
-from controlplane.rest.endpoints.table import EndpointSet
-from controlplane.rest.http.connections import make_room
-from controlplane.rest.http.limits import HttpLimits
-from controlplane.rest.http.server import (
-    NoListener,
-    listen,
-    log_refused_connections,
-    serving,
-    url_of,
-)
-from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.requests import COMPAT
-from controlplane.rest.security.middleware import Protection
-from controlplane.settings import Configuration, WorkerSettings
-from controlplane.settings.listeners import Address, admin_listen_address, listen_address
 from controlplane.settings.prefixes import LOG
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
@@ -128,7 +103,7 @@ from controlplane.terminal.writable_log import open_writable
     "--log-format",
     type=click.Choice(LOG_FORMATS),
     is_eager=True,
-    callback=lambda _context, _option, chosen: _remark_as(chosen),
+    callback=lambda _context, _option, chosen: remark_as(chosen),
     help="Format of log lines on standard error. [default: from `log.format`, or logfmt]",
 )
 @plugins_option
@@ -163,7 +138,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     support = exactly_once or reading.settings.exactly_once
     profile = read_profile(dialect, exactly_once=support)
     form = log_format or reading.configuration.settings(LogSettings, LOG).format
-    _remark_as(form)
+    remark_as(form)
     declared_plugins = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
     service = ServeOptions(
         log, reading, profile, declared_plugins, support, follow, quiet, form, read_only, own
@@ -177,22 +152,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     elif flags:
         raise InputRefused("--connect-url steers a cluster: leave out --read-only and --no-follow")
     of_listeners = listener_configuration(log, reading.configuration, own=own)
-    protection = Protection.from_configuration(reading.configuration, of_listeners)
-    try:
-        address = _address(of_listeners, host, port)
-        bound = listen(address.host, address.port)
-        protection = protection._replace(hosts=(*protection.hosts, address.host))
-    except NoListener as failed:
-        advice = "give an address of this machine with --host" if failed.wrong_host else _PORT
-        raise InputRefused(f"{failed}: {advice}") from None
-    with (
-        bound,
-        _admin_socket(of_listeners) as admin,
-        suppress(asyncio.CancelledError),
-    ):
-        worker_id = f"{address.host}:{bound.getsockname()[1]}"
-        service = msgspec.structs.replace(service, worker_id=worker_id)
-        asyncio.run(_serve(service, protection, bound, admin))
+    serve_until_signal(service, of_listeners, Listening(host, port), _opening(service), announce)
 
 
 def _is_default(parameter: str) -> bool:
@@ -201,126 +161,12 @@ def _is_default(parameter: str) -> bool:
     return source is ParameterSource.DEFAULT
 
 
-_PORT = "choose another port with --port"
-
-
-def _remark_as(log_format: LogFormat | None) -> LogFormat | None:
+def remark_as(log_format: LogFormat | None) -> LogFormat | None:
     """Write remarks as log events if each line of standard error must be JSON."""
     if log_format == "json":
         lines = logger(log_format=log_format)
         remark_by(lambda text: lines.warning("remark", text=text))
     return log_format
-
-
-def _address(listeners: Configuration, host: str | None, port: int | None) -> Address:
-    """Address to listen on: the flags, else the worker's settings."""
-    if host is not None and port is not None:
-        return Address(host, port)
-    configured = listeners.make(WorkerSettings, listen_address)
-    return Address(
-        configured.host if host is None else host,
-        configured.port if port is None else port,
-    )
-
-
-@contextmanager
-def _admin_socket(listeners: Configuration) -> Iterator[socket.socket | None]:
-    """Open the socket of the admin listener, if the settings have one."""
-    address = listeners.make(WorkerSettings, admin_listen_address)
-    if address is None:
-        yield None
-        return
-    try:
-        admin = listen(address.host, address.port)
-    except NoListener as failed:
-        advice = "an address of this machine" if failed.wrong_host else "another port"
-        raise InputRefused(f"admin.listeners: {failed}: name {advice} there") from None
-    with admin:
-        yield admin
-
-
-async def _serve(
-    service: ServeOptions, protection: Protection, bound: socket.socket, admin: socket.socket | None
-) -> None:
-    """Serve until a signal cancels this."""
-    sys.setswitchinterval(SWITCH_S)
-    _end_on_signals()
-    loggers = _configured_loggers(service)
-    own = logger(level=loggers.named(LOGGER), log_format=service.log_format)
-    front = MiddlewareStack(protection, service.dialect, own)
-    opened = _opening(service)
-    limits, tls = _within_file_limit(protection.limits), protection.tls
-    front.check()
-    log_refused_connections(front.logger)
-    async with AsyncExitStack() as stack:
-        rest_service, log = await stack.enter_async_context(opened(service, front.logger, loggers))
-        app = front.before(rest_service)
-        server = await stack.enter_async_context(serving(app, bound, limits, tls))
-        if admin is not None:
-            admin_app = front.before(rest_service._replace(endpoint_set=EndpointSet.ADMIN))
-            await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
-        url = url_of(bound, encrypted=tls is not None)
-        if not protection.auth.is_configured:
-            _warn_if_open(service, bound, admin)
-        await _announce(service, log, rest_service, url)
-        freeze_long_lived()
-        await server
-
-
-def _warn_if_open(service: ServeOptions, bound: socket.socket, admin: socket.socket | None) -> None:
-    """Warn if other machines can reach a listener without authentication."""
-    steers = service.commands or service.attached is not None
-    may = "do everything" if steers else "read everything, configs with their secrets"
-    for listener, permission in ((bound, may), (admin, "set the levels of loggers")):
-        host = None if listener is None else listener.getsockname()[0]
-        if host is not None and not ip_address(host).is_loopback:
-            note(
-                f"Warning: every client that reaches {host} may {permission}: require credentials "
-                "with auth.password.file, auth.token.file or auth.proxy.header"
-            )
-
-
-def _within_file_limit(limits: HttpLimits) -> HttpLimits:
-    """The limits, with at most as many connections as the system allows open files."""
-    possible = make_room(limits.connections_max)
-    if possible < limits.connections_max:
-        note(
-            f"Warning: the system lets this process hold {possible} connections, fewer than "
-            f"http.connections.max={limits.connections_max}: raise `ulimit -n`, or lower the "
-            "setting"
-        )
-    return msgspec.structs.replace(limits, connections_max=possible)
-
-
-SWITCH_S = 0.001
-"""Longest time in seconds that a busy thread keeps the interpreter from the event loop."""
-
-QUIET_LIBRARIES = ("aiokafka", "uvicorn", "httpx")
-"""Libraries whose information is left out; a request to `/admin/loggers` can turn it on."""
-
-
-def _configured_loggers(service: ServeOptions) -> Loggers:
-    """Python's loggers, whose records become log events of this service."""
-    logging.root.addHandler(StdlibLogBridge(logger(log_format=service.log_format)))
-    loggers = Loggers(now_ms, logging.root.manager)
-    logging.root.setLevel(logging.INFO)
-    for name in QUIET_LIBRARIES:
-        loggers.named(name).setLevel(logging.WARNING)
-    loggers.named(LOGGER).setLevel(logging.WARNING if service.quiet else logging.INFO)
-    return loggers
-
-
-def _end_on_signals() -> None:
-    """Let SIGINT and SIGTERM cancel the serving task, which closes everything as it unwinds."""
-    task = asyncio.current_task()
-    assert task is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
-
-
-OpenService = Callable[
-    [ServeOptions, Logger, Loggers], AbstractAsyncContextManager[tuple[rest.Service, ReadableLog]]
-]
 
 
 def _opening(service: ServeOptions) -> OpenService:
@@ -468,7 +314,7 @@ def _note_unknown_classes(service: ServeOptions, plugins: Plugins, state: Cluste
         )
 
 
-async def _announce(
+async def announce(
     service: ServeOptions, log: ReadableLog, rest_service: rest.Service, url: str
 ) -> None:
     """Print the URL and examples once the log has been read."""

@@ -50,7 +50,6 @@ _UNUSED = {
         sasl.login.refresh.buffer.seconds sasl.login.refresh.min.period.seconds
         sasl.login.refresh.window.factor sasl.login.refresh.window.jitter
         sasl.login.retry.backoff.max.ms sasl.login.retry.backoff.ms""",
-    "only a standalone worker reads it": "offset.storage.file.filename",
 }
 """Keys without effect here, by the reason."""
 

@@ -27,6 +27,7 @@ def _idle(why: str) -> Meta:
 
 
 _ONE_WORKER = _idle("no worker calls another one here")
+_STANDALONE = _idle("only a standalone worker reads it")
 
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
 BROKERS_DEFAULT: Literal[-1] = -1
@@ -153,6 +154,15 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     offset_flush_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
     """Time limit of a commit for records in flight; afterwards the next commit takes them."""
+
+    # --- a standalone worker ---------------------------------------------------------------------
+
+    offset_storage_file_filename: Annotated[str | None, _STANDALONE] = None
+    """File of source offsets; a standalone worker needs it."""
+
+    records_log: Annotated[str | None, _STANDALONE] = None
+    """This project's own: the embedded log of the topics that connectors read and write,
+    `sqlite:///path`. Default: the name of the offsets file with `.records.db` behind it."""
 
     # --- checked settings without effect so far --------------------------------------------------
 

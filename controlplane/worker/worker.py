@@ -96,7 +96,8 @@ class ConnectWorker:
         """Cluster of the data topics."""
         self._settings = settings
         self._profile = plane.state.profile
-        self._hidden = resolver.hidden
+        self.hidden = resolver.hidden
+        """Removes the values of config providers from a text."""
         self._notices = PrivateNotices(plane.notices, resolver.hidden)
         topics = plane.state.topics
         partitions = sum(topic == topics.status for topic, _ in plane.state.ends)
@@ -181,7 +182,25 @@ class ConnectWorker:
             await actor.restart(action.instances)
         except Exception as failure:
             answer = f"Failed to start connector: {action.connector}"
-            raise ExternalActionFailed(answer, self._hidden(str(failure))) from failure
+            raise ExternalActionFailed(answer, self.hidden(str(failure))) from failure
+
+    async def started(self, name: str, timeout_s: float) -> None:
+        """Return when a connector has been started by its present config; see `ConnectorActor`.
+
+        Raises:
+            StartTimedOut: the start takes longer than the time limit.
+            Exception: the connector cannot be started.
+        """
+        await self.removed(name)
+        if name in self._actors:
+            await self._actors[name].started(timeout_s)
+
+    async def removed(self, name: str) -> None:
+        """Return when nothing of a deleted connector runs any more; at once for another one."""
+        self._assign()
+        while name in self._deleted:
+            await asyncio.wait([self._actors[name].ended])
+            self._assign()
 
     def metrics(self) -> Iterable[Metric]:
         """Return the metrics of what runs now (`ConnectMetricsRegistry`).

@@ -7,8 +7,8 @@ block marked `console` is run line for line:
 - The lines below are its output. `…` stands for any text, on a line of its own for any lines.
   Without lines below, only the exit code is checked.
 - The exit code is 0, or the one at the end of a comment behind the command: `# exit code 1`.
-- `controlplane serve …`, `make run` and `make history` run until the next such command or the end
-  of the document, which calls their free port 8083.
+- `controlplane serve …`, `controlplane standalone …`, `make run` and `make history` run until the
+  next such command or the end of the document. The document calls their free port 8083.
 
 A block marked `python` is a command, too; it may use `await` at its top level. A block marked
 `text` right behind it is its output. A block marked `sh` needs a cluster or a special machine, and
@@ -37,7 +37,7 @@ PORT_SHOWN = "8083"
 CLONE = ("Makefile", "controlplane", "pyproject.toml", "replay", "requirements.lock", "tools")
 """Further files of a clone."""
 
-SERVE = "controlplane serve "
+SERVE, STANDALONE = "controlplane serve ", "controlplane standalone "
 RUNS = ("make run", "make history")
 MARK = "--- ended with"
 
@@ -123,7 +123,7 @@ class Shell:
     def run(self, step: ConsoleStep) -> tuple[int, str]:
         """The exit code of a command and all that it printed, as the document would show it."""
         command = step.command.replace(PORT_SHOWN, str(self._port))
-        if command.startswith((SERVE, *RUNS)):
+        if command.startswith((SERVE, STANDALONE, *RUNS)):
             code, output = 0, self._serve(command.removesuffix(" &"), step)
         else:
             code, output = self._ask(command)

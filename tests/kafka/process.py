@@ -110,11 +110,15 @@ class JavaProgram:
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(timeout_s)
 
-    async def run(self) -> None:
-        """Start it and wait for its end, which must be a good one."""
+    async def exit_code(self) -> int:
+        """Start it, wait for its end, and return its exit code."""
         self.start()
         assert self._process is not None
-        if await asyncio.to_thread(self._process.wait):
+        return await asyncio.to_thread(self._process.wait, PATIENCE_S)
+
+    async def run(self) -> None:
+        """Start it and wait for its end, which must be a good one."""
+        if await self.exit_code():
             raise ProgramNotReady(f"failed\n{self.printed}")
 
     def tell(self, what: signal.Signals) -> None:

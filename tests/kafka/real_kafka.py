@@ -371,6 +371,51 @@ class KafkaWorker(_Service):
             return False
 
 
+class StandaloneWorker(_Service):
+    """A standalone Connect worker (`connect-standalone.sh`) with the connectors of some files.
+
+    A setting's name has `__` for each dot, as of a `KafkaWorker`.
+    """
+
+    def __init__(
+        self, release: str, broker: Broker, folder: Path, *connectors: Path, **settings: Any
+    ) -> None:
+        (port,) = free_ports(1)
+        self.url = f"http://127.0.0.1:{port}"
+        config = folder / "standalone.properties"
+        own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
+        _write(config, STANDALONE, own, _dotted(settings))
+        path = worker_runtime(release, in_image=False)
+        main = "org.apache.kafka.connect.cli.ConnectStandalone"
+        files = [str(file) for file in (config, *connectors)]
+        jvm = _quick_jvm("worker", path)
+        self._program = JavaProgram("standalone", folder, path, QUIET, main, *files, jvm=jvm)
+        self.rest = httpx.AsyncClient(base_url=self.url, timeout=PATIENCE_S)
+
+    async def __aexit__(self, *why: object) -> None:
+        await self.rest.aclose()
+        await super().__aexit__(*why)
+
+    async def exit_code(self) -> int:
+        """Run it until it ends by itself; return its exit code."""
+        return await self._program.exit_code()
+
+    async def _answers(self) -> bool:
+        try:
+            return (await self.rest.get("/connectors")).status_code == httpx.codes.OK
+        except httpx.TransportError:
+            return False
+
+
+STANDALONE: ProgramSettings = {
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "offset.flush.interval.ms": 200,
+    "plugin.discovery": "service_load",
+}
+"""A standalone worker that commits soon."""
+
+
 def broker_runtime(release: str) -> str | KafkaImage:
     """Class path or image of a broker.
 

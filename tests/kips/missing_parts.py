@@ -12,7 +12,6 @@ from typing import NamedTuple
 class MissingPart(Enum):
     """Missing part of the control plane."""
 
-    STANDALONE = "a standalone worker"
     GROUP = "workers that form a group: who leads, who has which task, rebalances"
 
 
@@ -21,10 +20,6 @@ class Later(NamedTuple):
 
     says: str
     needs: MissingPart
-
-
-def _standalone(*sentences: str) -> tuple[Later, ...]:
-    return tuple(Later(says, MissingPart.STANDALONE) for says in sentences)
 
 
 def _group(*sentences: str) -> tuple[Later, ...]:
@@ -64,24 +59,17 @@ _KIP_875: Sections = {
     "Background: target states today": _group(
         "Connectors and tasks are assigned whatever their target state is."
     ),
-    "A new STOPPED state": (
-        *_standalone("A standalone worker begins the tasks at once."),
-        *_group(
-            "The rebalance behind a stop gives nobody a task of it.",
-            "The connector itself is given to some worker all the same.",
-            "A new task set makes the group rebalance.",
-        ),
+    "A new STOPPED state": _group(
+        "The rebalance behind a stop gives nobody a task of it.",
+        "The connector itself is given to some worker all the same.",
+        "A new task set makes the group rebalance.",
     ),
 }
 
 _KIP_995: Sections = {
-    "Public Interfaces": _standalone(
-        "The JSON file of a connector, given to a standalone worker, may have the field, too."
-    ),
     "Validate offset before connector creation": _group(
         "Another worker may create the connector after the offsets have been checked."
     ),
-    "Test Plan": _standalone("A standalone worker takes the field from a JSON file."),
 }
 
 LATER: Mapping[str, Sections] = {

@@ -1,5 +1,6 @@
 """KIP-875 with tasks that run: the state STOPPED, and offsets."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,9 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.core.records import Target
 from controlplane.plane import Settings
+from tests.worker.standalone.standalone_fixture import standalone
 from tests.worker.test_sink import Collecting
 from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import (
@@ -165,6 +168,20 @@ class TestStopped:
             await plane.execute(PauseConnector("c"))
             await until_state(worker, "c", "PAUSED")
             assert calls == []
+
+    @pytest.mark.parametrize("way_out", [ResumeConnector, PauseConnector])
+    async def test_a_standalone_worker(
+        self, tmp_path: Path, way_out: type[ResumeConnector | PauseConnector]
+    ) -> None:
+        """A standalone worker begins the tasks at once, resumed or paused."""
+        async with standalone(tmp_path, TracedSource) as worker:
+            plane = worker.plane
+            stopped = CreateConnector("c", config_of(TracedSource, tasks_max="2"), Target.STOPPED)
+            await plane.execute(stopped)
+            await until_state(worker, "c", "STOPPED")
+            await plane.execute(way_out("c"))
+            state = "RUNNING" if way_out is ResumeConnector else "PAUSED"
+            await until_state(worker, "c", state, state, state)
 
 
 class TestUpgrade:

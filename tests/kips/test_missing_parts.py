@@ -41,7 +41,6 @@ def test_each_is_waited_for(need: MissingPart) -> None:
 @pytest.mark.parametrize(
     ("need", "module"),
     [
-        (MissingPart.STANDALONE, "controlplane.cli.standalone_command"),
         (MissingPart.GROUP, "controlplane.core.assign"),
     ],
 )

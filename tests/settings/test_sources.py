@@ -355,7 +355,6 @@ def test_slips(file: Path, key: str, meant: str | None) -> None:
         "config.storage.min.insync.replicas",
         "config.providers.vault.param.uri",
         "sasl.oauthbearer.token.endpoint.url",
-        "offset.storage.file.filename",
     ],
 )
 def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:

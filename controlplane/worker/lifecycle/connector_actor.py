@@ -90,6 +90,10 @@ class _Restart(NamedTuple):
     done: "asyncio.Future[None]"
 
 
+class StartTimedOut(Exception):
+    """A connector has not been started within a time limit; it may start later."""
+
+
 class ConnectorActor:
     """One connector in this process."""
 
@@ -144,6 +148,27 @@ class ConnectorActor:
         restarted.add_done_callback(_retrieved)  # the status tells of a failure
         self._requests.append(_Restart((None, *running), restarted))
         self._changed.set()
+
+    async def started(self, timeout_s: float) -> None:
+        """Return when the connector has been started as assigned, and its tasks are published.
+
+        Task configs are waited for `connector_stop_timeout_ms` only: they may fail for ever.
+
+        Raises:
+            StartTimedOut: the start takes longer than the time limit.
+            Exception: the connector cannot be started.
+        """
+        await self.restart(())  # nothing is restarted: the assignment has been applied
+        connector = self._connector
+        if self._start_failure is None and connector is not None:
+            try:
+                await asyncio.wait_for(connector.settled(), timeout_s)
+            except TimeoutError:
+                raise StartTimedOut(f"Connector {self._name} is still starting") from None
+        await self._raise_start_failure()
+        if self._publishing is not None:
+            limit_s = self._parts.settings.connector_stop_timeout_ms / 1_000
+            await asyncio.wait([self._publishing], timeout=limit_s)
 
     def close(self) -> None:
         """Stop everything and report that. The task `ended` ends afterwards."""

@@ -72,7 +72,7 @@ async def replay(
     The documentation of keys is compared if the catalogue is to hold what was `harvested`.
     """
     told, missed = [], []
-    async with _opened(about, Recording.of(rest), _plugins(harvested=harvested)) as world:
+    async with _opened(about, Recording.of(rest), probe_plugins(harvested=harvested)) as world:
         for row in rest:
             if not row.race:
                 await world.runtime.settle(long=row.kind == "sleep" or row.contains is not None)
@@ -127,7 +127,7 @@ def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
 
 
 @cache
-def _plugins(*, harvested: bool) -> Plugins:
+def probe_plugins(*, harvested: bool) -> Plugins:
     """The plugins that the workers listed, and what is known of the connectors among them."""
     known = installed("life-3.9")
     described = {one["name"]: one for one in _answer_to("/lab.PagesSourceConnector/config")}

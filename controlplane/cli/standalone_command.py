@@ -1,0 +1,152 @@
+"""The command `standalone`: a worker with its connectors in one process, until Ctrl-C."""
+
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import click
+
+from controlplane.cli.connector_requests import ConnectorRequest, read_requests
+from controlplane.cli.serve_command import announce, remark_as
+from controlplane.cli.serve_options import ServeOptions
+from controlplane.cli.service_run import Listening, serve_until_signal
+from controlplane.cli.standalone_worker import (
+    WorkerStorage,
+    open_worker,
+    opened_log,
+    runnable_classes,
+    storage_of,
+)
+from controlplane.client.http.request_errors import Declined
+from controlplane.core.plan import Rejected
+from controlplane.core.releases.profiles import KIP
+from controlplane.core.text.safe_text import safe
+from controlplane.logs.log import ReadableLog
+from controlplane.observe import LOG_FORMATS, LogFormat, LogSettings
+from controlplane.rest.service import Service
+from controlplane.settings import WorkerSettings
+from controlplane.settings.prefixes import LOG
+from controlplane.terminal.log_options import LogOptions, read_plugins, read_profile
+from controlplane.terminal.output import say
+from controlplane.terminal.shell_completion import complete_files
+from controlplane.terminal.worker_options import FILE, OVERRIDE, configured, warn_of_unknown
+
+
+@click.command()
+@click.argument("worker_properties", type=FILE)
+@click.argument(
+    "connectors", nargs=-1, shell_complete=complete_files, metavar="[CONNECTOR_FILE]..."
+)
+@click.option(
+    "--host",
+    metavar="ADDRESS",
+    help="Address to listen on. [default: from `listeners`, or 127.0.0.1]",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    metavar="N",
+    help="Port to listen on; 0: any free one. [default: from `listeners`, or 8083]",
+)
+@click.option(
+    "--release",
+    default=KIP,
+    metavar="RELEASE",
+    help="Release to answer as, for requests without profile=. [default: kip]",
+)
+@click.option(
+    OVERRIDE,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a setting of the worker; beats its file and the environment. May be repeated.",
+)
+@click.option("--quiet", is_flag=True, help="Log no requests and commands.")
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    is_eager=True,
+    callback=lambda _context, _option, chosen: remark_as(chosen),
+    help="Format of log lines on standard error. [default: from `log.format`, or logfmt]",
+)
+def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
+    worker_properties: Path,
+    connectors: tuple[str, ...],
+    host: str | None,
+    port: int | None,
+    release: str,
+    override: tuple[str, ...],
+    quiet: bool,
+    log_format: LogFormat | None,
+) -> None:
+    """Run a standalone worker, and create the connectors of files: connect-standalone.sh in Python.
+
+    WORKER_PROPERTIES is the worker's .properties file. Its plugin.path names the modules and
+    directories whose connectors may run, offset.storage.file.filename the file of source offsets. A
+    CONNECTOR_FILE is .properties, or JSON: a config with its name, or the body of POST /connectors,
+    also with initial_state and initial_offsets.
+
+    Configs and statuses end with the process. Offsets stay in their file, which Java's standalone
+    worker reads, too. Topics lie in the embedded log records.log (default: the name of the offsets
+    file with .records.db behind it). Exit code 3: a connector cannot be created or started.
+    """
+    configuration = configured(worker_properties, {}, override)
+    warn_of_unknown(configuration)
+    settings = configuration.settings(WorkerSettings)
+    storage = storage_of(configuration, settings)
+    offsets = storage.offsets.load()
+    profile = read_profile(release)
+    form = log_format or configuration.settings(LogSettings, LOG).format
+    remark_as(form)
+    requests = read_requests(connectors, profile)
+    classes = runnable_classes(configuration)
+    service = ServeOptions(
+        storage.records_log,
+        LogOptions(configuration, settings),
+        profile,
+        read_plugins(None, settings),
+        exactly_once=False,
+        follow=True,
+        quiet=quiet,
+        log_format=form,
+        read_only=False,
+    )
+    serve_until_signal(
+        service,
+        configuration,
+        Listening(host, port),
+        partial(open_worker, partial(opened_log, storage, offsets), classes),
+        partial(_create_and_announce, _Beginning(storage, requests)),
+    )
+
+
+class _Beginning(NamedTuple):
+    """Storage of a worker, and the connectors that it creates first."""
+
+    storage: WorkerStorage
+    requests: list[ConnectorRequest]
+
+
+async def _create_and_announce(
+    beginning: _Beginning,
+    service: ServeOptions,
+    log: ReadableLog,
+    rest_service: Service,
+    url: str,
+) -> None:
+    """Create the connectors of the files, one after the other; requests are answered meanwhile.
+
+    Raises:
+        Declined: a connector cannot be created or started.
+    """
+    assert rest_service.commands is not None
+    (offsets, records_log), requests = beginning
+    for file, command in requests:
+        answer = await rest_service.commands.carry_out(
+            command, principal="standalone", key=None, profile=service.dialect
+        )
+        if isinstance(answer, Rejected):
+            raise Declined(f"Failed to create connector for {file}: {answer.sentence}")
+        answered = getattr(answer, "facts", {}).get("initial_offsets_response")
+        say(f"Created connector {safe(command.connector)}{f'. {answered}' if answered else ''}")
+    say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(records_log)}")
+    await announce(service, log, rest_service, url)

@@ -1,0 +1,1 @@
+"""Standalone worker: its offsets file, its log, and its connectors' files."""

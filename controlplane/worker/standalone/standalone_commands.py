@@ -1,0 +1,101 @@
+"""Commands of a standalone worker, which answers once a connector has been started or stopped.
+
+Kafka: `StandaloneHerder`. A distributed worker answers as soon as the log has the command.
+"""
+
+import msgspec
+
+from controlplane.core.commands import (
+    AnyCommand,
+    CreateConnector,
+    DeleteConnector,
+    PatchConfig,
+    PutConfig,
+)
+from controlplane.core.plan import (
+    ConnectorAfterCommand,
+    GroupOffsets,
+    Outcome,
+    Plan,
+    Reason,
+    Rejected,
+)
+from controlplane.core.releases.profiles import Profile
+from controlplane.logs.log import LogError
+from controlplane.worker.lifecycle.connector_actor import StartTimedOut
+from controlplane.worker.worker import ConnectWorker
+
+STARTED_BY = (CreateConnector, PutConfig, PatchConfig)
+"""Commands after which a connector is started."""
+
+
+START_TIMEOUT_S = 90.0
+"""Time limit for a connector to start, in seconds: that of Kafka's requests (`RestServer`)."""
+
+
+class StandaloneCommands:
+    """Runs commands on the plane of a worker (`rest.service.Commands`)."""
+
+    def __init__(self, worker: ConnectWorker, start_timeout_s: float = START_TIMEOUT_S) -> None:
+        self._start_timeout_s = start_timeout_s
+        self._worker = worker
+        self._plane = worker.plane
+
+    @property
+    def failure(self) -> LogError | None:
+        """Permanent failure after which commands are refused; None while they work."""
+        return self._plane.failure
+
+    async def trouble(self) -> LogError | None:
+        """Return the error that would fail a command now; None if the log is available."""
+        return await self._plane.trouble()
+
+    async def carry_out(
+        self,
+        command: AnyCommand,
+        *,
+        principal: str,
+        key: str | None = None,
+        profile: Profile | None = None,
+    ) -> Outcome | Rejected:
+        """Run a command, and wait until the worker has followed it.
+
+        A connector whose start fails exists all the same; the answer names the failure.
+        """
+        answer = await self._plane.carry_out(command, principal=principal, key=key, profile=profile)
+        if isinstance(answer, Rejected):
+            return answer
+        if isinstance(command, DeleteConnector):
+            await self._worker.removed(command.connector)
+        if isinstance(command, STARTED_BY):
+            return await self._started(command.connector, answer)
+        return answer
+
+    async def _started(self, name: str, outcome: Outcome) -> Outcome | Rejected:
+        try:
+            await self._worker.started(name, self._start_timeout_s)
+        except StartTimedOut:
+            return Rejected(Reason.FAILED, "Request timed out")
+        except Exception as failure:  # noqa: BLE001 - a connector may raise anything
+            text = f"Failed to transition connector {name} to state STARTED"
+            return Rejected(Reason.FAILED, text, self._worker.hidden(str(failure)))
+        left = outcome.connector
+        if left is None:
+            return outcome
+        tasks = len(self._plane.state.config.task_ids(name))
+        left = ConnectorAfterCommand(left.config, tasks, left.type)
+        return msgspec.structs.replace(outcome, connector=left)
+
+    async def plan(
+        self, command: AnyCommand, *, profile: Profile | None = None, believe_hooks: bool = False
+    ) -> Plan | Rejected:
+        """Return the plan of a command; nothing is written."""
+        return await self._plane.plan(command, profile=profile, believe_hooks=believe_hooks)
+
+    def command_of(self, key: str) -> AnyCommand | None:
+        """Return the command that was accepted under an idempotency key, while it is remembered."""
+        return self._plane.command_of(key)
+
+    async def group_offsets(self, connector: str) -> GroupOffsets:
+        """Read the committed offsets of a sink connector's consumer group."""
+        return await self._plane.group_offsets(connector)

@@ -1,0 +1,182 @@
+"""`controlplane standalone` as a process of its own, in a folder with its files."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from tests.cli.command_calls import CommandResult
+from tests.cli.test_serve_command import CURLS, RunningService
+from tests.patience import PATIENCE_S
+
+POLL_S = 0.05
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+WORKER: Mapping[str, str] = {
+    "key.converter": STRING,
+    "value.converter": STRING,
+    "offset.storage.file.filename": "connect.offsets",
+    "offset.flush.interval.ms": "50",
+    "plugin.path": "controlplane.connectors",
+    "connectors.folders": ".",
+}
+"""Settings of a worker that commits soon."""
+
+LINES: Mapping[str, str] = {
+    "name": "lines",
+    "connector.class": "FileStreamSource",
+    "file": "in.txt",
+    "topic": "lines",
+}
+OUT: Mapping[str, str] = {
+    "name": "out",
+    "connector.class": "FileStreamSink",
+    "file": "out.txt",
+    "topics": "lines",
+}
+
+
+def write_properties(file: Path, settings: Mapping[str, str]) -> Path:
+    """Write a `.properties` file."""
+    file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "ascii")
+    return file
+
+
+def write_json(file: Path, document: Any) -> Path:
+    """Write a JSON file."""
+    file.write_text(json.dumps(document), "ascii")
+    return file
+
+
+class StandaloneProcess(RunningService):
+    """A worker that runs."""
+
+    @property
+    def url(self) -> str:
+        """URL that the worker prints."""
+        (line,) = (line for line in self.lines if " answered as " in line)
+        return line.rpartition(" on ")[2]
+
+
+@asynccontextmanager
+async def running_worker(
+    folder: Path,
+    *files: Path,
+    settings: Mapping[str, str] | None = None,
+    options: tuple[str, ...] = (),
+) -> AsyncIterator[StandaloneProcess]:
+    """Run a worker with the connectors of these files, on a free port."""
+    properties = write_properties(folder / "worker.properties", {**WORKER, **(settings or {})})
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "controlplane", "standalone", "--port", "0", *options),
+        *(properties.name, *(file.name for file in files)),
+        cwd=folder,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    try:
+        lines: list[str] = []
+        async for line in process.stdout:
+            lines.append(line.decode().rstrip("\n"))
+            if sum(line.startswith("  curl") for line in lines) == CURLS:
+                break
+        yield StandaloneProcess(process, lines)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
+
+
+def ended_worker(
+    folder: Path, *files: Path, settings: Mapping[str, str] | None = None
+) -> CommandResult:
+    """Run a worker that ends by itself."""
+    properties = write_properties(folder / "worker.properties", {**WORKER, **(settings or {})})
+    command = [sys.executable, "-m", "controlplane", "standalone", "--port", "0", properties.name]
+    done = subprocess.run(
+        [*command, *(file.name for file in files)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    return CommandResult(done.returncode, done.stdout, done.stderr)
+
+
+async def until_lines(file: Path, *lines: str) -> None:
+    """Wait until a file has these lines and no others.
+
+    Raises:
+        AssertionError: it does not come to have them.
+    """
+
+    async def written() -> Any:
+        return _lines(file)
+
+    await _until(written, [*lines])
+
+
+async def until_last_line(file: Path, line: str) -> None:
+    """Wait until a line is the last one of a file.
+
+    Raises:
+        AssertionError: it does not come to be.
+    """
+
+    async def last() -> Any:
+        return _lines(file)[-1:]
+
+    await _until(last, [line])
+
+
+def _lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+async def until_position(
+    client: httpx.AsyncClient, name: str, position: int, path: str = "/compat/3.9"
+) -> None:
+    """Wait until the offset of a file source is committed; `path` is empty for a Java worker.
+
+    Raises:
+        AssertionError: it does not come to be.
+    """
+
+    async def positions() -> Any:
+        answer = (await client.get(f"{path}/connectors/{name}/offsets")).json()
+        return [offset["offset"]["position"] for offset in answer.get("offsets", ())]
+
+    await _until(positions, [position])
+
+
+async def until_task_state(client: httpx.AsyncClient, name: str, state: str) -> None:
+    """Wait until the only task of a connector is in a state.
+
+    Raises:
+        AssertionError: it does not come to be.
+    """
+
+    async def states() -> Any:
+        status = (await client.get(f"/connectors/{name}/status")).json()
+        return [task["state"] for task in status["tasks"]]
+
+    await _until(states, [state])
+
+
+async def _until(ask: Callable[[], Awaitable[Any]], expected: Any) -> None:
+    answer = None
+    for _ in range(int(PATIENCE_S / POLL_S)):
+        answer = await ask()
+        if answer == expected:
+            return
+        await asyncio.sleep(POLL_S)
+    raise AssertionError(f"{answer} does not become {expected}")

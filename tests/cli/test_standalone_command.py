@@ -1,0 +1,409 @@
+"""`controlplane standalone`, run as a user runs it: as a process of its own."""
+
+import asyncio
+import json
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from controlplane.cli.standalone_worker import settings_in_memory
+from controlplane.plane import Settings
+from controlplane.projection.retention import RetentionSettings
+from controlplane.projection.upkeep import UpkeepSettings
+from controlplane.worker.standalone.offset_file_format import decode_offsets, encode_offsets
+from tests.cli.command_calls import CommandResult, call, refusal
+from tests.cli.standalone_process import (
+    LINES,
+    OUT,
+    WORKER,
+    ended_worker,
+    running_worker,
+    until_last_line,
+    until_lines,
+    until_position,
+    until_task_state,
+    write_json,
+    write_properties,
+)
+
+RECORDS_LOG = "sqlite:///connect.offsets.records.db"
+KEY = b'["lines",{"filename":"in.txt"}]'
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the worker's files, which is the present one."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in.txt").write_text("one\ntwo\n")
+    return tmp_path
+
+
+def standalone(*files: object, settings: Mapping[str, str] | None = None) -> CommandResult:
+    """Start a worker that is expected to refuse."""
+    properties = write_properties(Path("worker.properties"), {**WORKER, **(settings or {})})
+    return call("standalone", "--port", 0, properties, *files)
+
+
+def declined(said: CommandResult) -> str:
+    """The sentence of a worker that cannot create a connector."""
+    (line,) = (line for line in said.err.splitlines() if line.startswith("Error: "))
+    assert said.code == 3, said
+    return line.removeprefix("Error: ")
+
+
+class TestRunning:
+    """A worker with connectors of files."""
+
+    async def test_connectors_of_files_run(self, folder: Path) -> None:
+        """Each is created in the order of the files; lines go through the topic to the sink."""
+        source = write_properties(folder / "lines.properties", LINES)
+        sink = write_json(folder / "out.json", {"name": "out", "config": OUT})
+        async with running_worker(folder, source, sink) as worker:
+            assert worker.lines[:3] == [
+                "Created connector lines",
+                "Created connector out",
+                f"Source offsets are in connect.offsets, topics in {RECORDS_LOG}",
+            ]
+            await until_lines(folder / "out.txt", "one", "two")
+            code, told = await worker.end()
+        assert code == 0, told
+        assert decode_offsets((folder / "connect.offsets").read_bytes()) == {KEY: b'{"position":8}'}
+
+    async def test_it_goes_on_where_it_was(self, folder: Path) -> None:
+        """Offsets, topics and groups outlive the process; connectors come from the files again."""
+        files = [
+            write_json(folder / "lines.json", LINES),
+            write_json(folder / "out.json", OUT),
+        ]
+        async with running_worker(folder, *files) as worker:
+            await until_lines(folder / "out.txt", "one", "two")
+            assert (await worker.end(signal.SIGTERM))[0] == 0
+        with (folder / "in.txt").open("a") as lines:
+            lines.write("three\n")
+        async with running_worker(folder, *files) as worker:
+            await until_lines(folder / "out.txt", "one", "two", "three")
+            assert (await worker.end())[0] == 0
+        async with (
+            running_worker(folder) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            assert (await client.get("/connectors")).json() == []
+
+    async def test_initial_state_and_offsets(self, folder: Path) -> None:
+        """A stopped connector has its offsets in the file; resumed, it begins behind them."""
+        request = {
+            "name": "lines",
+            "config": LINES,
+            "initial_state": "STOPPED",
+            "initial_offsets": [
+                {"partition": {"filename": "in.txt"}, "offset": {"position": 4}},
+            ],
+            "comment": "an unknown field is ignored",
+        }
+        other = b'["other",{"filename":"in.txt"}]'
+        (folder / "connect.offsets").write_bytes(encode_offsets({KEY: b"{}", other: b"{}"}))
+        files = write_json(folder / "lines.json", request), write_json(folder / "out.json", OUT)
+        async with (
+            running_worker(folder, *files) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            assert worker.lines[0] == (
+                "Created connector lines. The offsets for this connector have been set successfully"
+            )
+            status = (await client.get("/connectors/lines/status")).json()
+            assert (status["connector"]["state"], status["tasks"]) == ("STOPPED", [])
+            assert decode_offsets((folder / "connect.offsets").read_bytes()) == {
+                KEY: b'{"position":4}',
+                other: b"{}",
+            }
+            assert (await client.put("/connectors/lines/resume")).status_code == 202
+            await until_lines(folder / "out.txt", "two")
+
+    async def test_initial_offsets_of_a_sink(self, folder: Path) -> None:
+        """The sink begins behind the first record."""
+        place = {"kafka_topic": "lines", "kafka_partition": 0}
+        offsets = [{"partition": place, "offset": {"kafka_offset": 1}}]
+        request = {"name": "out", "config": OUT, "initial_offsets": offsets}
+        sink = write_json(folder / "out.json", request)
+        source = write_json(folder / "lines.json", LINES)
+        async with running_worker(folder, sink, source):
+            await until_lines(folder / "out.txt", "two")
+
+    async def test_a_killed_worker_loses_no_line(self, folder: Path) -> None:
+        """The offsets file is whole after each kill; some lines come twice, in their order."""
+        lines = [str(number) for number in range(20_000)]
+        (folder / "in.txt").write_text("\n".join(lines) + "\n")
+        files = (
+            write_json(folder / "lines.json", {**LINES, "batch.size": "50"}),
+            write_json(folder / "out.json", OUT),
+        )
+        for _ in range(3):
+            async with running_worker(folder, *files) as worker:
+                await worker.end(signal.SIGKILL)
+            offsets = folder / "connect.offsets"
+            assert not offsets.exists() or decode_offsets(offsets.read_bytes()).keys() == {KEY}
+        async with running_worker(folder, *files):
+            await until_last_line(folder / "out.txt", lines[-1])
+        written = (folder / "out.txt").read_text().splitlines()
+        assert [*dict.fromkeys(written)] == lines
+
+    async def test_offsets_are_altered_and_reset_in_the_file(self, folder: Path) -> None:
+        """Commands about offsets are in the file when they are answered."""
+        source = write_json(folder / "lines.json", LINES)
+        async with (
+            running_worker(folder, source) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            await until_position(client, "lines", 8)
+            assert (await client.put("/connectors/lines/stop")).status_code == 204
+            offsets = [{"partition": {"filename": "in.txt"}, "offset": {"position": 4}}]
+            changed = await client.patch("/connectors/lines/offsets", json={"offsets": offsets})
+            assert changed.status_code == 200, changed.text
+            file = folder / "connect.offsets"
+            assert decode_offsets(file.read_bytes()) == {KEY: b'{"position":4}'}
+            assert (await client.delete("/connectors/lines/offsets")).is_success
+            assert decode_offsets(file.read_bytes()) == {}
+
+    async def test_a_creation_is_answered_with_its_tasks(self, folder: Path) -> None:
+        """The answer comes when they are there; a deletion leaves no status."""
+        async with (
+            running_worker(folder) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            body = {"name": "lines", "config": LINES}
+            created = await client.post("/connectors", json=body)
+            assert (created.status_code, created.json()["tasks"]) == (
+                201,
+                [{"connector": "lines", "task": 0}],
+            )
+            changed = await client.put("/connectors/lines/config", json=LINES)
+            assert (changed.status_code, len(changed.json()["tasks"])) == (200, 1)
+            assert (await client.delete("/connectors/lines")).status_code == 204
+            assert (await client.get("/connectors/lines/status")).status_code == 404
+            assert (await client.post("/connectors", json=body)).status_code == 201
+
+    async def test_a_failed_start_is_answered(self, folder: Path) -> None:
+        """In Kafka's words; the connector exists all the same."""
+        (folder / "bad.py").write_text(BAD)
+        async with (
+            running_worker(folder, settings={"plugin.path": "."}) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            body = {"name": "bad", "config": {"connector.class": "bad.Bad"}}
+            answer = await client.post("/connectors", json=body)
+            assert answer.status_code == 500
+            message = answer.json()["message"]
+            assert message.startswith("Failed to transition connector bad to state STARTED")
+            assert (await client.get("/connectors")).json() == ["bad"]
+
+
+BAD = """
+from controlplane.connect import SourceConnector, SourceTask
+
+class Task(SourceTask):
+    def poll(self): return None
+
+class Bad(SourceConnector):
+    task = Task
+    def start(self, config): raise RuntimeError("no such host")
+    def task_configs(self, limit): return [{}]
+"""
+
+
+class TestConnectorFiles:
+    """A file that declares no connector ends the worker, with exit code 3 as in Kafka."""
+
+    @pytest.mark.parametrize(
+        ("name", "content", "says"),
+        [
+            ("a.json", "{", "a.json is no JSON object: Input data was truncated"),
+            ("a.json", "", "is missing the mandatory 'name' configuration"),
+            ("a.json", '{"connector.class": "X"}', "is missing the mandatory 'name' configuration"),
+            ("a.json", '{"name": "a", "topics": ["b"]}', "a.json: Cannot deserialize"),
+            ("a.properties", "topic=x\n", "is missing the mandatory 'name' configuration"),
+            ("a.properties", "name=a\\u12\n", "a.properties:1: "),
+            (
+                "a.json",
+                '{"name": "a", "config": {"name": "b"}}',
+                "a.json: Connector name configuration (b) doesn't match",
+            ),
+            (
+                "a.json",
+                '{"name": "a", "config": {}, "initial_state": "RESTING"}',
+                "a.json: Cannot",
+            ),
+            (
+                "a.json",
+                '{"name": "a", "config": {}, "initial_offsets": []}',
+                "Partitions / offsets need to be provided",
+            ),
+        ],
+    )
+    def test_no_connector(self, name: str, content: str, says: str) -> None:
+        """The message names the file; nothing was started."""
+        Path(name).write_text(content)
+        assert says in declined(standalone(name))
+        assert not Path("connect.offsets.records.db").exists()
+
+    def test_a_missing_file(self) -> None:
+        """It is named."""
+        assert declined(standalone("nowhere.json")).startswith("nowhere.json cannot be read")
+
+    def test_a_file_too_large(self) -> None:
+        """It is not read to its end."""
+        Path("a.json").write_bytes(b" " * (1 << 20) + b"{}")
+        assert "more than 1 MiB" in declined(standalone("a.json"))
+
+    def test_one_name_in_two_files(self) -> None:
+        """The message names both."""
+        first = write_json(Path("a.json"), LINES)
+        second = write_json(Path("b.json"), LINES)
+        assert declined(standalone(first, second)) == (
+            "b.json: Connector lines already exists: it is in a.json, too"
+        )
+
+    @pytest.mark.parametrize(
+        ("config", "says"),
+        [
+            ({"connector.class": "org.example.Nobody"}, "Failed to find any class that implements"),
+            ({"connector.class": "FileStreamSource"}, "Connector configuration is invalid"),
+        ],
+        ids=["class", "config"],
+    )
+    def test_a_refused_connector(self, folder: Path, config: dict[str, Any], says: str) -> None:
+        """The worker ends with Kafka's message and exit code 3."""
+        file = write_json(Path("a.json"), {"name": "a", "config": config})
+        message = declined(ended_worker(folder, file))
+        assert message.startswith("Failed to create connector for a.json: ")
+        assert says in message
+
+    async def test_a_failed_task_is_no_reason_to_end(self, folder: Path) -> None:
+        """As in Kafka: the status tells so, and the worker runs on."""
+        file = write_json(folder / "a.json", {**LINES, "file": "/etc/passwd"})
+        async with (
+            running_worker(folder, file) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            assert worker.lines[0] == "Created connector lines"
+            await until_task_state(client, "lines", "FAILED")
+
+    def test_a_failed_start(self, folder: Path) -> None:
+        """The worker ends, as Kafka's does; the author's message is shown."""
+        Path("bad.py").write_text(BAD)
+        file = write_json(Path("a.json"), {"name": "a", "connector.class": "bad.Bad"})
+        message = declined(ended_worker(folder, file, settings={"plugin.path": "."}))
+        assert "Failed to transition connector a to state STARTED" in message
+        assert "no such host" in message
+
+    def test_initial_offsets_are_checked(self, folder: Path) -> None:
+        """KIP-995: the message names the step, and nothing of the connector is left."""
+        offsets = [{"partition": {"filename": "in.txt"}, "offset": {"position": "x"}}]
+        request = {"name": "lines", "config": LINES, "initial_offsets": offsets}
+        message = declined(ended_worker(folder, write_json(Path("a.json"), request)))
+        assert "The value for the 'position' key in the offset is expected to be a Long" in message
+        assert not Path("connect.offsets").exists()
+
+    async def test_a_release_ignores_fields_that_it_has_not(self, folder: Path) -> None:
+        """As its own `connect-standalone.sh` does; a warning says so."""
+        request = {"name": "lines", "config": LINES, "initial_offsets": ["nonsense"]}
+        file = write_json(folder / "a.json", request)
+        async with running_worker(folder, file, options=("--release", "3.9.1")) as worker:
+            assert worker.lines[0] == "Created connector lines"
+            _, told = await worker.end()
+        assert "Warning: a.json: 3.9.1 ignores the field initial_offsets" in told
+
+
+class TestWorkerFile:
+    """A worker that cannot start refuses with exit code 2, and changes nothing."""
+
+    def test_an_unreadable_offsets_file_is_never_overwritten(self) -> None:
+        """Its offsets may be worth more than a start."""
+        Path("connect.offsets").write_bytes(b"no offsets")
+        assert refusal(standalone()) == (
+            "connect.offsets is no offsets file of a standalone worker: expected a "
+            "java.util.HashMap at byte 0. It is left as it is: restore it from a backup, or name "
+            "another file with offset.storage.file.filename"
+        )
+        assert Path("connect.offsets").read_bytes() == b"no offsets"
+
+    def test_the_offsets_file_must_be_named(self) -> None:
+        """In Kafka's words."""
+        settings = {key: value for key, value in WORKER.items() if "offset.storage" not in key}
+        said = call("standalone", write_properties(Path("w.properties"), settings))
+        assert refusal(said).startswith(
+            'Missing required configuration "offset.storage.file.filename" which has no default'
+        )
+
+    def test_brokers_are_refused(self) -> None:
+        """Data topics cannot be on Kafka yet: the message says so, and what to do."""
+        said = refusal(standalone(settings={"bootstrap.servers": "localhost:9092"}))
+        assert said.startswith("worker.properties:7: bootstrap.servers names brokers")
+        assert "records.log=sqlite:///FILE" in said
+
+    async def test_a_records_log_takes_the_place_of_brokers(self, folder: Path) -> None:
+        """One line makes the file of a Java worker run."""
+        settings = {"bootstrap.servers": "localhost:9092", "records.log": "sqlite:///topics.db"}
+        async with running_worker(folder, settings=settings) as worker:
+            assert worker.lines[0].endswith("topics in sqlite:///topics.db")
+        assert (folder / "topics.db").exists()
+
+    def test_without_connectors_nothing_can_run(self) -> None:
+        """The paths of a Java worker's jars hold none."""
+        said = refusal(standalone(settings={"plugin.path": "/opt/connectors"}))
+        assert said.startswith("plugin.path names no Python module or directory")
+
+    def test_the_records_log_is_embedded(self) -> None:
+        """No other log can take records of connectors."""
+        said = standalone(settings={"records.log": "kafka://b:9092"})
+        assert refusal(said) == "records.log is kafka://b:9092: use sqlite:///FILE"
+
+    def test_a_device_has_no_records_beside_it(self) -> None:
+        """`/dev/null` forgets offsets, and the topics need a place of their own."""
+        said = standalone(settings={"offset.storage.file.filename": "/dev/null"})
+        assert refusal(said) == "/dev/null is no file: set records.log=sqlite:///FILE, too"
+
+    async def test_a_path_names_a_records_log(self, folder: Path) -> None:
+        """The scheme may be left out."""
+        async with running_worker(folder, settings={"records.log": "topics.db"}) as worker:
+            assert worker.lines[0].endswith("topics in sqlite:///topics.db")
+
+    async def test_two_workers_with_one_log(self, folder: Path) -> None:
+        """The second one is refused, and touches nothing."""
+        async with running_worker(folder):
+            said = await asyncio.to_thread(ended_worker, folder)
+        assert "connect.offsets.records.db" in refusal(said)
+
+    async def test_exactly_once_support_has_no_effect(self, folder: Path) -> None:
+        """A warning says so: offsets are in a file, records are elsewhere."""
+        settings = {"exactly.once.source.support": "enabled"}
+        source = write_json(folder / "lines.json", LINES)
+        async with (
+            running_worker(folder, source, settings=settings) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            await until_position(client, "lines", 8)
+            _, told = await worker.end()
+        assert "Warning: exactly.once.source.support has no effect" in told
+
+
+def test_history_in_memory_is_short() -> None:
+    """Superseded records are forgotten after minutes, commands after a day, if not configured."""
+    kept = settings_in_memory(Settings()).upkeep.retention
+    assert kept == RetentionSettings(superseded_ms=600_000, commands_ms=86_400_000)
+    retention = RetentionSettings(superseded_ms=5, commands_ms=6)
+    configured = Settings(upkeep=UpkeepSettings(retention=retention))
+    assert settings_in_memory(configured) == configured
+
+
+def test_the_settings_are_listed() -> None:
+    """`controlplane config` knows them, and says who reads them."""
+    file = write_properties(Path("worker.properties"), {**WORKER, "records.log": "sqlite:///a.db"})
+    said = call("config", "--worker-properties", file, "--all", "-o", "json")
+    rows = {row["key"]: row for row in json.loads(said.out)["worker"]}
+    for key in ("offset.storage.file.filename", "records.log"):
+        assert rows[key]["without_effect"] == "only a standalone worker reads it"
+    assert said.err == ""

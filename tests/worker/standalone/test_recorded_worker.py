@@ -1,0 +1,160 @@
+"""A recorded standalone worker 3.9.1, request by request, and ours with running connectors.
+
+The world `standalone` of the probe (`tests/rest/probes`): ours gets the same requests beneath
+`/compat/3.9.1`, in order. Twins in Python stand in for the connectors of the recording.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from controlplane.connect import SourceConnector, SourceRecord, SourceTask
+from controlplane.connectors.file_access import FileAccess
+from controlplane.connectors.file_stream import FileStreamSource
+from controlplane.core.state import Topics
+from controlplane.logs.memory import MemoryLog
+from controlplane.plane import Settings, Surroundings
+from controlplane.rest.app import App
+from controlplane.worker.connector_classes import ConnectorClasses
+from controlplane.worker.factory import RuntimeEnvironment
+from controlplane.worker.standalone.offset_file import OffsetFile
+from controlplane.worker.standalone.standalone_commands import StandaloneCommands
+from controlplane.worker.standalone.standalone_log import StandaloneLog
+from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
+from tests.rest.probes.comparison import differences
+from tests.rest.probes.probe_replay import PREFIX, probe_plugins, worlds
+from tests.rest.probes.raw_requests import call
+from tests.rest.probes.rows import RELEASE, ProbeRow
+from tests.rest.probes.runtime import KEY
+from tests.worker.worker_fixture import QUICK
+
+POLL_S = 0.02
+
+JAVA_TRACE = "the trace is that of a Java worker"
+TIMEOUT = "a worker waits 90 seconds for task configs; ours answers without tasks after 5"
+DISTRIBUTED = "the answer of a distributed worker, which names the fault better"
+SIGNED = "requests of other workers are checked for their signature first"
+LEFT_TOPICS = "the active topics of a deleted connector are gone, as KIP-558 says"
+LEFT_TASK = "the restart of a task that does not exist leaves no status of it"
+
+EXCEPTIONS: Mapping[str, Sequence[int]] = {
+    JAVA_TRACE: (1973,),
+    TIMEOUT: (1975,),
+    DISTRIBUTED: (1974, 1983, 1984, 1986, 2008, 2028),
+    SIGNED: (1990, 1991, 1992, 1993),
+    LEFT_TOPICS: (2024,),
+    LEFT_TASK: (2030, 2031),
+}
+"""Numbers of the rows whose answers differ, by reason."""
+
+
+EQUAL = 60
+"""Number of equal answers."""
+
+
+class PagesTask(SourceTask):
+    """Writes its rows once."""
+
+    def start(self, config: Any) -> None:
+        """Begin with the first row."""
+        self._topic, self._left = config["topic"], int(config["rows"])
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """Return the rows."""
+        left, self._left = self._left, 0
+        partition = {"topic": self._topic}
+        return [
+            SourceRecord(
+                topic=self._topic,
+                value=str(row),
+                source_partition=partition,
+                source_offset={"page": row},
+            )
+            for row in range(left)
+        ]
+
+
+class PagesSource(SourceConnector):
+    """Twin of the recording's class: a task for each topic, failures by the config."""
+
+    task = PagesTask
+
+    def start(self, config: Any) -> None:
+        """Fail if the config says so."""
+        if config.get("fail") == "connector":
+            raise RuntimeError("told to fail in connector start")
+        self.given = config
+
+    def task_configs(self, limit: int) -> Sequence[Any]:
+        """Return a config for each task, or fail."""
+        if self.given.get("fail") == "tasks":
+            raise RuntimeError("told to fail in task configs")
+        topics = self.given["topics"].split(",")
+        rows = self.given.get("rows", "0")
+        return [{"topic": topics[number % len(topics)], "rows": rows} for number in range(limit)]
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+class OnlyFile(FileAccess):
+    """Access to one file, whatever the config calls it."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self._file = file
+
+    def path(self, text: str) -> Path:
+        """Return the file."""
+        del text
+        return self._file
+
+
+def classes(file: Path) -> ConnectorClasses:
+    """The twins by the names of the recording; the source of lines reads this file."""
+    name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    fields = {"access": OnlyFile(file), "java_name": name}
+    lines = type("FileStreamSourceConnector", (FileStreamSource,), fields)
+    return ConnectorClasses(named={"lab.PagesSourceConnector": PagesSource, name: lines})
+
+
+async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:
+    """Exactly the excepted answers differ. What a worker does later is waited for."""
+    (rows,) = (rows for about, rows in worlds() if about.world == "standalone")
+    lines = tmp_path / "orders.txt"
+    file = OffsetFile(tmp_path / "connect.offsets")
+    log = await StandaloneLog.open(Topics(), MemoryLog(), file, file.load())
+    environment = RuntimeEnvironment(classes(lines), QUICK)
+    around = Surroundings(plugins=probe_plugins(harvested=False))
+    settings = Settings(profile=RELEASE)
+    excepted = {row for numbers in EXCEPTIONS.values() for row in numbers}
+    wrong: dict[int, list[str]] = {}
+    async with ConnectWorker.open(log, environment, settings, around) as worker:
+        app = App(worker.plane.service._replace(commands=StandaloneCommands(worker)))
+        for row in rows:
+            if row.kind == "file":
+                lines.write_text("".join(f"{line}\n" for line in row.lines))
+            if row.kind != "request":
+                continue
+            found = await differing(app, row, patient=row.n not in excepted)
+            if found:
+                wrong[row.n] = found
+    await log.close()
+    assert {row: found for row, found in wrong.items() if row not in excepted} == {}
+    assert excepted - wrong.keys() == set(), "these are answered as they were"
+    requests = [row.n for row in rows if row.kind == "request"]
+    assert len({*requests} - excepted) == EQUAL
+
+
+async def differing(app: App, row: ProbeRow, *, patient: bool) -> list[str]:
+    """Differences of an answer from the recorded one; a read is repeated until there are none."""
+    found = differences(row, await call(app, row, PREFIX, KEY), documentation=False)
+    deadline = asyncio.get_running_loop().time() + PATIENCE_S
+    while found and patient and row.method == "GET":
+        if asyncio.get_running_loop().time() > deadline:
+            break
+        await asyncio.sleep(POLL_S)
+        found = differences(row, await call(app, row, PREFIX, KEY), documentation=False)
+    return found

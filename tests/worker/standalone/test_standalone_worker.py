@@ -1,0 +1,205 @@
+"""A standalone worker and the commands that it answers when it has followed them."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from controlplane.connect import SourceConnector, SourceTask, key
+from controlplane.core import views
+from controlplane.core.commands import (
+    AnyCommand,
+    CreateConnector,
+    DeleteConnector,
+    PutConfig,
+    StopConnector,
+)
+from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.records import Target
+from controlplane.logs.memory import MemoryLog
+from controlplane.worker.standalone.offset_file import OffsetFile
+from controlplane.worker.standalone.standalone_commands import StandaloneCommands
+from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
+from tests.worker.standalone.standalone_fixture import standalone
+from tests.worker.test_source import CountingSource
+from tests.worker.worker_fixture import QUICK, config_of, offsets, task_states, until, until_state
+
+released = Event()
+"""Lets slow connectors start."""
+
+
+@pytest.fixture(autouse=True)
+def _nothing_released() -> None:
+    released.clear()
+
+
+class IdleTask(SourceTask):
+    """Has no records."""
+
+    def poll(self) -> None:
+        """Return nothing."""
+
+
+class FaultySource(SourceConnector):
+    """Fails where its config says."""
+
+    config = (key("fail", default=""),)
+    task = IdleTask
+
+    def start(self, config: Any) -> None:
+        """Fail if the config says so."""
+        if config["fail"] == "start":
+            raise RuntimeError("no such host")
+        if config["fail"] == "slowly":
+            released.wait(PATIENCE_S)
+        self.given = config
+
+    def task_configs(self, limit: int) -> Sequence[Any]:
+        """Return a config for each task, or fail."""
+        if self.given["fail"] == "tasks":
+            raise RuntimeError("no tasks today")
+        return [self.given] * limit
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+async def told(worker: ConnectWorker, command: AnyCommand) -> Outcome | Rejected:
+    """Answer of the worker to a command."""
+    return await StandaloneCommands(worker).carry_out(command, principal="test")
+
+
+def create(**config: str) -> CreateConnector:
+    """A command that creates the connector `c`."""
+    return CreateConnector("c", config_of(FaultySource, **config))
+
+
+async def tasks_told(worker: ConnectWorker, command: AnyCommand) -> int:
+    """Number of tasks in the answer to a command."""
+    answer = await told(worker, command)
+    assert isinstance(answer, Outcome), answer
+    assert answer.connector is not None
+    return answer.connector.tasks
+
+
+async def test_a_changed_config_is_answered_with_its_tasks(tmp_path: Path) -> None:
+    """The tasks of a creation, and those of the new config, are in the answers."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        assert await tasks_told(worker, create(tasks_max="2")) == 2
+        changed = PutConfig("c", config_of(FaultySource, tasks_max="3"))
+        assert await tasks_told(worker, changed) == 3
+
+
+async def test_a_stopped_creation_has_no_tasks(tmp_path: Path) -> None:
+    """It is answered when the connector is stopped."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        command = CreateConnector("c", config_of(FaultySource), Target.STOPPED)
+        assert await tasks_told(worker, command) == 0
+        await until_state(worker, "c", "STOPPED")
+
+
+async def test_a_failed_start_is_the_answer(tmp_path: Path) -> None:
+    """The connector exists; a config that can be started is answered as ever."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        answer = await told(worker, create(fail="start"))
+        assert answer == Rejected(
+            Reason.FAILED, "Failed to transition connector c to state STARTED", "no such host"
+        )
+        assert [*worker.plane.state.config.connectors] == ["c"]
+        assert await tasks_told(worker, PutConfig("c", config_of(FaultySource))) == 1
+
+
+async def test_a_start_that_takes_too_long(tmp_path: Path) -> None:
+    """The answer is that of a worker whose request has timed out; the connector starts later."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        commands = StandaloneCommands(worker, start_timeout_s=0.05)
+        answer = await commands.carry_out(create(fail="slowly"), principal="test")
+        assert answer == Rejected(Reason.FAILED, "Request timed out")
+        released.set()
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+
+
+async def test_a_slow_start_is_waited_for(tmp_path: Path) -> None:
+    """Longer than for a stop: tasks are in the answer once the connector has started."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        answer = asyncio.create_task(tasks_told(worker, create(fail="slowly")))
+        limit_s = QUICK.connector_stop_timeout_ms / 1_000
+        await asyncio.wait([answer], timeout=2 * limit_s)
+        assert not answer.done()
+        released.set()
+        assert await answer == 1
+
+
+async def test_a_connector_without_task_configs_is_answered(tmp_path: Path) -> None:
+    """The worker does not wait for them for ever; Kafka's answers 500 after 90 seconds."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        assert await tasks_told(worker, create(fail="tasks")) == 0
+        await until_state(worker, "c", "RUNNING")
+
+
+async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
+    """The same name can be used at once."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        for _ in range(3):
+            assert await tasks_told(worker, create()) == 1
+            assert isinstance(await told(worker, DeleteConnector("c")), Outcome)
+            names = {task.get_name() for task in asyncio.all_tasks()}
+            assert not {name for name in names if name.startswith(("actor c", "task c", "task (c"))}
+
+
+async def test_a_refusal_is_passed_on(tmp_path: Path) -> None:
+    """It is that of the plane."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        await told(worker, create())
+        answer = await told(worker, create())
+        assert answer == Rejected(Reason.ALREADY_EXISTS, "Connector c already exists")
+        missing = await told(worker, DeleteConnector("d"))
+        assert missing == Rejected(Reason.NO_SUCH_CONNECTOR, "Connector d not found")
+
+
+async def test_a_second_life_has_the_offsets_and_no_connectors(tmp_path: Path) -> None:
+    """The source goes on behind its committed offset."""
+    records = MemoryLog()
+    command = CreateConnector("numbers", config_of(CountingSource, topic="t"))
+    committed = {"{'source': 'numbers'}": {"at": 3}}
+    async with standalone(tmp_path, CountingSource, records=records) as worker:
+        await told(worker, command)
+        await until(lambda: offsets(worker, "numbers") == committed)
+        written = await records.ends(["t"])
+    async with standalone(tmp_path, CountingSource, records=records) as worker:
+        assert worker.plane.state.config.connectors == {}
+        await told(worker, command)
+        await until_state(worker, "numbers", "RUNNING", "RUNNING")
+        assert offsets(worker, "numbers") == committed
+        await told(worker, StopConnector("numbers"))
+        await until(lambda: task_states(worker, "numbers") == [])
+        assert await records.ends(["t"]) == written
+
+
+async def test_offsets_of_an_own_topic_are_beside_the_records(tmp_path: Path) -> None:
+    """As in a distributed worker; the file has a copy, which a Java standalone worker reads."""
+    async with standalone(tmp_path, CountingSource) as worker:
+        config = config_of(CountingSource, topic="t") | {"offsets.storage.topic": "own"}
+        await told(worker, CreateConnector("numbers", config))
+        await until(lambda: len(views.source_offsets(worker.plane.state, "numbers")) == 1)
+        file = OffsetFile(tmp_path / "connect.offsets")
+        await until(lambda: file.load() == {b'["numbers",{"source":"numbers"}]': b'{"at":3}'})
+        assert (await worker.plane.log.ends(["own"]))["own"] != [0]
+
+
+@pytest.mark.parametrize("command", [create(), DeleteConnector("c")], ids=["create", "delete"])
+async def test_a_caller_may_go_away(tmp_path: Path, command: AnyCommand) -> None:
+    """The command is completed all the same."""
+    async with standalone(tmp_path, FaultySource) as worker:
+        if isinstance(command, DeleteConnector):
+            await told(worker, create())
+        asked = asyncio.create_task(told(worker, command))
+        await asyncio.sleep(0)
+        asked.cancel()
+        await asyncio.wait([asked])
+        expected = 0 if isinstance(command, DeleteConnector) else 1
+        await until(lambda: len(worker.plane.state.config.connectors) == expected)
