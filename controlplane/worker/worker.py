@@ -11,6 +11,7 @@ commands of the plane; it never writes configs or target states.
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 
 from msgspec import UNSET
 from prometheus_client.metrics_core import Metric
@@ -326,10 +327,10 @@ class ConnectWorker:
         self._restarts.clear()
         self._config_end = -1
 
-    def _reload(self, connector: str) -> None:
-        """Restart a connector whose values have expired."""
+    def _reload(self, connector: str, config: Mapping[str, Any]) -> None:
+        """Restart a connector if values of its config have expired."""
         if (actor := self._actors.get(connector)) is not None and not actor.ended.done():
-            actor.reload()
+            actor.reload(config)
 
     async def _publish(self, command: PublishTasks) -> Outcome | Rejected:
         return await self.plane.carry_out(command, principal="worker")

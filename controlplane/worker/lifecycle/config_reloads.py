@@ -16,7 +16,9 @@ ACTION = "config.action.reload"
 class ConfigReloads:
     """Timers by connector, and by provider and path: a new value replaces the timer of the last."""
 
-    def __init__(self, restart: Callable[[str], None], notices: Notices, shortest_ms: int) -> None:
+    def __init__(
+        self, restart: Callable[[str, Mapping[str, Any]], None], notices: Notices, shortest_ms: int
+    ) -> None:
         self._restart = restart
         self._notices = notices
         self._shortest_ms = shortest_ms
@@ -26,10 +28,13 @@ class ConfigReloads:
     def schedule(
         self, connector: str, config: Mapping[str, Any], ttls_ms: Mapping[str, int]
     ) -> None:
-        """Restart a connector when the first of these values expires; callable from any thread."""
+        """Restart a connector when the first of these values expires; callable from any thread.
+
+        `restart` gets the config, which may be an old one by then.
+        """
         action = str(config.get(ACTION) or "restart").strip().lower()
         if ttls_ms and action == "restart":
-            self._loop.call_soon_threadsafe(self._set, connector, dict(ttls_ms))
+            self._loop.call_soon_threadsafe(self._set, connector, config, dict(ttls_ms))
 
     def cancel(self, connector: str) -> None:
         """Forget the values of a connector."""
@@ -41,16 +46,16 @@ class ConfigReloads:
         for connector in [*self._timers]:
             self.cancel(connector)
 
-    def _set(self, connector: str, ttls_ms: Mapping[str, int]) -> None:
+    def _set(self, connector: str, config: Mapping[str, Any], ttls_ms: Mapping[str, int]) -> None:
         timers = self._timers.setdefault(connector, {})
         for path, ttl_ms in ttls_ms.items():
             if path in timers:
                 timers[path].cancel()
             pause_ms = max(ttl_ms, self._shortest_ms)
             self._notices.info("config_reload_scheduled", connector=connector, in_ms=pause_ms)
-            timers[path] = self._loop.call_later(pause_ms / 1_000, self._expired, connector)
+            timers[path] = self._loop.call_later(pause_ms / 1_000, self._expired, connector, config)
 
-    def _expired(self, connector: str) -> None:
+    def _expired(self, connector: str, config: Mapping[str, Any]) -> None:
         """Restart a connector; its values are then read again, and set new timers."""
         self.cancel(connector)
-        self._restart(connector)
+        self._restart(connector, config)

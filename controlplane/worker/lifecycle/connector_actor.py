@@ -103,6 +103,8 @@ class ConnectorActor:
         self._wanted: Assignment | None = None
         self._applied: Assignment | None = None
         self._requests: deque[_Restart | RestartRequest] = deque()
+        self._is_reload_due = False
+        """True: values of the present config have expired."""
         self._changed = asyncio.Event()
         self._closing = False
         self._connector: ConnectorInstance | None = None
@@ -138,16 +140,16 @@ class ConnectorActor:
         self._changed.set()
         await done
 
-    def reload(self) -> None:
-        """Restart the connector and its tasks that run: their configs are resolved anew.
+    def reload(self, config: Mapping[str, Any]) -> None:
+        """Restart the connector and its tasks that run, as values of this config have expired.
+
+        Nothing happens if there is another config by now.
 
         Kafka restarts the connector only; its tasks follow if it then commits other task configs.
         """
-        running = [number for number, task in self._tasks.items() if not task.ended.done()]
-        restarted: asyncio.Future[None] = self._loop.create_future()
-        restarted.add_done_callback(_retrieved)  # the status tells of a failure
-        self._requests.append(_Restart((None, *running), restarted))
-        self._changed.set()
+        if self._applied is not None and self._applied.config == config:
+            self._is_reload_due = True
+            self._changed.set()
 
     async def started(self, timeout_s: float) -> None:
         """Return when the connector has been started as assigned, and its tasks are published.
@@ -221,6 +223,8 @@ class ConnectorActor:
             await self._follow(self._wanted)
             while self._requests:
                 await self._answer(self._requests.popleft())
+            if self._is_reload_due:
+                await self._reload()
         except Exception as failure:  # noqa: BLE001 - the next change must find a running actor
             self._report_connector(failure)
         return False
@@ -245,6 +249,7 @@ class ConnectorActor:
         applied, self._applied = self._applied, assignment
         if applied is None or applied.config_record != assignment.config_record:
             self._parts.reloads.cancel(self._name)
+            self._is_reload_due = False
             await self._stop_connector()
             await self._start_connector(assignment)
         elif applied.target is not assignment.target:
@@ -466,6 +471,13 @@ class ConnectorActor:
         if assignment is not None and assignment.target is not Target.STOPPED:
             await self._start_tasks(_tasks_of(instances), assignment)
 
+    async def _reload(self) -> None:
+        self._is_reload_due = False
+        running = [number for number, task in self._tasks.items() if not task.ended.done()]
+        with suppress(Exception):  # the status of the connector has it
+            await self._restart_instances([None, *running])
+            await self._start_restarted(running)
+
     async def _raise_start_failure(self) -> None:
         """Wait for the connector's start; raise what it raised."""
         if self._start_failure is not None:
@@ -511,12 +523,6 @@ class ConnectorActor:
 def _tasks_of(instances: RestartedInstances) -> list[int]:
     """Return the numbers of the tasks among some instances."""
     return [number for number in instances if number is not None]
-
-
-def _retrieved(restarted: "asyncio.Future[None]") -> None:
-    """Mark the exception of a restart as seen: nobody waits for it."""
-    if not restarted.cancelled():
-        restarted.exception()
 
 
 def _settle(done: "asyncio.Future[None]", failure: Exception | None) -> None:
