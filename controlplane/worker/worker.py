@@ -39,9 +39,10 @@ from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
 from controlplane.worker.data_topics.embedded_clients import LogCluster
 from controlplane.worker.factory import InstanceFactory, RuntimeEnvironment
+from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import assignment_of
 from controlplane.worker.lifecycle.config_reloads import ConfigReloads
-from controlplane.worker.lifecycle.connector_actor import ActorParts, ConnectorActor
+from controlplane.worker.lifecycle.connector_actor import ConnectorActor
 from controlplane.worker.lifecycle.statuses import StatusWriter
 from controlplane.worker.metrics.exposition import ConnectorInfo, metric_families
 from controlplane.worker.metrics.startups import WorkerStartups

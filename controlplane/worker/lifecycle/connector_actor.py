@@ -6,81 +6,28 @@ that a connector that hangs can still be stopped.
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from controlplane.clock import backoff
 from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PublishTasks
-from controlplane.core.plan import Outcome, Reason, Rejected
+from controlplane.core.plan import Reason, Rejected
 from controlplane.core.records import RestartRequest, State, Target
-from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState
-from controlplane.logs.log import LogError
-from controlplane.projection.notices import Notices
-from controlplane.worker.drivers.connector_drivers import ConnectorDriver, ConnectorRequests
+from controlplane.worker.drivers.connector_drivers import ConnectorRequests
+from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
-from controlplane.worker.lifecycle.config_reloads import ConfigReloads
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
-from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
-from controlplane.worker.lifecycle.task_instance import TaskInstance
-from controlplane.worker.lifecycle.tasks_max import is_enforced, tasks_max, too_many_tasks
+from controlplane.worker.lifecycle.running_tasks import RunningTasks
+from controlplane.worker.lifecycle.statuses import trace_of
+from controlplane.worker.lifecycle.tasks_max import excess_tasks, tasks_max
 from controlplane.worker.log_context import connector_logs
-from controlplane.worker.metrics.startups import Startup, WorkerStartups
+from controlplane.worker.metrics.startups import Startup
 from controlplane.worker.metrics.task_metrics import TaskMetrics
-from controlplane.worker.settings import RuntimeSettings
 
 RestartedInstances = Sequence[int | None]
 """Tasks by number; None is the connector itself."""
-
-
-class Factory(Protocol):
-    """Makes the parts of connectors and tasks from their configs."""
-
-    async def connector(
-        self, name: str, config: Mapping[str, Any], requests: ConnectorRequests
-    ) -> ConnectorDriver:
-        """Make a connector, with the references in its config resolved.
-
-        Raises:
-            Exception: its class or config cannot be used.
-        """
-        ...
-
-    def published_configs(
-        self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
-    ) -> Sequence[Mapping[str, str | None]]:
-        """Return task configs as they are stored: class, topics, references instead of values."""
-        ...
-
-    async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
-        """Make ready for a new set of tasks: fence older ones with exactly-once support."""
-        ...
-
-    async def task(
-        self, name: str, number: int, assignment: Assignment, *, paused: bool
-    ) -> TaskInstance:
-        """Begin a task.
-
-        Raises:
-            Exception: it cannot be made.
-        """
-        ...
-
-
-class ActorParts(NamedTuple):
-    """Parts that all actors of a worker share."""
-
-    factory: Factory
-    statuses: StatusWriter
-    state: Callable[[], ClusterState]
-    publish: Callable[[PublishTasks], Awaitable[Outcome | Rejected]]
-    settings: RuntimeSettings
-    notices: Notices
-    profile: Profile
-    startups: WorkerStartups
-    reloads: ConfigReloads
 
 
 class _Restart(NamedTuple):
@@ -108,7 +55,7 @@ class ConnectorActor:
         self._changed = asyncio.Event()
         self._closing = False
         self._connector: ConnectorInstance | None = None
-        self._tasks: dict[int, TaskInstance] = {}
+        self._tasks = RunningTasks(name, parts)
         self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -181,8 +128,7 @@ class ConnectorActor:
         """Drop everything without a report: another process runs the connector."""
         self.ended.cancel()
         self._stop_publishing()
-        for task in self._tasks.values():
-            task.abandon()
+        self._tasks.abandon()
         if self._connector is not None:
             self._connector.abandon(report=False)
 
@@ -194,7 +140,7 @@ class ConnectorActor:
     @property
     def task_metrics(self) -> Mapping[int, TaskMetrics]:
         """Metrics of the tasks, by number. A failed task has them until it is stopped."""
-        return {number: task.metrics for number, task in self._tasks.items()}
+        return self._tasks.metrics
 
     # --- the loop -------------------------------------------------------------------------------
 
@@ -214,7 +160,7 @@ class ConnectorActor:
         self._changed.clear()
         if self._closing:
             await self._stop_connector()
-            await self._stop_tasks([*self._tasks])
+            await self._tasks.stop_all()
             return True
         if self._wanted is None:
             await self._remove()
@@ -238,7 +184,7 @@ class ConnectorActor:
         """End a deleted connector; then no status and no active topic of it is left (KIP-558)."""
         self._parts.reloads.cancel(self._name)
         await self._stop_connector()
-        await self._stop_tasks([*self._tasks])
+        await self._tasks.stop_all()
         statuses = self._parts.statuses
         await statuses.flush()
         statuses.forget_topics(self._name)
@@ -255,14 +201,14 @@ class ConnectorActor:
         elif applied.target is not assignment.target:
             self._go(assignment.target)
         if assignment.target is Target.STOPPED:
-            await self._stop_tasks([*self._tasks])
+            await self._tasks.stop_all()
         elif applied is None or applied.tasks_record != assignment.tasks_record:
-            await self._replace_tasks(assignment)
+            await self._tasks.stop_all()
+            await self._tasks.start(range(len(assignment.tasks)), assignment)
         elif applied.target is Target.STOPPED:
-            await self._start_tasks(range(len(assignment.tasks)), assignment)
+            await self._tasks.start(range(len(assignment.tasks)), assignment)
         elif applied.target is not assignment.target:
-            for task in self._tasks.values():
-                task.go(paused=assignment.target is Target.PAUSED)
+            self._tasks.go(paused=assignment.target is Target.PAUSED)
         self._remove_old_statuses(assignment)
 
     def _remove_old_statuses(self, assignment: Assignment) -> None:
@@ -360,7 +306,7 @@ class ConnectorActor:
             return
         limit = tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
-        excess = self._excess(assignment, len(configs))
+        excess = excess_tasks(self._name, assignment.config, len(configs), self._parts.profile)
         if excess is not None:
             connector.fail(excess)
             return
@@ -373,12 +319,6 @@ class ConnectorActor:
         if isinstance(answer, Rejected) and answer.reason is not Reason.INVALID:
             raise ConnectError(answer.sentence)
 
-    def _excess(self, assignment: Assignment, tasks: int) -> ConnectError | None:
-        """Return the failure if a connector may not have that many tasks (KIP-1004)."""
-        limit = tasks_max(assignment.config)
-        enforced = self._parts.profile.tasks_max_enforced and is_enforced(assignment.config)
-        return too_many_tasks(self._name, tasks, limit) if enforced and tasks > limit else None
-
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
         """True if the log has other task configs, or they are of an older connector config."""
         state, name = self._parts.state(), self._name
@@ -386,53 +326,6 @@ class ConnectorActor:
         present = [tasks.get(task) for task in state.config.task_ids(name)]
         of_this_config = state.config.applied.get(name) == state.config.connectors.get(name)
         return present != [*map(dict, stored)] or not of_this_config
-
-    # --- tasks ----------------------------------------------------------------------------------
-
-    async def _replace_tasks(self, assignment: Assignment) -> None:
-        await self._stop_tasks([*self._tasks])
-        await self._start_tasks(range(len(assignment.tasks)), assignment)
-
-    async def _start_tasks(self, numbers: Iterable[int], assignment: Assignment) -> None:
-        numbers = [*numbers]
-        if not numbers:
-            return
-        try:
-            excess = self._excess(assignment, len(assignment.tasks))
-            if excess is not None:  # task configs of a release without the limit
-                raise excess
-            await self._parts.factory.prepare_tasks(self._name, assignment.config)
-        except (LogError, ConnectError) as failure:
-            for number in numbers:
-                self._report_failed(number, failure)
-            return
-        for number in numbers:
-            try:
-                self._tasks[number] = await self._parts.factory.task(
-                    self._name, number, assignment, paused=assignment.target is Target.PAUSED
-                )
-            except Exception as failure:  # noqa: BLE001 - its class may raise anything
-                self._report_failed(number, failure)
-
-    def _report_failed(self, number: int, failure: BaseException) -> None:
-        trace = trace_of(failure)
-        self._parts.startups.tasks.count(succeeded=False)
-        self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
-
-    async def _stop_tasks(self, numbers: Iterable[int]) -> None:
-        """Stop tasks within the graceful time-out all together; abandon those that hang."""
-        tasks = [self._tasks.pop(number) for number in numbers if number in self._tasks]
-        for task in tasks:
-            task.stop()
-        if tasks:
-            timeout_s = self._parts.settings.task_shutdown_graceful_timeout_ms / 1_000
-            _, pending = await asyncio.wait([task.ended for task in tasks], timeout=timeout_s)
-            for task in tasks:
-                if task.ended in pending:
-                    self._parts.notices.warning(
-                        "task_left_behind", connector=self._name, task=task.number
-                    )
-                    task.abandon()
 
     # --- restarts -------------------------------------------------------------------------------
 
@@ -463,17 +356,17 @@ class ConnectorActor:
             self._start_failure = None
             await self._start_connector(assignment)
             await self._raise_start_failure()
-        await self._stop_tasks(_tasks_of(instances))
+        await self._tasks.stop(_tasks_of(instances))
 
     async def _start_restarted(self, instances: RestartedInstances) -> None:
         """Start the tasks among these instances."""
         assignment = self._applied
         if assignment is not None and assignment.target is not Target.STOPPED:
-            await self._start_tasks(_tasks_of(instances), assignment)
+            await self._tasks.start(_tasks_of(instances), assignment)
 
     async def _reload(self) -> None:
         self._is_reload_due = False
-        running = [number for number, task in self._tasks.items() if not task.ended.done()]
+        running = self._tasks.running
         with suppress(Exception):  # the status of the connector has it
             await self._restart_instances([None, *running])
             await self._start_restarted(running)
@@ -509,7 +402,7 @@ class ConnectorActor:
         ]
         if connector:
             await self._stop_connector()
-        await self._stop_tasks(tasks)
+        await self._tasks.stop(tasks)
         if connector:
             statuses.connector(self._name, State.RESTARTING)
         for number in tasks:
@@ -517,7 +410,7 @@ class ConnectorActor:
         if connector:
             await self._start_connector(assignment)
         if assignment.target is not Target.STOPPED:
-            await self._start_tasks(tasks, assignment)
+            await self._tasks.start(tasks, assignment)
 
 
 def _tasks_of(instances: RestartedInstances) -> list[int]:

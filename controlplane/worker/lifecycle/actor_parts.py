@@ -1,0 +1,65 @@
+"""Parts that all connectors of a worker share."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from controlplane.core.commands import PublishTasks
+from controlplane.core.plan import Outcome, Rejected
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.projection.notices import Notices
+from controlplane.worker.drivers.connector_drivers import ConnectorDriver, ConnectorRequests
+from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.config_reloads import ConfigReloads
+from controlplane.worker.lifecycle.statuses import StatusWriter
+from controlplane.worker.lifecycle.task_instance import TaskInstance
+from controlplane.worker.metrics.startups import WorkerStartups
+from controlplane.worker.settings import RuntimeSettings
+
+
+class Factory(Protocol):
+    """Makes the parts of connectors and tasks from their configs."""
+
+    async def connector(
+        self, name: str, config: Mapping[str, Any], requests: ConnectorRequests
+    ) -> ConnectorDriver:
+        """Make a connector, with the references in its config resolved.
+
+        Raises:
+            Exception: its class or config cannot be used.
+        """
+        ...
+
+    def published_configs(
+        self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
+    ) -> Sequence[Mapping[str, str | None]]:
+        """Return task configs as they are stored: class, topics, references instead of values."""
+        ...
+
+    async def prepare_tasks(self, name: str, config: Mapping[str, Any]) -> None:
+        """Make ready for a new set of tasks: fence older ones with exactly-once support."""
+        ...
+
+    async def task(
+        self, name: str, number: int, assignment: Assignment, *, paused: bool
+    ) -> TaskInstance:
+        """Begin a task.
+
+        Raises:
+            Exception: it cannot be made.
+        """
+        ...
+
+
+class ActorParts(NamedTuple):
+    """Parts that all actors of a worker share."""
+
+    factory: Factory
+    statuses: StatusWriter
+    state: Callable[[], ClusterState]
+    publish: Callable[[PublishTasks], Awaitable[Outcome | Rejected]]
+    settings: RuntimeSettings
+    notices: Notices
+    profile: Profile
+    startups: WorkerStartups
+    reloads: ConfigReloads

@@ -1,0 +1,91 @@
+"""Tasks of one connector that run in this process."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+
+from controlplane.connect.errors import ConnectError
+from controlplane.core.records import State, Target
+from controlplane.logs.log import LogError
+from controlplane.worker.lifecycle.actor_parts import ActorParts
+from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.statuses import trace_of
+from controlplane.worker.lifecycle.task_instance import TaskInstance
+from controlplane.worker.lifecycle.tasks_max import excess_tasks
+from controlplane.worker.metrics.task_metrics import TaskMetrics
+
+
+class RunningTasks:
+    """Starts and stops the tasks of a connector. A failed task stays until it is stopped."""
+
+    def __init__(self, name: str, parts: ActorParts) -> None:
+        self._name = name
+        self._parts = parts
+        self._tasks: dict[int, TaskInstance] = {}
+
+    @property
+    def running(self) -> list[int]:
+        """Numbers of the tasks that have not ended."""
+        return [number for number, task in self._tasks.items() if not task.ended.done()]
+
+    @property
+    def metrics(self) -> Mapping[int, TaskMetrics]:
+        """Metrics of the tasks, by number."""
+        return {number: task.metrics for number, task in self._tasks.items()}
+
+    async def start(self, numbers: Iterable[int], assignment: Assignment) -> None:
+        """Start tasks. One that cannot be started is reported as FAILED."""
+        numbers = [*numbers]
+        if not numbers:
+            return
+        try:
+            excess = excess_tasks(
+                self._name, assignment.config, len(assignment.tasks), self._parts.profile
+            )
+            if excess is not None:  # task configs of a release without the limit
+                raise excess
+            await self._parts.factory.prepare_tasks(self._name, assignment.config)
+        except (LogError, ConnectError) as failure:
+            for number in numbers:
+                self._report_failed(number, failure)
+            return
+        for number in numbers:
+            try:
+                self._tasks[number] = await self._parts.factory.task(
+                    self._name, number, assignment, paused=assignment.target is Target.PAUSED
+                )
+            except Exception as failure:  # noqa: BLE001 - its class may raise anything
+                self._report_failed(number, failure)
+
+    def _report_failed(self, number: int, failure: BaseException) -> None:
+        trace = trace_of(failure)
+        self._parts.startups.tasks.count(succeeded=False)
+        self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
+
+    def go(self, *, paused: bool) -> None:
+        """Pause or resume all tasks."""
+        for task in self._tasks.values():
+            task.go(paused=paused)
+
+    async def stop(self, numbers: Iterable[int]) -> None:
+        """Stop tasks within the graceful time-out all together; abandon those that hang."""
+        tasks = [self._tasks.pop(number) for number in numbers if number in self._tasks]
+        for task in tasks:
+            task.stop()
+        if tasks:
+            timeout_s = self._parts.settings.task_shutdown_graceful_timeout_ms / 1_000
+            _, pending = await asyncio.wait([task.ended for task in tasks], timeout=timeout_s)
+            for task in tasks:
+                if task.ended in pending:
+                    self._parts.notices.warning(
+                        "task_left_behind", connector=self._name, task=task.number
+                    )
+                    task.abandon()
+
+    async def stop_all(self) -> None:
+        """Stop all tasks."""
+        await self.stop([*self._tasks])
+
+    def abandon(self) -> None:
+        """Drop all tasks without a report."""
+        for task in self._tasks.values():
+            task.abandon()
