@@ -80,7 +80,7 @@ class AuthorThread:
     async def last_call(self, function: Callable[[], Any]) -> None:
         """Call a function once, and not later than the thread is free again.
 
-        A caller that is cancelled does not wait; the call follows all the same, unless it has begun.
+        A cancelled caller does not wait; the call follows all the same, unless it has begun.
         """
         begun = False
 
