@@ -6,6 +6,7 @@ docs/kafka-unit-tests.md says which test is which.
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -64,9 +65,8 @@ class SinkScript:
 
     def of(self, connector: str, method: str) -> list[Any]:
         """Return the arguments of the calls of a method."""
-        return [
-            given for name, called, given in self.calls if (name, called) == (connector, method)
-        ]
+        wanted = connector, method
+        return [given for name, called, given in self.calls if (name, called) == wanted]
 
     def act(self, task: SinkTaskContext, method: str, given: Any) -> Any:
         """Note a call, and do what the test says."""
@@ -274,7 +274,7 @@ async def test_a_rebalance_that_fails(method: str) -> None:
         await begin(worker, "z", **GROUP)
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert f"ValueError: no {method}" in task_trace(worker, "s")
-        await until(lambda: sorted(sum(sinks.of("z", "open"), [])) == [("t", 0), ("t", 1)])
+        await until(lambda: sorted(chain(*sinks.of("z", "open"))) == [("t", 0), ("t", 1)])
 
 
 async def test_a_requested_commit() -> None:
