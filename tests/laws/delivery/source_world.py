@@ -5,6 +5,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any, cast
 
 import msgspec
@@ -16,11 +17,13 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log import Record
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.data_topics.clients import ProducerRecord
-from controlplane.worker.data_topics.embedded_clients import LogProducer, LogTopics
+from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.source_context import PolledItem
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.lifecycle.task_control import TaskControl
+from controlplane.worker.metrics.startups import StartupCounts
+from controlplane.worker.metrics.task_metrics import SourceTaskMetrics
 from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.records.conversion import Pipelines
 from controlplane.worker.records.error_reports import ErrorReporter
@@ -28,7 +31,7 @@ from controlplane.worker.settings import ProducerLimits, RuntimeSettings
 from controlplane.worker.task_identity import TaskIdentity
 from controlplane.worker.tasks.at_least_once import AtLeastOnce
 from controlplane.worker.tasks.exactly_once import ExactlyOnce
-from controlplane.worker.tasks.source_task import SourceTaskParts, SourceTaskRun
+from controlplane.worker.tasks.source_task import Delivery, SourceTaskParts, SourceTaskRun
 from tests.laws.delivery.unsteady import AppendFate, UnsteadyLog, UnsteadyProducer
 from tests.worker.worker_fixture import RecordedNotices
 
@@ -275,24 +278,25 @@ class SourceWorld:
             note_topic=lambda _: None,
             notices=RecordedNotices(),
             updates_offsets=True,
+            metrics=SourceTaskMetrics(StartupCounts()),
         )
-        delivery = AtLeastOnce if self.plan.boundary is None else ExactlyOnce
-        run = SourceTaskRun(parts, delivery, lambda: self._producer(epoch, settings.producer))
-        await run.run(lambda: None, lambda _: None)
+        await SourceTaskRun(parts, partial(self._delivery, parts, epoch)).run(
+            lambda: None, lambda _: None
+        )
 
     @asynccontextmanager
-    async def _producer(
-        self, epoch: int, limits: ProducerLimits
-    ) -> AsyncIterator[UnsteadyProducer]:
+    async def _delivery(self, parts: SourceTaskParts, epoch: int) -> AsyncIterator[Delivery]:
+        limits = parts.settings.producer
         topics = LogTopics(self.log, limits.default_partitions)
         producer = UnsteadyProducer(
-            LogProducer(self.log, topics, epoch, lambda: 1, limits),
+            LogProducer(WrittenLog(self.log, lambda: epoch, lambda: 1), topics, limits),
             self.plan.delays_s,
             lambda record: self.acknowledged.add(parsed(text(record.value))),
             self._is_stuck,
         )
         try:
-            yield producer
+            delivery = AtLeastOnce if self.plan.boundary is None else ExactlyOnce
+            yield delivery(parts, producer)
         finally:
             await producer.close()
 

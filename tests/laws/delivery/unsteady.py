@@ -1,7 +1,7 @@
 """A log and a producer whose answers fail, come late, or in another order."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import cycle
 from typing import Any, NamedTuple
 
@@ -11,7 +11,7 @@ from controlplane.core.plan import Draft
 from controlplane.logs.log import LogNotUsable, LogUnavailable, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.worker.data_topics.clients import ProducerRecord
-from controlplane.worker.data_topics.embedded_clients import LogProducer
+from controlplane.worker.data_topics.embedded_producer import LogProducer
 
 
 class AppendFate(NamedTuple):
@@ -102,6 +102,10 @@ class UnsteadyProducer:
 
         future.add_done_callback(settled)
         return late
+
+    async def ensure_topics(self, topics: Iterable[str]) -> None:
+        """Create missing topics."""
+        await self._producer.ensure_topics(topics)
 
     async def transact(
         self, records: Sequence[ProducerRecord], offsets: Sequence[Draft]
