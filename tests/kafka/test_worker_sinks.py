@@ -42,7 +42,7 @@ def _empty() -> None:
     forget_records()
 
 
-async def data_topic(broker: Broker, partitions: int = 1) -> str:
+async def sink_topic(broker: Broker, partitions: int = 1) -> str:
     """A topic for data."""
     name = unused_name()
     await create_topic(broker, name, partitions, cleanup__policy="delete")
@@ -71,7 +71,7 @@ async def test_offsets_are_altered_and_reset_while_stopped(
     broker: Broker, own_topics: Topics
 ) -> None:
     """The group on the broker has the altered offset; the sink goes on from there."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     await produce(broker, topic, "a", "b", "c")
     async with worker_on(broker, own_topics, KeepingSink) as worker:
         plane = worker.plane
@@ -95,7 +95,7 @@ async def test_offsets_are_altered_and_reset_while_stopped(
 @NEWEST
 async def test_tasks_share_the_partitions_and_rebalance(broker: Broker, own_topics: Topics) -> None:
     """Two tasks get each record once; so do three after a change of `tasks.max`."""
-    topic = await data_topic(broker, 4)
+    topic = await sink_topic(broker, 4)
     config = sink(topic) | {"tasks.max": "2"}
     async with worker_on(broker, own_topics, KeepingSink) as worker:
         await worker.plane.execute(CreateConnector("s", config))
@@ -112,7 +112,7 @@ async def test_tasks_share_the_partitions_and_rebalance(broker: Broker, own_topi
 @NEWEST
 async def test_a_paused_sink_stays_in_its_group(broker: Broker, own_topics: Topics) -> None:
     """It gets nothing while others join the group; resumed it goes on."""
-    topic = await data_topic(broker, 2)
+    topic = await sink_topic(broker, 2)
     config = sink(topic)
     async with worker_on(broker, own_topics, KeepingSink) as worker:
         await worker.plane.execute(CreateConnector("s", config))
@@ -130,7 +130,7 @@ async def test_a_paused_sink_stays_in_its_group(broker: Broker, own_topics: Topi
 @NEWEST
 async def test_a_pattern_selects_whole_names(broker: Broker, own_topics: Topics) -> None:
     """`topics.regex` matches the whole name of a topic."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     await create_topic(broker, f"{topic}-longer", 1, cleanup__policy="delete")
     await produce(broker, f"{topic}-longer", "not")
     await produce(broker, topic, "yes")
@@ -145,7 +145,7 @@ async def test_a_pattern_selects_whole_names(broker: Broker, own_topics: Topics)
 @NEWEST
 async def test_isolation_is_the_consumers(broker: Broker, own_topics: Topics) -> None:
     """A sink reads uncommitted records, as Connect's does, unless its consumer overrides it."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     async with writer(broker, transactional_id=unused_name()) as out:
         for commit in (False, True):
             await out.producer.begin_transaction()
@@ -165,7 +165,7 @@ async def test_isolation_is_the_consumers(broker: Broker, own_topics: Topics) ->
 @NEWEST
 async def test_offset_reset_none_fails_the_task(broker: Broker, own_topics: Topics) -> None:
     """Without an offset and with `auto.offset.reset=none` the task fails in Kafka's words."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     override = {"consumer.override.auto.offset.reset": "none"}
     async with worker_on(broker, own_topics, KeepingSink) as worker:
         await worker.plane.execute(CreateConnector("s", sink(topic) | override))
@@ -176,7 +176,7 @@ async def test_offset_reset_none_fails_the_task(broker: Broker, own_topics: Topi
 @NEWEST
 async def test_dead_letters(broker: Broker, own_topics: Topics) -> None:
     """A bad record lies in the topic of dead letters, which the task has created."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     letters = f"{topic}-letters"
     await produce(broker, topic, "good", "bad", "also good")
     config = sink(topic) | {
@@ -200,7 +200,7 @@ async def test_dead_letters(broker: Broker, own_topics: Topics) -> None:
 @NEWEST
 async def test_dead_letters_with_too_many_replicas(broker: Broker, own_topics: Topics) -> None:
     """Three replicas are the default: on one broker the task fails in Kafka's words."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     config = sink(topic) | {
         "errors.tolerance": "all",
         "errors.deadletterqueue.topic.name": f"{topic}-letters",
@@ -215,7 +215,7 @@ async def test_dead_letters_with_too_many_replicas(broker: Broker, own_topics: T
 @NEWEST
 async def test_settings_of_a_consumer(broker: Broker, own_topics: Topics) -> None:
     """A value that is none fails the task, and names its source; unknown keys are named once."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     notices = RecordedNotices()
     config = sink(topic) | {"consumer.override.receive.buffer.bytes": "1"}
     async with worker_on(broker, own_topics, KeepingSink, notices=notices) as worker:
@@ -229,7 +229,7 @@ async def test_settings_of_a_consumer(broker: Broker, own_topics: Topics) -> Non
 @NEWEST
 async def test_a_second_life_goes_on(broker: Broker, own_topics: Topics) -> None:
     """A second life of the worker goes on behind the committed offset."""
-    topic = await data_topic(broker)
+    topic = await sink_topic(broker)
     await produce(broker, topic, "a")
     async with worker_on(broker, own_topics, KeepingSink) as worker:
         await worker.plane.execute(CreateConnector("s", sink(topic)))

@@ -9,7 +9,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.logs.kafka.client_topics import ClientTopics
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.connector_clusters import (
-    ClusterAccess,
+    BrokerAccess,
     client_access,
     client_sources,
     own_access,
@@ -22,15 +22,15 @@ from controlplane.settings.prefixes import READER
 from controlplane.worker.data_topics.client_settings import (
     AdminSettings,
     ClientKind,
-    ConsumerSettings,
     ProducerSettings,
+    SinkConsumerSettings,
     client_overrides,
     warn_of_settings,
     without_effect,
 )
 from controlplane.worker.task_identity import TaskIdentity
 
-SettingsT = TypeVar("SettingsT", ProducerSettings, ConsumerSettings, AdminSettings)
+SettingsT = TypeVar("SettingsT", ProducerSettings, SinkConsumerSettings, AdminSettings)
 
 
 class TaskClient(NamedTuple):
@@ -66,7 +66,7 @@ class ClientConnections:
         self._configuration = configuration
         self._notices = notices
         self.reading = configuration.settings(ReadLimits, READER)
-        self._clusters: list[tuple[ClusterAccess, Cluster]] = []
+        self._clusters: list[tuple[BrokerAccess, Cluster]] = []
         """A cluster without connections for each access: key stores are read once."""
 
     def settings(self, client: TaskClient, table: type[SettingsT]) -> SettingsT:
@@ -114,7 +114,7 @@ class ClientConnections:
         finally:
             await cluster.close()
 
-    async def _access(self, client: TaskClient | None) -> ClusterAccess:
+    async def _access(self, client: TaskClient | None) -> BrokerAccess:
         try:
             if client is None:
                 return await asyncio.to_thread(own_access, self._bootstrap, self._configuration)
@@ -124,9 +124,9 @@ class ClientConnections:
         except (SettingsError, LogNotUsable) as failure:
             raise ConnectError(str(failure)) from failure
 
-    async def _cluster(self, access: ClusterAccess) -> Cluster:
-        for known, cluster in self._clusters:
-            if known == access:
+    async def _cluster(self, access: BrokerAccess) -> Cluster:
+        for opened_access, cluster in self._clusters:
+            if opened_access == access:
                 return cluster
         cluster = await asyncio.to_thread(Cluster, *access, self.reading)
         self._clusters.append((access, cluster))
