@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.state import Topics
-from tests.kafka.conftest import unused_name
+from tests.conftest import ROOT
+from tests.kafka.conftest import NEWEST, unused_name
+from tests.kafka.own_service import serving_own
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import (
     connectors_file,
@@ -36,6 +38,20 @@ def sink(folder: Path, topic: str, **more: str) -> dict[str, str]:
         "file": str(folder / "out.txt"),
         "topics": topic,
         **more,
+    }
+
+
+EXAMPLE = ROOT / "examples" / "connectors" / "kafka.properties"
+"""Worker's file of docs/connectors.md."""
+
+
+@NEWEST
+async def test_the_example_starts(broker: Broker) -> None:
+    """The file of the documentation is that of a worker with connectors."""
+    async with serving_own(broker, EXAMPLE) as (_, client):
+        plugins = (await client.get("/connector-plugins")).json()
+    assert {"readings.Readings", "controlplane.connectors.GeneratorSource"} <= {
+        plugin["class"] for plugin in plugins
     }
 
 
