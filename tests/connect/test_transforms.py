@@ -27,6 +27,7 @@ from controlplane.worker.records.record_errors import ToleranceExceeded
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.worker_fixture import (
     QUICK,
+    committed_offsets,
     config_of,
     produce,
     running,
@@ -173,7 +174,7 @@ async def test_filter_in_a_worker(config: dict[str, str], expected: list[str]) -
             CreateConnector("s", config_of(TopicKeepingSink, topics="t,u") | config)
         )
         done = {("t", 0): 2, ("u", 0): 1}
-        await until(lambda: dict(worker.groups.committed("connect-s")) == done)
+        await until(lambda: committed_offsets(worker, "connect-s") == done)
         assert sorted(put) == sorted(expected)
 
 
@@ -275,7 +276,7 @@ async def test_an_exception_fails_the_task(authors: ConnectorClasses) -> None:
         assert 'raise ValueError("no boom")' in trace
         assert "suffixes_of_an_author.py" in trace
         assert put == []
-        assert dict(worker.groups.committed("connect-s")) == {}
+        assert committed_offsets(worker, "connect-s") == {}
 
 
 async def test_the_settings_of_an_author_are_validated(authors: ConnectorClasses) -> None:
