@@ -33,13 +33,6 @@ TASKS = 2
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
 
 
-@pytest.fixture
-def topics() -> Topics:
-    """Names of topics that do not exist yet."""
-    name = unused_name()
-    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
-
-
 def generator(topic: str) -> dict[str, str]:
     """Config of a source of orders with two tasks."""
     return {
@@ -67,11 +60,11 @@ async def orders_in(broker: Broker, topic: str) -> Counter[tuple[int, int]]:
 
 @NEWEST
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
-async def test_kills(broker: Broker, topics: Topics, tmp_path: Path, support: str) -> None:
+async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support: str) -> None:
     """Every order up to the committed one is in the topic; under exactly-once each one once."""
     data, draw = unused_name(), seeded(f"kills on brokers, {support}")
     file = connectors_file(
-        tmp_path, topics, exactly__once__source__support=support, offset__flush__interval__ms=20
+        tmp_path, own_topics, exactly__once__source__support=support, offset__flush__interval__ms=20
     )
     for life in range(KILLS):
         async with serving_own(broker, file) as (service, client):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from controlplane.logs.kafka.connector_clusters import is_access
 from controlplane.projection.notices import Notices
 from controlplane.worker.task_identity import TaskIdentity
 
@@ -20,7 +21,7 @@ INT_MAX = 2**31 - 1
 """Maximum of Kafka's INT. As a time-out: none."""
 
 _Ms = Annotated[int, Meta(ge=0, le=INT_MAX)]
-_Bytes = Annotated[int, Meta(ge=0, le=INT_MAX)]
+_ByteCount = Annotated[int, Meta(ge=0, le=INT_MAX)]
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,12 +37,11 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Wait for further records before a batch is sent."""
     batch_size: Annotated[int, Meta(ge=1, le=INT_MAX)] = 16_384
     """Bytes of a record batch; a larger record is a batch of its own."""
-    max_request_size: _Bytes = 1_048_576
+    max_request_size: _ByteCount = 1_048_576
     """Bytes of key and value above which a record is refused."""
     request_timeout_ms: _Ms = 30_000
-    retry_backoff_ms: _Ms = 10
-    """Pause before a request is repeated. Kafka's 100 would delay the start of a transactional
-    task whose predecessor has left a transaction open."""
+    retry_backoff_ms: _Ms = 100
+    """Pause before a request is repeated."""
     max_block_ms: Annotated[int, Meta(ge=0)] = INT_MAX
     """Time for which a topic is waited for that does not exist; default: without end."""
     delivery_timeout_ms: _Ms = INT_MAX
@@ -53,7 +53,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     connections_max_idle_ms: _Ms = 540_000
 
 
-class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class SinkConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a sink task's consumer. Defaults are Connect's (`Worker#baseConsumerConfigs`)."""
 
     client_id: str = ""
@@ -68,9 +68,9 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Time without a poll after which the consumer leaves its group."""
     session_timeout_ms: _Ms = 45_000
     heartbeat_interval_ms: _Ms = 3_000
-    fetch_min_bytes: _Bytes = 1
-    fetch_max_bytes: _Bytes = 52_428_800
-    max_partition_fetch_bytes: _Bytes = 1_048_576
+    fetch_min_bytes: _ByteCount = 1
+    fetch_max_bytes: _ByteCount = 52_428_800
+    max_partition_fetch_bytes: _ByteCount = 1_048_576
     fetch_max_wait_ms: _Ms = 500
     check_crcs: bool = True
     exclude_internal_topics: bool = True
@@ -89,7 +89,7 @@ class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 TABLES: Mapping[ClientKind, type[msgspec.Struct]] = {
     "producer": ProducerSettings,
-    "consumer": ConsumerSettings,
+    "consumer": SinkConsumerSettings,
     "admin": AdminSettings,
 }
 """Table of each kind of client."""
@@ -124,9 +124,6 @@ OPTIONS: Mapping[ClientKind, Mapping[str, str]] = {
 }
 """Option of aiokafka's client for each key that it understands."""
 
-ACCESS = ("bootstrap.servers", "security.protocol", "sasl.", "ssl.")
-"""Settings, or prefixes of them, that select a cluster and the access to it."""
-
 _ELSEWHERE: Mapping[ClientKind, frozenset[str]] = {
     "producer": frozenset(),
     "consumer": frozenset({"group.id"}),
@@ -159,9 +156,9 @@ def option_values(client: ClientKind, settings: msgspec.Struct) -> dict[str, Any
 
 def without_effect(client: ClientKind, keys: Collection[str]) -> list[str]:
     """Return the keys that have no effect on a client for brokers, in order."""
-    known = {field.replace("_", ".") for field in TABLES[client].__struct_fields__}
-    known |= _ELSEWHERE[client]
-    return sorted(key for key in keys if key not in known and not key.startswith(ACCESS))
+    effective = {field.replace("_", ".") for field in TABLES[client].__struct_fields__}
+    effective |= _ELSEWHERE[client]
+    return sorted(key for key in keys if key not in effective and not is_access(key))
 
 
 def without_effect_on_a_log(client: ClientKind, keys: Collection[str]) -> list[str]:
