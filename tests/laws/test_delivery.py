@@ -16,7 +16,7 @@ from controlplane.connect.records import OffsetPair
 from controlplane.connect.source import OffsetPairs
 from controlplane.logs.log import Record
 from tests.laws.delivery.simulated_clock import simulated
-from tests.laws.delivery.source_world import Plan, SourceWorld, data_of, offsets_of
+from tests.laws.delivery.source_world import LifePlan, SourceWorld, offsets_of, records_of
 from tests.laws.delivery.unsteady import AppendFate
 
 PARTS = (1, 2, 3)
@@ -45,7 +45,7 @@ def override(call: int, offsets: OffsetPairs, read: Mapping[int, int]) -> Offset
     return [*marked, ({"extra": 1}, {"call": call} if call % 2 == 0 else None)]
 
 
-def plans(**fixed: Any) -> st.SearchStrategy[Plan]:
+def plans(**fixed: Any) -> st.SearchStrategy[LifePlan]:
     """Return examples of plans."""
     drawn: dict[str, Any] = {
         "batches": batches,
@@ -54,7 +54,7 @@ def plans(**fixed: Any) -> st.SearchStrategy[Plan]:
         "interval_ms": st.sampled_from((20, 50, 300)),
         "hook": st.sampled_from((None, override)),
     }
-    return st.builds(Plan, **drawn | fixed)
+    return st.builds(LifePlan, **drawn | fixed)
 
 
 def at_least_once(world: SourceWorld, records: Sequence[Record]) -> None:
@@ -63,11 +63,11 @@ def at_least_once(world: SourceWorld, records: Sequence[Record]) -> None:
         if "p" in key and offset is not None:
             passed = {(key["p"], number) for number in range(1, offset["at"] + 1)}
             assert passed <= world.acknowledged, "Q1"
-            assert passed <= {*world.data}, "Q4"
+            assert passed <= {*world.records}, "Q4"
 
 
 @given(plans())
-def test_no_offset_passes_a_record_in_flight(plan: Plan) -> None:
+def test_no_offset_passes_a_record_in_flight(plan: LifePlan) -> None:
     """Q1, Q3, H3 and H4: at each commit; and what fails is committed in the end."""
     world = SourceWorld(plan, at_least_once)
     simulated(world.live())
@@ -75,7 +75,7 @@ def test_no_offset_passes_a_record_in_flight(plan: Plan) -> None:
 
 
 @given(plans(batches=batches.filter(lambda drawn: any(1 in batch for batch in drawn))))
-def test_a_stuck_partition_holds_up_no_other(plan: Plan) -> None:
+def test_a_stuck_partition_holds_up_no_other(plan: LifePlan) -> None:
     """Q2: all offsets of the others are committed, none of the stuck one."""
     world = SourceWorld(msgspec.structs.replace(plan, stuck=1), at_least_once)
     simulated(world.live())
@@ -84,7 +84,7 @@ def test_a_stuck_partition_holds_up_no_other(plan: Plan) -> None:
 
 
 @given(plans(), crashes)
-def test_a_crash_loses_nothing(plan: Plan, crash_times: list[float]) -> None:
+def test_a_crash_loses_nothing(plan: LifePlan, crash_times: list[float]) -> None:
     """Q4 and H5: each life goes on from the committed offsets; in the end every record is there."""
     world = SourceWorld(plan, at_least_once)
 
@@ -97,7 +97,7 @@ def test_a_crash_loses_nothing(plan: Plan, crash_times: list[float]) -> None:
     everything = {
         (part, number) for part, count in world.totals.items() for number in range(1, count + 1)
     }
-    assert {*world.data} == everything
+    assert {*world.records} == everything
     assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
 
 
@@ -105,7 +105,7 @@ def test_a_crash_loses_nothing(plan: Plan, crash_times: list[float]) -> None:
 
 
 @given(plans(hook=st.none()), st.sampled_from((None, [])))
-def test_a_hook_that_says_nothing_changes_nothing(plan: Plan, nothing: Any) -> None:
+def test_a_hook_that_says_nothing_changes_nothing(plan: LifePlan, nothing: Any) -> None:
     """H1: the records and the commits are those of the same life without the hook."""
     without, silent = SourceWorld(plan, at_least_once), None
     simulated(without.live())
@@ -114,11 +114,11 @@ def test_a_hook_that_says_nothing_changes_nothing(plan: Plan, nothing: Any) -> N
     simulated(silent.live())
     assert silent.hooked
     assert (silent.committed, silent.extra) == (without.committed, without.extra)
-    assert {*silent.data} == {*without.data}
+    assert {*silent.records} == {*without.records}
 
 
 @given(plans(hook=st.just(override)))
-def test_the_output_of_the_hook_wins(plan: Plan) -> None:
+def test_the_output_of_the_hook_wins(plan: LifePlan) -> None:
     """H2: at rest each partition has the last output for it, or what came without one.
 
     What the hook adds is committed, too, with None as the removal of its partition.
@@ -138,17 +138,17 @@ def test_the_output_of_the_hook_wins(plan: Plan) -> None:
 
 def exactly_once(world: SourceWorld, records: Sequence[Record]) -> None:
     """X1 and X2: offsets come with exactly their records, unless the source has aborted them."""
-    data = data_of(records)
-    assert len({*data}) == len(data)
-    assert not {*data} & {*world.data}, "a record comes twice"
+    sent = records_of(records)
+    assert len({*sent}) == len(sent)
+    assert not {*sent} & {*world.records}, "a record comes twice"
     moved = {key["p"]: offset for key, offset in offsets_of(records) if "p" in key}
     covered = set()
     for part, offset in moved.items():
         before = world.committed.get(part, {"at": 0})["at"]
         assert offset is not None
         covered |= {(part, number) for number in range(before + 1, offset["at"] + 1)}
-    assert {*data} <= covered, "X1: a record without its offset"
-    assert covered - {*data} <= world.aborted, "X2: an offset without its record"
+    assert {*sent} <= covered, "X1: a record without its offset"
+    assert covered - {*sent} <= world.aborted, "X2: an offset without its record"
 
 
 transactions = plans(
@@ -157,13 +157,8 @@ transactions = plans(
 )
 
 
-def aborts_count(plan: Plan) -> bool:
-    """True if the boundaries are those of the source: else an abort has no meaning."""
-    return plan.boundary == "connector"
-
-
 @given(transactions, crashes)
-def test_records_and_offsets_are_one(plan: Plan, crash_times: list[float]) -> None:
+def test_records_and_offsets_are_one(plan: LifePlan, crash_times: list[float]) -> None:
     """X1, X2, H4 and H5: at each append, over crashes; in the end each record is there once."""
     world = SourceWorld(plan, exactly_once)
 
@@ -173,14 +168,14 @@ def test_records_and_offsets_are_one(plan: Plan, crash_times: list[float]) -> No
         await world.live()
 
     simulated(lives())
-    assert all(count == 1 for count in world.data.values())
+    assert all(count == 1 for count in world.records.values())
     if plan.boundary != "connector":
         assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
-        assert sum(world.data.values()) == sum(world.totals.values())
+        assert sum(world.records.values()) == sum(world.totals.values())
 
 
 @given(transactions, st.sampled_from((0.0, 0.02, 0.05, 0.2)))
-def test_a_fenced_task_commits_nothing(plan: Plan, overtaken_s: float) -> None:
+def test_a_fenced_task_commits_nothing(plan: LifePlan, overtaken_s: float) -> None:
     """X3: once another process has taken over, the task writes nothing, and fails."""
     world = SourceWorld(plan, exactly_once)
     failure = simulated(world.zombie(overtaken_s))

@@ -44,7 +44,7 @@ RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
 
 
 class SinkScript:
-    """What the sinks shall do, and what was called."""
+    """Script of the sinks, and the calls that they got."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any]] = []
@@ -52,7 +52,7 @@ class SinkScript:
         self.records: list[SinkRecord] = []
         """Records of the puts that have returned."""
         self.acts: dict[str, Callable[[SinkTaskContext, Any], Any]] = {}
-        """What a method does or raises, by its name, or by `connector.name`."""
+        """Acts of the methods, by name or by `connector.method`; an act may raise."""
         self.released = threading.Event()
 
     def reset(self) -> None:

@@ -234,20 +234,20 @@ async def appended_since(
     Raises:
         LogError: the log cannot be read.
     """
-    wanted: dict[TopicPartition, list[Record]] = {}
+    by_place: dict[TopicPartition, list[Record]] = {}
     for record in records:
-        wanted.setdefault((record.topic, record.partition), []).append(record)
-    present: dict[TopicPartition, list[Entry]] = {place: [] for place in wanted}
+        by_place.setdefault((record.topic, record.partition), []).append(record)
+    present: dict[TopicPartition, list[Entry]] = {place: [] for place in by_place}
     async for batch in log.read(starts, starts):
         if (batch.topic, batch.partition) in present:
             present[batch.topic, batch.partition] += batch.entries()
-    found: dict[TopicPartition, deque[Position]] = {}
-    for place, batch_records in wanted.items():
+    places: dict[TopicPartition, deque[Position]] = {}
+    for place, batch_records in by_place.items():
         entries = _run_of(batch_records, present[place])
         if entries is None:
             return None
-        found[place] = deque(entry.position for entry in entries)
-    return [found[record.topic, record.partition].popleft() for record in records]
+        places[place] = deque(entry.position for entry in entries)
+    return [places[record.topic, record.partition].popleft() for record in records]
 
 
 def _run_of(records: Sequence[Record], entries: Sequence[Entry]) -> Sequence[Entry] | None:

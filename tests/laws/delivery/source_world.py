@@ -35,25 +35,28 @@ from controlplane.worker.tasks.source_task import Delivery, SourceTaskParts, Sou
 from tests.laws.delivery.unsteady import AppendFate, UnsteadyLog, UnsteadyProducer
 from tests.worker.worker_fixture import RecordedNotices
 
-DATA, OFFSETS = "data", "connect-offsets"
+LINES, OFFSETS = "data", "connect-offsets"
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 KIP = Profile.of("kip")
 
 IDLE_S = 0.5
 """Duration of a poll after the last batch."""
 
-CALM_S = 15.0
-"""Simulated time in which every example has come to rest."""
+IDLE_POLLS = 8
+"""Polls after the last batch, after which a life is at rest."""
+
+OVERTAKEN_S = 15.0
+"""Simulated time that a fenced task has to notice it."""
 
 ReadRecord = tuple[int, int]
 """Source partition, and the number of the record within it, from 1."""
 
-Hook = Callable[[int, OffsetPairs, Mapping[int, int]], OffsetPairs | None]
+OffsetsHook = Callable[[int, OffsetPairs, Mapping[int, int]], OffsetPairs | None]
 """`update_offsets` of a test: the number of the call, the offsets about to be committed, and the
 last record that was read of each source partition."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
     """One example: all that a life depends on."""
 
     batches: Sequence[Sequence[int]]
@@ -71,7 +74,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Source partition whose records are never acknowledged."""
     boundary: str | None = None
     """Boundary of transactions; None: delivery at least once."""
-    hook: Hook | None = None
+    hook: OffsetsHook | None = None
 
 
 class InlineThread:
@@ -97,6 +100,8 @@ class PlannedDriver:
             for part, offset in committed.items()
         }
         self._number = 0
+        self._open: list[PolledItem] = []
+        """Records since the last end of a transaction."""
         self._polling = self._hooked = False
 
     async def start(self) -> None:
@@ -114,13 +119,17 @@ class PlannedDriver:
         finally:
             self._polling = False
         if ended:
+            self._world.idle_polls += 1
             return []
         items: list[PolledItem] = [*self._records(plan.batches[number])]
+        self._open += items
         end = plan.ends[number % len(plan.ends)]
+        if end is None:
+            return items
         if end == "abort":
-            self._world.note_abort(items)
-            return [*items, TransactionAbort()]
-        return [*items, TransactionCommit()] if end == "commit" else items
+            self._world.note_abort(self._open)
+        self._open.clear()
+        return [*items, TransactionAbort() if end == "abort" else TransactionCommit()]
 
     def _records(self, parts: Sequence[int]) -> list[SourceRecord]:
         records = []
@@ -130,7 +139,7 @@ class PlannedDriver:
             if number > self._from[part]:
                 records.append(
                     SourceRecord(
-                        topic=DATA,
+                        topic=LINES,
                         key=str(part),
                         value=f"{part}/{number}",
                         source_partition={"p": part},
@@ -174,7 +183,7 @@ class SourceWorld:
     """A log, and what has happened on it. `check` is called before each append is known."""
 
     def __init__(
-        self, plan: Plan, check: "Callable[[SourceWorld, Sequence[Record]], None]"
+        self, plan: LifePlan, check: "Callable[[SourceWorld, Sequence[Record]], None]"
     ) -> None:
         self.plan = plan
         self.totals = Counter(part for batch in plan.batches for part in batch)
@@ -182,7 +191,7 @@ class SourceWorld:
         self.log = UnsteadyLog(plan.fates, self._note)
         self.log.refusable = frozenset({OFFSETS}) if plan.boundary is None else frozenset()
         self._check = check
-        self.data: Counter[ReadRecord] = Counter()
+        self.records: Counter[ReadRecord] = Counter()
         """Records in the data topic, with the number of their copies."""
         self.acknowledged: set[ReadRecord] = set()
         self.aborted: set[ReadRecord] = set()
@@ -193,7 +202,8 @@ class SourceWorld:
         """Offsets of other partitions, as the hook has given them."""
         self.hooked: list[tuple[OffsetPairs, OffsetPairs]] = []
         """Input and output of each call of the hook."""
-        self.writers: Counter[int | None] = Counter()
+        self.idle_polls = 0
+        """Polls of the present life that came after the last batch."""
 
     def note_abort(self, items: Sequence[PolledItem]) -> None:
         """Take note of records that the source aborts."""
@@ -203,7 +213,7 @@ class SourceWorld:
 
     def _note(self, records: Sequence[Record]) -> None:
         self._check(self, records)
-        self.data.update(data_of(records))
+        self.records.update(records_of(records))
         for key, offset in offsets_of(records):
             if "p" in key:
                 self.committed[key["p"]] = offset or {}
@@ -216,15 +226,17 @@ class SourceWorld:
         entries = [entry async for batch in self.log.read(topics) for entry in batch.entries()]
         return SourceOffsetStore(fold(entries, KIP), "c", {})
 
-    async def live(self, *, crash_s: float | None = None, calm_s: float = CALM_S) -> None:
-        """Run the task once. It is killed after `crash_s`, or else stopped after `calm_s`."""
+    async def live(self, *, crash_s: float | None = None) -> None:
+        """Run the task once. It is killed after `crash_s`, or else stopped when it is at rest."""
         epoch = await self.log.claim()
-        for topic in (DATA, OFFSETS):
+        for topic in (LINES, OFFSETS):
             await self.log.create_topic(topic, 1)
         control = TaskControl(paused=False)
         running = asyncio.ensure_future(self._run(epoch, control))
         if crash_s is None:
-            await asyncio.wait({running}, timeout=calm_s)
+            self.idle_polls = 0
+            while self.idle_polls < IDLE_POLLS and not running.done():
+                await asyncio.wait({running}, timeout=IDLE_S)
             self.log.steady = True
             control.stop()
             await running
@@ -238,17 +250,17 @@ class SourceWorld:
     async def zombie(self, overtaken_s: float) -> BaseException | None:
         """Run the task, let another process take the log over, and return how the task ends."""
         epoch = await self.log.claim()
-        for topic in (DATA, OFFSETS):
+        for topic in (LINES, OFFSETS):
             await self.log.create_topic(topic, 1)
         control = TaskControl(paused=False)
         running = asyncio.ensure_future(self._run(epoch, control))
         await asyncio.wait({running}, timeout=overtaken_s)
         await self.log.claim()
-        before = (self.data.copy(), dict(self.committed))
-        await asyncio.wait({running}, timeout=CALM_S)
+        before = (self.records.copy(), dict(self.committed))
+        await asyncio.wait({running}, timeout=OVERTAKEN_S)
         control.stop()
         (failure,) = await asyncio.gather(running, return_exceptions=True)
-        assert (self.data, self.committed) == before, "X3: a fenced task has written"
+        assert (self.records, self.committed) == before, "X3: a fenced task has written"
         return failure
 
     async def _run(self, epoch: int, control: TaskControl) -> None:
@@ -315,9 +327,9 @@ def parsed(value: str) -> ReadRecord:
     return int(part), int(number)
 
 
-def data_of(records: Sequence[Record]) -> list[ReadRecord]:
+def records_of(records: Sequence[Record]) -> list[ReadRecord]:
     """Return the records of an append that are data."""
-    return [parsed(text(record.value)) for record in records if record.topic == DATA]
+    return [parsed(text(record.value)) for record in records if record.topic == LINES]
 
 
 def offsets_of(records: Sequence[Record]) -> list[tuple[Mapping[str, Any], dict[str, Any] | None]]:

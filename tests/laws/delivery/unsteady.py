@@ -15,7 +15,7 @@ from controlplane.worker.data_topics.embedded_producer import LogProducer
 
 
 class AppendFate(NamedTuple):
-    """What becomes of one append."""
+    """Outcome of one append."""
 
     kind: str
     """`done`; `away`: nothing is appended; `lost`: appended, but the answer is lost;
