@@ -1,26 +1,21 @@
-"""Connectors while a broker restarts, and while a process hangs: nothing is lost or comes twice."""
+"""Connectors while a broker restarts: nothing is lost; under exactly-once nothing comes twice."""
 
 import asyncio
-import signal
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from controlplane.core.state import Topics
-from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
+from tests.kafka.conftest import RELEASES, unused_name, up
 from tests.kafka.own_service import serving_own
-from tests.kafka.real_kafka import Broker
 from tests.kafka.test_worker_kills import generator, orders_in
 from tests.kafka.test_worker_pipeline import sink
 from tests.kafka.worker_service import (
     connectors_file,
     create,
-    records_in,
     task_states,
     text_of,
     until,
-    until_running,
 )
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
@@ -62,34 +57,3 @@ async def test_a_broker_restarts(tmp_path: Path, own_topics: Topics, support: st
 async def _lines(path: Path, least: int) -> bool:
     """True if a file has so many different lines."""
     return len({*(text_of(path) or "").splitlines()}) >= least
-
-
-@NEWEST
-async def test_a_process_that_hangs_is_fenced(
-    broker: Broker, own_topics: Topics, tmp_path: Path
-) -> None:
-    """Its tasks write nothing more when it goes on: another process runs the connector."""
-    data = unused_name()
-    file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
-    async with serving_own(broker, file) as (hanging, client):
-        await create(client, {"source": generator(data)})
-        await until(lambda: _has_records(broker, data, 1))
-        hanging.process.send_signal(signal.SIGSTOP)
-        async with serving_own(broker, file) as (_, other):
-            await until_running(other, "source")
-            there = len(await records_in(broker, data))
-            await until(lambda: _has_records(broker, data, there + 100))
-            hanging.process.send_signal(signal.SIGCONT)
-            there = len(await records_in(broker, data))
-            await until(lambda: _has_records(broker, data, there + 1_000))
-            counts = await orders_in(broker, data)
-            assert {*counts.values()} == {1}
-            per_task = Counter(task for task, _ in counts)
-            assert all(
-                (task, number) in counts for task in per_task for number in range(per_task[task])
-            )
-
-
-async def _has_records(broker: Broker, topic: str, least: int) -> bool:
-    """True if a topic has so many committed records."""
-    return len(await records_in(broker, topic)) >= least

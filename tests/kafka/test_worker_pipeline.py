@@ -32,11 +32,15 @@ def source(folder: Path, topic: str, **more: str) -> dict[str, str]:
 
 
 def sink(folder: Path, topic: str, **more: str) -> dict[str, str]:
-    """Config of a sink that writes `out.txt`."""
+    """Config of a sink that writes `out.txt`.
+
+    Its group is its own: a process that was killed stays in one until its session runs out.
+    """
     return {
         "connector.class": "FileStreamSink",
         "file": str(folder / "out.txt"),
         "topics": topic,
+        "consumer.override.group.id": f"group-{topic}",
         **more,
     }
 
