@@ -20,8 +20,8 @@ from tests.kafka.worker_service import (
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
 
-COUNT = 3_000
-"""Orders of each task: three seconds of work."""
+COUNT = 300
+"""Orders of each task: several seconds of work with a transaction for each."""
 
 
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
