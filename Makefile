@@ -107,7 +107,7 @@ oracle: $(READY) ## Compare with Kafka's own classes; write docs/releases.md and
 	$(BIN)/python -m tests.oracle.definitions
 	$(BIN)/pytest tests/oracle $(ARGS)
 
-kafka-its: $(READY) ## Run Kafka's own integration tests on Java workers and on ours: an hour (CLASS=, ARGS="--worker own")
+kafka-its: $(READY) ## Run Kafka's own integration tests on Java workers and on ours: half an hour (CLASS=, ARGS="--worker own")
 	@tools/java
 	$(BIN)/python -m tests.integration $(CLASS) $(ARGS)
 

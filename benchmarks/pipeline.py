@@ -180,12 +180,12 @@ def _size(file: Path) -> int:
 
 
 def _pair(source: Mapping[str, str], folder: Path, number: int) -> list[dict[str, str]]:
-    """Configs of a source and of its sink, with a topic of their own."""
+    """Configs of a source and of its sink, with a topic and a group of their own."""
     topic = f"lines-{next(_names)}"
     sink = {"connector.class": SINK, "file": str(folder / f"out-{number}.txt")}
     return [
-        {"name": f"source-{number}", "topic": topic, **source},
-        {"name": f"sink-{number}", "topics": topic, **sink},
+        {"name": f"{topic}-source", "topic": topic, **source},
+        {"name": f"{topic}-sink", "topics": topic, **sink},
     ]
 
 

@@ -1,5 +1,6 @@
 """The benchmark of pipelines runs, in small; ratios are those to the Java worker."""
 
+import os
 import subprocess
 import sys
 
@@ -33,6 +34,9 @@ def test_ratios_of_pipelines() -> None:
 def test_quick() -> None:
     """`--quick` prints a row per figure, and one for each source without and with the hook."""
     command = [sys.executable, "-m", "benchmarks.pipeline", "--quick"]
-    printed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    wide = {**os.environ, "COLUMNS": "200"}
+    printed = subprocess.run(
+        command, cwd=ROOT, env=wide, stdout=subprocess.PIPE, text=True, check=True
+    )
     lines = [line for line in printed.stdout.splitlines() if line.startswith("│")]
     assert len([line for line in lines if line.split("│")[1].strip()]) == 7
