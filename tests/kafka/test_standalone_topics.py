@@ -33,11 +33,9 @@ from tests.ports import free_ports
 
 RELEASE = "3.9.1"
 
-pytestmark = [
-    pytest.mark.java,
-    pytest.mark.broker,
-    pytest.mark.parametrize("broker", [RELEASE], indirect=True),
-]
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+SHARED = pytest.mark.parametrize("broker", [RELEASE], indirect=True)
+"""Mark: the test uses the shared broker."""
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SHIPPED: Mapping[str, str] = {
@@ -109,6 +107,7 @@ async def running(
         yield worker, client
 
 
+@SHARED
 async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> None:
     """Kafka's own file and files of connectors work; a Java worker goes on after ours."""
     folder = pipeline.folder
@@ -151,6 +150,7 @@ async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> Non
     assert await values_in(broker, pipeline.topic) == lines
 
 
+@SHARED
 async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
     """They are those of the group `connect-NAME`: read, altered and reset there."""
     name, group = pipeline.names[1], f"connect-{pipeline.names[1]}"
@@ -188,6 +188,7 @@ async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
         assert await groups.committed(group) == {}
 
 
+@SHARED
 async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> None:
     """Those of sources as `topic.creation.*` say, those of dead letters, and no others."""
     dead, own = unused_name(), unused_name()
@@ -213,6 +214,7 @@ async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> No
     assert not {own, "connect-offsets", "connect-configs", "connect-status"} & {*topics}
 
 
+@SHARED
 async def test_settings_of_clients(broker: Broker, pipeline: Pipeline) -> None:
     """Those of the worker, beneath those of the connector (KIP-458)."""
     group = unused_name()
@@ -236,6 +238,7 @@ async def test_settings_of_clients(broker: Broker, pipeline: Pipeline) -> None:
         assert "larger than 8" in await until_failed(client, pipeline.names[0])
 
 
+@SHARED
 async def test_a_killed_worker_loses_no_line(broker: Broker, pipeline: Pipeline) -> None:
     """After each kill the next worker goes on from the file and the group."""
     lines = [str(number) for number in range(20_000)]
@@ -246,21 +249,27 @@ async def test_a_killed_worker_loses_no_line(broker: Broker, pipeline: Pipeline)
     }
     files = pipeline.source(batch__size="50"), pipeline.sink()
     for _ in range(2):
+        before = content(pipeline.offsets)
         async with running(broker, pipeline, *files, **soon) as (worker, _):
-            await until_some(pipeline.offsets)
+            await until_changed(pipeline.offsets, before)
             await worker.end(signal.SIGKILL)
     async with running(broker, pipeline, *files, **soon):
         await until_last_line(pipeline.out, lines[-1])
     assert [*dict.fromkeys(pipeline.out.read_text().splitlines())] == lines
 
 
-async def until_some(offsets: Path) -> None:
-    """Wait until the offsets file exists."""
+def content(file: Path) -> bytes:
+    """Bytes of a file; none if it does not exist."""
+    return file.read_bytes() if file.exists() else b""
 
-    async def written() -> bool:
-        return offsets.exists()
 
-    await until(written)
+async def until_changed(file: Path, before: bytes) -> None:
+    """Wait until a file has other content than before."""
+
+    async def changed() -> bool:
+        return content(file) != before
+
+    await until(changed)
 
 
 async def test_an_outage_is_waited_out(pipeline: Pipeline, tmp_path: Path) -> None:
