@@ -15,7 +15,7 @@ _CONVERTED_ELSEWHERE = "records are converted where connectors run"
 _ONLY_ON_KAFKA = "only `serve --own` creates topics on brokers, and uses it"
 _LOGINS = "logins here are PLAIN, SCRAM, or OAUTHBEARER with a token in a file"
 _NO_JAVA_METRICS = "there are no Java metrics here"
-_OF_CONNECTOR_CLIENTS = "it configures the clients of connectors"
+_OF_CONNECTOR_CLIENTS = "it configures the clients of connectors that run on Kafka"
 _PYTHON_TLS = "TLS is Python's here"
 
 _UNUSED = {

@@ -96,6 +96,8 @@ class ConnectWorker:
         """The control plane whose connectors run here."""
         self.cluster = cluster
         """Cluster of the data topics."""
+        self.clients = clients
+        """Makes the producers and consumers of tasks."""
         self._settings = settings
         self._profile = plane.state.profile
         self.hidden = resolver.hidden

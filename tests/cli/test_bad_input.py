@@ -164,6 +164,7 @@ def test_a_log_that_may_not_be_read(histories: Path, open_path: Path) -> None:
     assert "cannot be made (Permission denied)" in sentences[2]
 
 
+@pytest.mark.slow
 def test_a_locked_embedded_log(histories: Path, tmp_path: Path) -> None:
     """An exclusive lock of another process stops the import."""
     log = tmp_path / "log.db"

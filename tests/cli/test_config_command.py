@@ -87,7 +87,7 @@ def test_what_changes_nothing_is_shown_to_who_asks(worker: Path) -> None:
         " ".join(shown["worker.sync.timeout.ms"])
         == f"10000 {worker}:8 no worker calls another one here"
     )
-    assert "it configures the clients of connectors" in " ".join(shown[unused])
+    assert "it configures the clients of connectors that run on Kafka" in " ".join(shown[unused])
     assert shown["listeners"] == ["-", "default"]
 
 

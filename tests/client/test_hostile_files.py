@@ -34,6 +34,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("words", [("apply", "-f"), ("diff", "-f"), ("bundle", "import")])
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_yaml_is_refused_in_a_sentence(

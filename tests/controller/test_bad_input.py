@@ -139,6 +139,7 @@ async def test_names_that_are_none(name: str, why: str) -> None:
 # --- much -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_ten_thousand_connectors() -> None:
     """A log of other programs with 10,000 connectors: a command changes only its own connector."""
     log = MemoryLog()

@@ -106,6 +106,7 @@ def test_a_config_can_be_read_back(more: dict[str, str], told: str, release: str
         assert len(rejected.sentence) < 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "value",
     [

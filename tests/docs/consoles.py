@@ -197,8 +197,15 @@ class Shell:
 
 
 def _environment(*, found: bool) -> dict[str, str]:
-    """Environment of a user: wide tables, our commands on the path or not, no settings."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("CONTROL")}
+    """Environment of a user: wide tables, our commands on the path or not, no settings.
+
+    Variables of the `make` that runs the tests would reach the `make` of a document.
+    """
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("CONTROL", "MAKE", "MFLAGS")) and name not in {"ARGS", "PORT"}
+    }
     ours = str(Path(sys.executable).parent)
     others = [one for one in kept["PATH"].split(os.pathsep) if one != ours]
     path = os.pathsep.join([ours, *others] if found else others)

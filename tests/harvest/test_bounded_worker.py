@@ -77,7 +77,7 @@ async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[Boun
         (whole(b"{}", OK.replace(b"200 OK", b"302 Found") + b"location: /\r\n"), "refuses GET /"),
         (
             whole(gzip.compress(b" " * 10_000_000), OK + b"content-encoding: gzip\r\n"),
-            "packs its answers",
+            "compresses its answers",
         ),
     ],
 )

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
+from controlplane.core.state import Topics
 from controlplane.logs.kafka.reader import KafkaReader
 from tests.conftest import sampled
 from tests.jars import JarsUnavailable
@@ -94,6 +95,13 @@ async def new_topic(broker: Broker) -> NewTopic:
         return name
 
     return make
+
+
+@pytest.fixture
+def own_topics() -> Topics:
+    """Topics of a worker that do not exist yet."""
+    name = unused_name()
+    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
 
 
 @pytest_asyncio.fixture

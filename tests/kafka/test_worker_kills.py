@@ -5,6 +5,7 @@ The records are counted by a consumer of committed records.
 
 import asyncio
 import json
+import signal
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -31,13 +32,6 @@ KILLS = 40 if PROVE else 3
 TASKS = 2
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, pytest.mark.slow]
-
-
-@pytest.fixture
-def topics() -> Topics:
-    """Names of topics that do not exist yet."""
-    name = unused_name()
-    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
 
 
 def generator(topic: str) -> dict[str, str]:
@@ -67,11 +61,11 @@ async def orders_in(broker: Broker, topic: str) -> Counter[tuple[int, int]]:
 
 @NEWEST
 @pytest.mark.parametrize("support", ["enabled", "disabled"])
-async def test_kills(broker: Broker, topics: Topics, tmp_path: Path, support: str) -> None:
+async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support: str) -> None:
     """Every order up to the committed one is in the topic; under exactly-once each one once."""
     data, draw = unused_name(), seeded(f"kills on brokers, {support}")
     file = connectors_file(
-        tmp_path, topics, exactly__once__source__support=support, offset__flush__interval__ms=20
+        tmp_path, own_topics, exactly__once__source__support=support, offset__flush__interval__ms=20
     )
     for life in range(KILLS):
         async with serving_own(broker, file) as (service, client):
@@ -100,3 +94,34 @@ async def test_kills(broker: Broker, topics: Topics, tmp_path: Path, support: st
         assert len(orders) == sum(committed.values())
     else:
         assert max(orders.values()) <= KILLS + 1
+
+
+@NEWEST
+async def test_a_process_that_hangs_is_fenced(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
+    """Its tasks write nothing more when it goes on: another process runs the connector."""
+    data = unused_name()
+    file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
+    async with serving_own(broker, file) as (hanging, client):
+        await create(client, {"source": generator(data)})
+        await until(lambda: _has_records(broker, data, 1))
+        hanging.process.send_signal(signal.SIGSTOP)
+        async with serving_own(broker, file) as (_, other):
+            await until_running(other, "source")
+            there = len(await records_in(broker, data))
+            await until(lambda: _has_records(broker, data, there + 100))
+            hanging.process.send_signal(signal.SIGCONT)
+            there = len(await records_in(broker, data))
+            await until(lambda: _has_records(broker, data, there + 1_000))
+            counts = await orders_in(broker, data)
+            assert {*counts.values()} == {1}
+            per_task = Counter(task for task, _ in counts)
+            assert all(
+                (task, number) in counts for task in per_task for number in range(per_task[task])
+            )
+
+
+async def _has_records(broker: Broker, topic: str, least: int) -> bool:
+    """True if a topic has so many committed records."""
+    return len(await records_in(broker, topic)) >= least

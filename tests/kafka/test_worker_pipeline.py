@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.state import Topics
-from tests.kafka.conftest import unused_name
+from tests.conftest import ROOT
+from tests.kafka.conftest import NEWEST, unused_name
+from tests.kafka.own_service import serving_own
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import (
     connectors_file,
@@ -19,13 +21,6 @@ from tests.kafka.worker_service import (
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 
-@pytest.fixture
-def topics() -> Topics:
-    """Names of topics that do not exist yet."""
-    name = unused_name()
-    return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
-
-
 def source(folder: Path, topic: str, **more: str) -> dict[str, str]:
     """Config of a source that reads `in.txt`."""
     return {
@@ -37,21 +32,39 @@ def source(folder: Path, topic: str, **more: str) -> dict[str, str]:
 
 
 def sink(folder: Path, topic: str, **more: str) -> dict[str, str]:
-    """Config of a sink that writes `out.txt`."""
+    """Config of a sink that writes `out.txt`.
+
+    Its group is its own: a process that was killed stays in one until its session runs out.
+    """
     return {
         "connector.class": "FileStreamSink",
         "file": str(folder / "out.txt"),
         "topics": topic,
+        "consumer.override.group.id": f"group-{topic}",
         **more,
     }
 
 
-async def test_from_file_to_file(broker: Broker, topics: Topics, tmp_path: Path) -> None:
+EXAMPLE = ROOT / "examples" / "connectors" / "kafka.properties"
+"""Worker's file of docs/connectors.md."""
+
+
+@NEWEST
+async def test_the_example_starts(broker: Broker) -> None:
+    """The file of the documentation is that of a worker with connectors."""
+    async with serving_own(broker, EXAMPLE) as (_, client):
+        plugins = (await client.get("/connector-plugins")).json()
+    assert {"readings.Readings", "controlplane.connectors.GeneratorSource"} <= {
+        plugin["class"] for plugin in plugins
+    }
+
+
+async def test_from_file_to_file(broker: Broker, own_topics: Topics, tmp_path: Path) -> None:
     """Lines go through a topic that the broker creates; both offsets are committed."""
     data = unused_name()
     (tmp_path / "in.txt").write_text("one\ntwo\n", "utf-8")
     configs = {"source": source(tmp_path, data), "sink": sink(tmp_path, data)}
-    file = connectors_file(tmp_path, topics)
+    file = connectors_file(tmp_path, own_topics)
     async with running_connectors(broker, file, configs) as client:
         await until_values(broker, data, ["one", "two"])
         await until_text(tmp_path / "out.txt", "one\ntwo\n")

@@ -143,15 +143,16 @@ async def until_text(path: Path, expected: str) -> None:
     """Wait until a file has this text."""
 
     async def reached() -> bool:
-        return _text(path) == expected
+        return text_of(path) == expected
 
     try:
         await until(reached)
     except TimeoutError:
-        raise AssertionError(_text(path)) from None
+        raise AssertionError(text_of(path)) from None
 
 
-def _text(path: Path) -> str | None:
+def text_of(path: Path) -> str | None:
+    """Text of a file; None without one."""
     return path.read_text("utf-8") if path.exists() else None
 
 

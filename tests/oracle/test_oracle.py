@@ -157,6 +157,7 @@ NEIGHBOURS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("older", "newer"), NEIGHBOURS)
 def test_logs_tell_neighbours_apart(older: Profile, newer: Profile) -> None:
     """Each step from profile to profile shows in the logs by which the newer one is judged."""

@@ -88,6 +88,7 @@ def fates(release: str) -> Mapping[str, AbstractSet[str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("release", ASKED)
 def test_every_fate_of_every_kind(release: str) -> None:
     """A thousand logs contain every fate in the table."""

@@ -205,6 +205,7 @@ def test_verify_looks_behind_what_manifests_say(
     assert sentence in refusal(call("verify", damaged))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
 def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> None:
     """Neither its rows nor its states are used; `--from-segments` continues."""

@@ -11,20 +11,20 @@ from controlplane.connect.source import ResolvedConfig
 from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import config_of
 
-Step = Sequence[SourceRecord] | Callable[[SourceTask], Any] | None
+PollResult = Sequence[SourceRecord] | Callable[[SourceTask], Any] | None
 """Result of a poll, or a function of the task that returns it or raises."""
 
 
-class Script:
-    """What the task shall do, and what was called."""
+class PollScript:
+    """PollScript of a task, and the calls that it got."""
 
     def __init__(self) -> None:
-        self.polls: deque[Step] = deque()
+        self.polls: deque[PollResult] = deque()
         """Results of the next polls; afterwards the task has nothing."""
         self.calls: list[str] = []
         self.acknowledged: list[tuple[Any, RecordMetadata | None]] = []
         """Value and metadata of each record that `commit_record` was called for."""
-        self.starting: Callable[[], None] = lambda: None
+        self.starting: Callable[[], Any] = lambda: None
         """Called in the start of the task."""
         self.released = threading.Event()
         """Ends `blocked`."""
@@ -50,7 +50,7 @@ class Script:
         return poll
 
 
-script = Script()
+script = PollScript()
 
 
 def row(at: int, part: int = 1, **fields: Any) -> SourceRecord:
@@ -71,7 +71,7 @@ def failing(failure: Exception) -> Callable[..., Any]:
     return fail
 
 
-class ScriptedTask(SourceTask):
+class ScriptedSourceTask(SourceTask):
     """Follows the script."""
 
     def start(self, config: ResolvedConfig) -> None:
@@ -107,7 +107,7 @@ class ScriptedSource(SourceConnector):
 
     exactly_once = True
     boundaries = True
-    task = ScriptedTask
+    task = ScriptedSourceTask
 
     def start(self, config: ResolvedConfig) -> None:
         """Keep the config."""

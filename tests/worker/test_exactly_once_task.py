@@ -291,7 +291,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
 
 @pytest.mark.parametrize("then", [failing(ValueError("too late")), lambda: [row(1)]])
 async def test_an_abandoned_task_commits_nothing(then: Callable[[], Any]) -> None:
-    """Whatever its last poll does, nothing of it gets into the log; its thread ends."""
+    """Nothing of its last poll gets into the log; its thread ends."""
     runtime = msgspec.structs.replace(EXACTLY_ONCE, task_shutdown_graceful_timeout_ms=20)
     async with worker_of(runtime=runtime) as worker:
         await begin(worker)

@@ -161,6 +161,7 @@ PARTITIONS = 100_000 if PROVE else 10_000
 """Source partitions of one task."""
 
 
+@pytest.mark.slow
 async def test_very_many_partitions() -> None:
     """Each gets its offset; the neighbour and REST go on."""
     async with with_neighbour(Wide) as worker:

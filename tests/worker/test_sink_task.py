@@ -6,6 +6,7 @@ docs/kafka-unit-tests.md says which test is which.
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any
 
 import msgspec
@@ -43,7 +44,7 @@ RARELY = msgspec.structs.replace(QUICK, offset_flush_interval_ms=3_600_000)
 
 
 class SinkScript:
-    """What the sinks shall do, and what was called."""
+    """Script of the sinks, and the calls that they got."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, str, Any]] = []
@@ -51,7 +52,7 @@ class SinkScript:
         self.records: list[SinkRecord] = []
         """Records of the puts that have returned."""
         self.acts: dict[str, Callable[[SinkTaskContext, Any], Any]] = {}
-        """What a method does or raises, by its name, or by `connector.name`."""
+        """Acts of the methods, by name or by `connector.method`; an act may raise."""
         self.released = threading.Event()
 
     def reset(self) -> None:
@@ -64,9 +65,8 @@ class SinkScript:
 
     def of(self, connector: str, method: str) -> list[Any]:
         """Return the arguments of the calls of a method."""
-        return [
-            given for name, called, given in self.calls if (name, called) == (connector, method)
-        ]
+        wanted = connector, method
+        return [given for name, called, given in self.calls if (name, called) == wanted]
 
     def act(self, task: SinkTaskContext, method: str, given: Any) -> Any:
         """Note a call, and do what the test says."""
@@ -274,7 +274,7 @@ async def test_a_rebalance_that_fails(method: str) -> None:
         await begin(worker, "z", **GROUP)
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert f"ValueError: no {method}" in task_trace(worker, "s")
-        await until(lambda: sorted(sum(sinks.of("z", "open"), [])) == [("t", 0), ("t", 1)])
+        await until(lambda: sorted(chain(*sinks.of("z", "open"))) == [("t", 0), ("t", 1)])
 
 
 async def test_a_requested_commit() -> None:

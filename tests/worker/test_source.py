@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from controlplane.core.commands import (
 )
 from controlplane.plane import Refusal
 from tests.worker.worker_fixture import (
+    RecordedNotices,
     config_of,
     connector_status,
     offsets,
@@ -260,3 +262,32 @@ class Unmade(CountingSource):
 
     def __init__(self) -> None:
         raise RuntimeError("no instance")
+
+
+async def test_topics_are_created_with_the_wanted_partitions() -> None:
+    """`topic.creation.*` on a log of our own: the first group that matches counts (KIP-158)."""
+    groups = {
+        "topic.creation.default.partitions": "2",
+        "topic.creation.default.replication.factor": "1",
+        "topic.creation.groups": "wide",
+        "topic.creation.wide.include": "w.*",
+        "topic.creation.wide.partitions": "4",
+    }
+    async with running(CountingSource) as worker:
+        for topic in ("wide", "plain"):
+            config = config_of(CountingSource, topic=topic) | groups
+            await worker.plane.execute(CreateConnector(topic, config))
+            await until(partial(offsets, worker, topic))
+        partitions = await worker.plane.log.topics()
+    assert (partitions["wide"], partitions["plain"]) == (4, 2)
+
+
+async def test_settings_of_a_producer_without_effect_are_named() -> None:
+    """A log of our own has no producer with settings: one warning per task names them."""
+    notices = RecordedNotices()
+    config = config_of(CountingSource, topic="t") | {"producer.override.linger.ms": "5"}
+    async with running(CountingSource, notices=notices) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    warned = notices.of("client_settings_without_effect")
+    assert warned == [{"task": "s-0", "settings": "producer.override.linger.ms"}]

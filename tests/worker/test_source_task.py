@@ -87,7 +87,7 @@ async def test_a_task_that_is_created_paused_does_not_start() -> None:
 
 
 async def test_a_pause_ends_the_polls() -> None:
-    """What was polled before is sent and committed."""
+    """Records that were polled before are sent and committed."""
     async with running(ScriptedSource) as worker:
         script.polls.append([row(1), row(2)])
         await begin(worker)
@@ -244,7 +244,7 @@ async def test_a_tolerated_send_failure_counts_as_sent() -> None:
 
 async def test_a_stop_during_a_slow_start() -> None:
     """The task is neither polled nor committed; it is stopped once its start has returned."""
-    script.starting = lambda: script.released.wait() and None
+    script.starting = script.released.wait
     async with running(ScriptedSource) as worker:
         await worker.plane.execute(CreateConnector("s", scripted()))
         await until(lambda: script.calls == ["start"])

@@ -22,7 +22,7 @@ SENTENCE = (
 )
 
 
-class Pair(Source):
+class TwoTasks(Source):
     """Always has two tasks."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
@@ -39,14 +39,14 @@ class Pair(Source):
 async def test_task_configs_of_an_older_release_fail() -> None:
     """Connector and tasks are FAILED after an upgrade, until the limit is not enforced."""
     log = MemoryLog()
-    async with running(Pair, log=log, settings=Settings(profile="3.7.0")) as worker:
-        await worker.plane.execute(CreateConnector("pair", config_of(Pair)))
+    async with running(TwoTasks, log=log, settings=Settings(profile="3.7.0")) as worker:
+        await worker.plane.execute(CreateConnector("pair", config_of(TwoTasks)))
         await until_state(worker, "pair", "RUNNING", "RUNNING", "RUNNING")
-    async with running(Pair, log=log, settings=Settings(profile="3.9.1")) as worker:
+    async with running(TwoTasks, log=log, settings=Settings(profile="3.9.1")) as worker:
         await until_state(worker, "pair", "FAILED", "FAILED", "FAILED")
         status = connector_status(worker, "pair")
         assert SENTENCE in str(status and status.trace)
         assert SENTENCE in task_trace(worker, "pair", 1)
-        tolerant = config_of(Pair) | {"name": "pair", "tasks.max.enforce": "false"}
+        tolerant = config_of(TwoTasks) | {"name": "pair", "tasks.max.enforce": "false"}
         await worker.plane.execute(PutConfig("pair", tolerant))
         await until_state(worker, "pair", "RUNNING", "RUNNING", "RUNNING")

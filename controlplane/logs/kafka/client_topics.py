@@ -34,15 +34,15 @@ class ClientTopics:
             LogNotUsable: this user may not see the topic, or no topic can have the name.
         """
         now = asyncio.get_running_loop().time()
-        known = self._partitions.get(topic)
-        if known is not None and now - self._asked_at[topic] < self._max_age_s:
-            return known
+        count = self._partitions.get(topic)
+        if count is not None and now - self._asked_at[topic] < self._max_age_s:
+            return count
         try:
             count = await self._ask(topic, auto_create=auto_create)
         except LogUnavailable:
-            if known is None:
+            if count is None:
                 raise
-            return known
+            return count
         if count is not None:
             self._partitions[topic], self._asked_at[topic] = count, now
         return count

@@ -25,7 +25,7 @@ _ACCESS = (_BOOTSTRAP, "security.protocol", "sasl.", "ssl.")
 """Settings of a client, or prefixes of them, that select a cluster and the access to it."""
 
 
-class ClusterAccess(NamedTuple):
+class BrokerAccess(NamedTuple):
     """Brokers of a cluster, and the security of connections to them."""
 
     brokers: tuple[BrokerAddress, ...]
@@ -46,7 +46,7 @@ class ConnectorClusters:
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._opening = asyncio.Lock()
-        self._home: tuple[ClusterAccess, Cluster] | None = None
+        self._home: tuple[BrokerAccess, Cluster] | None = None
 
     @asynccontextmanager
     async def groups(self, overrides: Mapping[str, str]) -> AsyncIterator[GroupAdmin]:
@@ -75,7 +75,7 @@ class ConnectorClusters:
         if self._home is not None:
             await self._home[1].close()
 
-    async def _opened_home(self, limits: ReadLimits) -> tuple[ClusterAccess, Cluster]:
+    async def _opened_home(self, limits: ReadLimits) -> tuple[BrokerAccess, Cluster]:
         async with self._opening:
             if self._home is None:
                 # In a thread: key stores are files, and their keys take long to derive.
@@ -83,13 +83,13 @@ class ConnectorClusters:
                 self._home = access, await asyncio.to_thread(Cluster, *access, limits)
             return self._home
 
-    def _access(self, overrides: Mapping[str, str]) -> ClusterAccess:
+    def _access(self, overrides: Mapping[str, str]) -> BrokerAccess:
         return client_access(self._bootstrap, self._configuration, "admin", overrides)
 
 
 def client_access(
     bootstrap: str, configuration: Configuration, client: str, overrides: Mapping[str, str]
-) -> ClusterAccess:
+) -> BrokerAccess:
     """Return brokers and security of a connector's client, by precedence.
 
     They are in `overrides` (`<client>.override.*` of the connector's config, without the prefix),
@@ -105,10 +105,10 @@ def client_access(
     brokers = bootstrap
     if not brokers or any(_BOOTSTRAP in source for source in stronger):
         brokers = layered.settings(WorkerSettings).bootstrap_servers or ""
-    return ClusterAccess(addresses(brokers), layered.make(AccessSettings, kafka_security))
+    return BrokerAccess(addresses(brokers), layered.make(AccessSettings, kafka_security))
 
 
-def own_access(bootstrap: str, configuration: Configuration) -> ClusterAccess:
+def own_access(bootstrap: str, configuration: Configuration) -> BrokerAccess:
     """Return brokers and security of the worker itself; `bootstrap` as for `client_access`.
 
     Raises:
@@ -116,7 +116,7 @@ def own_access(bootstrap: str, configuration: Configuration) -> ClusterAccess:
         LogNotUsable: an address is invalid.
     """
     brokers = bootstrap or configuration.settings(WorkerSettings).bootstrap_servers or ""
-    return ClusterAccess(addresses(brokers), configuration.make(AccessSettings, kafka_security))
+    return BrokerAccess(addresses(brokers), configuration.make(AccessSettings, kafka_security))
 
 
 async def own_cluster_id(bootstrap: str, configuration: Configuration) -> str | None:

@@ -21,7 +21,8 @@ class IndependentAppends:
     """Appends records with an idempotent producer; each has an outcome of its own.
 
     A failed batch poisons its producer, so the producer is replaced. The batches behind it in its
-    partition fail with it, and the caller appends them again: the order stays.
+    partition fail with it, and the caller appends them again: the order stays. The records of a
+    refused batch are appended one by one, because a broker does not tell which of them it refuses.
     """
 
     def __init__(self, cluster: Cluster, limits: WriteLimits) -> None:
@@ -51,9 +52,24 @@ class IndependentAppends:
             await producer.drop()
         outcomes: list[AppendOutcome] = [LogUnavailable("not sent")] * len(records)
         for batch, outcome in zip(batches, sent, strict=True):
+            if len(batch.indexes) > 1 and _is_refused(outcome):
+                await self._append_singly(records, batch.indexes, outcomes)
+                continue
             for number, index in enumerate(batch.indexes):
                 outcomes[index] = _outcome(batch, outcome, number)
         return outcomes
+
+    async def _append_singly(
+        self, records: Sequence[Record], indexes: Sequence[int], outcomes: list[AppendOutcome]
+    ) -> None:
+        """Append records of one partition one by one, and set their outcomes.
+
+        After an outage the rest keeps its outcome: it is to be appended again, in order.
+        """
+        for index in indexes:
+            (outcomes[index],) = await self.append([records[index]])
+            if isinstance(outcomes[index], LogUnavailable):
+                return
 
     async def close(self) -> None:
         """Close the producer."""
@@ -74,10 +90,14 @@ class IndependentAppends:
         return self._producer
 
 
+def _is_refused(sent: int | SendFailed) -> bool:
+    return isinstance(sent, SendFailed) and is_refusal(sent.cause)
+
+
 def _outcome(batch: RecordBatch, sent: int | SendFailed, number: int) -> AppendOutcome:
     if isinstance(sent, int):
         return Position(*batch.place, sent + number)
     topic, partition = batch.place
-    if is_refusal(sent.cause):
+    if _is_refused(sent):
         return append_error(topic, sent.cause)
     return LogUnavailable(f"{topic}-{partition} cannot be written just now ({sent.cause!r})")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from controlplane.logs.kafka.connector_clusters import is_access
 from controlplane.projection.notices import Notices
 from controlplane.worker.task_identity import TaskIdentity
 
@@ -19,8 +20,8 @@ ClientKind = Literal["producer", "consumer", "admin"]
 INT_MAX = 2**31 - 1
 """Maximum of Kafka's INT. As a time-out: none."""
 
-_Ms = Annotated[int, Meta(ge=0, le=INT_MAX)]
-_Bytes = Annotated[int, Meta(ge=0, le=INT_MAX)]
+_TimeMs = Annotated[int, Meta(ge=0, le=INT_MAX)]
+_ByteCount = Annotated[int, Meta(ge=0, le=INT_MAX)]
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,28 +33,27 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str = ""
     """Name in the broker's logs; default `connector-producer-<connector>-<task>`."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
-    linger_ms: _Ms = 0
+    linger_ms: _TimeMs = 0
     """Wait for further records before a batch is sent."""
     batch_size: Annotated[int, Meta(ge=1, le=INT_MAX)] = 16_384
     """Bytes of a record batch; a larger record is a batch of its own."""
-    max_request_size: _Bytes = 1_048_576
+    max_request_size: _ByteCount = 1_048_576
     """Bytes of key and value above which a record is refused."""
-    request_timeout_ms: _Ms = 30_000
-    retry_backoff_ms: _Ms = 10
-    """Pause before a request is repeated. Kafka's 100 would delay the start of a transactional
-    task whose predecessor has left a transaction open."""
+    request_timeout_ms: _TimeMs = 30_000
+    retry_backoff_ms: _TimeMs = 100
+    """Pause before a request is repeated."""
     max_block_ms: Annotated[int, Meta(ge=0)] = INT_MAX
     """Time for which a topic is waited for that does not exist; default: without end."""
-    delivery_timeout_ms: _Ms = INT_MAX
+    delivery_timeout_ms: _TimeMs = INT_MAX
     """Time after which a record that is not acknowledged counts as failed; default: never."""
     transaction_timeout_ms: Annotated[int, Meta(ge=1, le=INT_MAX)] = 60_000
     """Age at which a broker aborts a transaction; its task then fails."""
-    metadata_max_age_ms: _Ms = 300_000
+    metadata_max_age_ms: _TimeMs = 300_000
     """Interval at which new partitions are looked for."""
-    connections_max_idle_ms: _Ms = 540_000
+    connections_max_idle_ms: _TimeMs = 540_000
 
 
-class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
+class SinkConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a sink task's consumer. Defaults are Connect's (`Worker#baseConsumerConfigs`)."""
 
     client_id: str = ""
@@ -66,30 +66,30 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_poll_records: Annotated[int, Meta(ge=1, le=INT_MAX)] = 500
     max_poll_interval_ms: Annotated[int, Meta(ge=1, le=INT_MAX)] = 300_000
     """Time without a poll after which the consumer leaves its group."""
-    session_timeout_ms: _Ms = 45_000
-    heartbeat_interval_ms: _Ms = 3_000
-    fetch_min_bytes: _Bytes = 1
-    fetch_max_bytes: _Bytes = 52_428_800
-    max_partition_fetch_bytes: _Bytes = 1_048_576
-    fetch_max_wait_ms: _Ms = 500
+    session_timeout_ms: _TimeMs = 45_000
+    heartbeat_interval_ms: _TimeMs = 3_000
+    fetch_min_bytes: _ByteCount = 1
+    fetch_max_bytes: _ByteCount = 52_428_800
+    max_partition_fetch_bytes: _ByteCount = 1_048_576
+    fetch_max_wait_ms: _TimeMs = 500
     check_crcs: bool = True
     exclude_internal_topics: bool = True
-    request_timeout_ms: _Ms = 40_000
+    request_timeout_ms: _TimeMs = 40_000
     """It has to exceed the longest rebalance; Kafka's consumer adds that time itself."""
-    retry_backoff_ms: _Ms = 100
-    metadata_max_age_ms: _Ms = 300_000
-    connections_max_idle_ms: _Ms = 540_000
+    retry_backoff_ms: _TimeMs = 100
+    metadata_max_age_ms: _TimeMs = 300_000
+    connections_max_idle_ms: _TimeMs = 540_000
 
 
 class AdminSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the client that creates topics."""
 
-    request_timeout_ms: _Ms = 30_000
+    request_timeout_ms: _TimeMs = 30_000
 
 
 TABLES: Mapping[ClientKind, type[msgspec.Struct]] = {
     "producer": ProducerSettings,
-    "consumer": ConsumerSettings,
+    "consumer": SinkConsumerSettings,
     "admin": AdminSettings,
 }
 """Table of each kind of client."""
@@ -124,9 +124,6 @@ OPTIONS: Mapping[ClientKind, Mapping[str, str]] = {
 }
 """Option of aiokafka's client for each key that it understands."""
 
-ACCESS = ("bootstrap.servers", "security.protocol", "sasl.", "ssl.")
-"""Settings, or prefixes of them, that select a cluster and the access to it."""
-
 _ELSEWHERE: Mapping[ClientKind, frozenset[str]] = {
     "producer": frozenset(),
     "consumer": frozenset({"group.id"}),
@@ -159,9 +156,9 @@ def option_values(client: ClientKind, settings: msgspec.Struct) -> dict[str, Any
 
 def without_effect(client: ClientKind, keys: Collection[str]) -> list[str]:
     """Return the keys that have no effect on a client for brokers, in order."""
-    known = {field.replace("_", ".") for field in TABLES[client].__struct_fields__}
-    known |= _ELSEWHERE[client]
-    return sorted(key for key in keys if key not in known and not key.startswith(ACCESS))
+    effective = {field.replace("_", ".") for field in TABLES[client].__struct_fields__}
+    effective |= _ELSEWHERE[client]
+    return sorted(key for key in keys if key not in effective and not is_access(key))
 
 
 def without_effect_on_a_log(client: ClientKind, keys: Collection[str]) -> list[str]:

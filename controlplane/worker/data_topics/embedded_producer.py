@@ -1,6 +1,7 @@
 """Producer of a source task on a log of our own, and the topics that it writes."""
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
@@ -8,7 +9,8 @@ from typing import NamedTuple, TypeVar
 
 from controlplane.clock import backoff
 from controlplane.connect.records import RecordMetadata
-from controlplane.core.entry import Position
+from controlplane.core.entry import Entry, Position, TopicPartition
+from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
@@ -110,7 +112,7 @@ class LogProducer:
         """Append records and offsets in one batch; return the places of the records."""
         placed = [await self._placed(record) for record in records]
         placed += [await self._placed_offset(draft) for draft in offsets]
-        positions = await self._append(placed)
+        positions = await self._append_once(placed)
         return [
             RecordMetadata(*position, record.timestamp)
             for position, record in zip(positions, placed[: len(records)], strict=False)
@@ -145,6 +147,29 @@ class LogProducer:
 
     async def _append(self, records: Sequence[Record]) -> Sequence[Position]:
         return await self._retried(partial(self._log.append, records, self._epoch))
+
+    async def _append_once(self, records: Sequence[Record]) -> Sequence[Position]:
+        """Append a transaction; if an answer is lost, look whether the log has it.
+
+        A log that becomes unavailable may have appended the batch (`Log.append`).
+
+        Raises:
+            ProducerFailure, ProducerFenced: as of `_append`.
+        """
+        if not records:
+            return ()
+        topics = {record.topic for record in records}
+        starts = await self._retried(partial(self._log.ends, topics))
+        tried = False
+
+        async def attempt() -> Sequence[Position]:
+            nonlocal tried
+            if tried and (positions := await appended_since(self._log, starts, records)):
+                return positions
+            tried = True
+            return await self._log.append(records, self._epoch)
+
+        return await self._retried(attempt)
 
     async def _retried(self, attempt: Callable[[], Awaitable[T]]) -> T:
         """Return a result of the log; try again while it is unavailable (`delivery_timeout_ms`).
@@ -197,3 +222,39 @@ class LogProducer:
             partitions = await self._retried(partial(self._topics.found_or_created, draft.topic))
             partition = partition_of(draft.key, partitions)
         return Record(draft.topic, partition, self._now_ms(), draft.key, draft.value)
+
+
+async def appended_since(
+    log: Log, starts: Ends, records: Sequence[Record]
+) -> Sequence[Position] | None:
+    """Return the positions of a batch that was appended behind these offsets; None if it was not.
+
+    The records of a batch follow each other in each of their partitions.
+
+    Raises:
+        LogError: the log cannot be read.
+    """
+    by_place: dict[TopicPartition, list[Record]] = {}
+    for record in records:
+        by_place.setdefault((record.topic, record.partition), []).append(record)
+    present: dict[TopicPartition, list[Entry]] = {place: [] for place in by_place}
+    async for batch in log.read(starts, starts):
+        if (batch.topic, batch.partition) in present:
+            present[batch.topic, batch.partition] += batch.entries()
+    places: dict[TopicPartition, deque[Position]] = {}
+    for place, batch_records in by_place.items():
+        entries = _run_of(batch_records, present[place])
+        if entries is None:
+            return None
+        places[place] = deque(entry.position for entry in entries)
+    return [places[record.topic, record.partition].popleft() for record in records]
+
+
+def _run_of(records: Sequence[Record], entries: Sequence[Entry]) -> Sequence[Entry] | None:
+    """Return the first consecutive entries with the contents of these records."""
+    contents = [(record.timestamp, record.key, record.value, record.headers) for record in records]
+    for first in range(len(entries) - len(records) + 1):
+        run = entries[first : first + len(records)]
+        if contents == [(entry.timestamp, entry.key, entry.value, entry.headers) for entry in run]:
+            return run
+    return None

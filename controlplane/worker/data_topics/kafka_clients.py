@@ -18,8 +18,8 @@ from controlplane.plane import ControlPlane
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.client_settings import (
     AdminSettings,
-    ConsumerSettings,
     ProducerSettings,
+    SinkConsumerSettings,
     client_overrides,
     option_values,
 )
@@ -160,7 +160,7 @@ class KafkaClients:
     ) -> AsyncIterator[Consumer]:
         """Join the consumer group of a sink task; leave it at the end of the block."""
         client = TaskClient(task, config, "consumer")
-        settings = self._connections.settings(client, ConsumerSettings)
+        settings = self._connections.settings(client, SinkConsumerSettings)
         options = option_values("consumer", settings)
         options["rebalance_timeout_ms"] = min(
             settings.max_poll_interval_ms,

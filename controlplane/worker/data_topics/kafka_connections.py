@@ -1,17 +1,15 @@
 """Connections of the clients of tasks to brokers, with the settings of worker and connector."""
 
 import asyncio
-import re
-import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError
 from controlplane.logs.kafka.client_topics import ClientTopics
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.connector_clusters import (
-    ClusterAccess,
+    BrokerAccess,
     client_access,
     client_sources,
     own_access,
@@ -21,23 +19,19 @@ from controlplane.logs.log import LogNotUsable
 from controlplane.projection.notices import Notices
 from controlplane.settings import Configuration, SettingsError
 from controlplane.settings.prefixes import READER
+from controlplane.worker.data_topics.broker_addresses import BOOTSTRAP, check_brokers
 from controlplane.worker.data_topics.client_settings import (
     AdminSettings,
     ClientKind,
-    ConsumerSettings,
     ProducerSettings,
+    SinkConsumerSettings,
     client_overrides,
     warn_of_settings,
     without_effect,
 )
 from controlplane.worker.task_identity import TaskIdentity
 
-_PORT = re.compile(r":[0-9]+$")
-
-SettingsT = TypeVar("SettingsT", ProducerSettings, ConsumerSettings, AdminSettings)
-
-
-BOOTSTRAP = "bootstrap.servers"
+SettingsT = TypeVar("SettingsT", ProducerSettings, SinkConsumerSettings, AdminSettings)
 
 
 class TaskClient(NamedTuple):
@@ -73,7 +67,7 @@ class ClientConnections:
         self._configuration = configuration
         self._notices = notices
         self.reading = configuration.settings(ReadLimits, READER)
-        self._clusters: list[tuple[ClusterAccess, Cluster]] = []
+        self._clusters: list[tuple[BrokerAccess, Cluster]] = []
         """A cluster without connections for each access: key stores are read once."""
 
     def settings(self, client: TaskClient, table: type[SettingsT]) -> SettingsT:
@@ -121,9 +115,9 @@ class ClientConnections:
         finally:
             await cluster.close()
 
-    async def _access(self, client: TaskClient | None) -> ClusterAccess:
+    async def _access(self, client: TaskClient | None) -> BrokerAccess:
         if client is not None and BOOTSTRAP in client.overrides:
-            await _check_brokers(client.overrides[BOOTSTRAP])
+            await check_brokers(client.overrides[BOOTSTRAP])
         try:
             if client is None:
                 return await asyncio.to_thread(own_access, self._bootstrap, self._configuration)
@@ -133,29 +127,10 @@ class ClientConnections:
         except (SettingsError, LogNotUsable) as failure:
             raise ConnectError(str(failure)) from failure
 
-    async def _cluster(self, access: ClusterAccess) -> Cluster:
-        for known, cluster in self._clusters:
-            if known == access:
+    async def _cluster(self, access: BrokerAccess) -> Cluster:
+        for opened_access, cluster in self._clusters:
+            if opened_access == access:
                 return cluster
         cluster = await asyncio.to_thread(Cluster, *access, self.reading)
         self._clusters.append((access, cluster))
         return cluster
-
-
-async def _check_brokers(text: str) -> None:
-    """Check the brokers that a connector names, as Kafka's `ClientUtils` does.
-
-    Raises:
-        ConnectError: an address has no port, or no host can be resolved.
-    """
-    urls = [url.strip() for url in text.split(",") if url.strip()]
-    for url in urls:
-        if not _PORT.search(url):
-            raise ConnectError(f"Invalid url in {BOOTSTRAP}: {url}")
-    loop = asyncio.get_running_loop()
-    for url in urls:
-        host, _, port = url.rpartition(":")
-        with suppress(socket.gaierror):
-            await loop.getaddrinfo(host.strip("[]"), int(port))
-            return
-    raise ConnectError(f"No resolvable bootstrap urls given in {BOOTSTRAP}")

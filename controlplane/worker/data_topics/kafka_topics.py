@@ -40,19 +40,19 @@ class KafkaTopicCreator:
             self._known.add(topic)
 
     async def _ensure(self, topic: str, rules: TopicRules) -> None:
-        wanted = rules.topic(topic)
+        new_topic = rules.topic(topic)
 
         async def create() -> None:
             if await self._topics.partitions(topic) is None:
-                await self._admin.create([TopicSpec(*wanted)])
+                await self._admin.create([TopicSpec(*new_topic)])
 
         try:
             await until_available(create)
         except LogError as failure:
             if isinstance(failure, TopicRefused) and failure.code in _NOT_ALLOWED:
                 raise ConnectError(
-                    f"Task failed to create new topic {wanted}. Ensure that the task is authorized "
-                    "to create topics or that the topic exists and restart the task"
+                    f"Task failed to create new topic {new_topic}. Ensure that the task is "
+                    "authorized to create topics or that the topic exists and restart the task"
                 ) from failure
             raise ConnectError(
                 f"Error while attempting to create/find topic(s) '{topic}': {failure}"

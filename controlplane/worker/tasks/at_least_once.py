@@ -168,6 +168,9 @@ class AtLeastOnce:
                     async with asyncio.timeout(timeout_s):
                         if pairs:
                             await write_offsets(self._producer, parts.offsets, pairs, parts.notices)
+            except asyncio.CancelledError:
+                self._committable = offsets | self._committable  # for the last commit of the task
+                raise
             except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
                 self._committable = offsets | self._committable
                 reason = str(failure) or "the commit timed out"

@@ -33,6 +33,7 @@ def answer(value: bytes, release: str) -> object:
     return decoded if len(json_converter.encode(decoded)) < _SHOWN else BIG
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", ALL, ids=[f"{n}:{case.value!r:.30}" for n, case in enumerate(ALL)])
 def test_every_release_answers_as_kafka_does(case: JsonCase) -> None:
     """The same value, sign of zero and type included, or the same exception."""

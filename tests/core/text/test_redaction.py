@@ -199,6 +199,7 @@ WORDS = (
 """Each is repeated to a long text."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 def test_no_text_takes_long(word: str) -> None:
     """A record's value is as long as Kafka takes it: what grows with its square never ends."""

@@ -117,6 +117,7 @@ async def test_requests_one_after_the_other(
         assert dateless(received + await reader.readexactly(rest)) == response
 
 
+@pytest.mark.slow
 async def test_requests_that_do_not_wait(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:

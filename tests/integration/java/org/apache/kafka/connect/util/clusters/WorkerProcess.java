@@ -26,7 +26,10 @@ import java.util.concurrent.TimeUnit;
  */
 final class WorkerProcess {
     private static final long START_TIMEOUT_MS = TimeUnit.SECONDS.toMillis(300);
-    private static final long STOP_TIMEOUT_S = 30;
+
+    /** A Java worker that fails at its start waits a minute for its own threads. */
+    private static final long STOP_TIMEOUT_S = 300;
+
     private static final long POLL_MS = 100;
 
     /** Running processes of clusters whose handles share one, by brokers and group. */

@@ -1,0 +1,54 @@
+"""A worker in this process whose connectors run on a broker."""
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from controlplane.connect.transforms import Predicate, Transformation
+from controlplane.core.state import Topics
+from controlplane.logs.kafka.connector_clusters import ConnectorClusters
+from controlplane.logs.log_factory import open_kafka_log
+from controlplane.plane import Surroundings
+from controlplane.projection.notices import Notices
+from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings.plane import plane_settings
+from controlplane.settings.sources import flag_values
+from controlplane.worker.connector_classes import AnyConnectorClass, ConnectorClasses
+from controlplane.worker.data_topics.kafka_clients import BrokerCluster
+from controlplane.worker.factory import RuntimeEnvironment
+from controlplane.worker.worker import ConnectWorker
+from tests.kafka.own_service import own_settings
+from tests.kafka.real_kafka import Broker
+from tests.worker.worker_fixture import QUICK
+
+
+@asynccontextmanager
+async def worker_on(
+    broker: Broker,
+    topics: Topics,
+    *classes: AnyConnectorClass,
+    others: Iterable[type[Transformation | Predicate]] = (),
+    notices: Notices | None = None,
+    **settings: object,
+) -> AsyncIterator[ConnectWorker]:
+    """Run a worker that knows these classes; `__` in a setting's name is a dot."""
+    given = {key.replace("__", "."): str(value) for key, value in settings.items()}
+    texts = own_settings(topics) | given
+    configuration = Configuration(flag_values((key, key, text) for key, text in texts.items()))
+    exactly_once = configuration.settings(WorkerSettings).exactly_once
+    log = await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)
+    clusters = ConnectorClusters(broker.bootstrap, configuration)
+    runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
+    try:
+        async with ConnectWorker.open(
+            log,
+            RuntimeEnvironment(ConnectorClasses(classes, others=others), runtime),
+            plane_settings(configuration, on_kafka=True),
+            Surroundings(notices=notices),
+            BrokerCluster(broker.bootstrap, configuration, clusters),
+        ) as worker:
+            yield worker
+    finally:
+        await clusters.close()
+        await log.close()

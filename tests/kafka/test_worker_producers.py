@@ -1,0 +1,264 @@
+"""Producers of sources on a broker: topics that they create, settings, refusals, zombies."""
+
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from controlplane.connect import Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.state import Topics
+from controlplane.worker.data_topics.clients import ProducerFenced, ProducerRecord
+from controlplane.worker.data_topics.kafka_producer import FENCED
+from controlplane.worker.task_identity import TaskIdentity
+from tests.kafka.broker_worker import worker_on
+from tests.kafka.conftest import NEWEST, unused_name
+from tests.kafka.producer import admin, create_topic, reading, writer
+from tests.kafka.real_kafka import Broker
+from tests.kafka.worker_service import records_in, values_in
+from tests.kafka.worker_service import until as until_true
+from tests.worker.test_source import CountingSource
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    config_of,
+    offsets,
+    task_trace,
+    until,
+    until_state,
+)
+
+pytestmark = [pytest.mark.java, pytest.mark.broker]
+
+
+class Spreading(Source):
+    """Yields a record for each topic of its config, with a value of so many bytes."""
+
+    config = (key("topics.out"), key("sizes", default="1"))
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield one record for each topic and size."""
+        number = 0
+        for topic in task.config["topics.out"].split(","):
+            for size in task.config["sizes"].split(","):
+                number += 1
+                value = str(number) * int(size)
+                yield task.record(value, {"p": 1}, {"at": number}, topic=topic)
+        while True:
+            yield task.idle(0.01)
+
+
+async def until_offset(worker: Any, name: str, at: int) -> None:
+    """Wait until a Spreading source has committed so many records."""
+    await until(lambda: offsets(worker, name) == {"{'p': 1}": {"at": at}})
+
+
+# --- topics (KIP-158) -----------------------------------------------------------------------------
+
+
+async def partitions_of(broker: Broker, *topics: str) -> list[int]:
+    """Number of partitions of each topic."""
+    async with reading(broker.bootstrap) as reader:
+        counts = await reader.topics()
+    return [counts[topic] for topic in topics]
+
+
+@NEWEST
+async def test_topics_are_created_by_group(broker: Broker, own_topics: Topics) -> None:
+    """The first group whose patterns match a topic gives its partitions and configs."""
+    name = unused_name()
+    fast, slow, other = (f"{name}-{kind}" for kind in ("fast", "fast-not", "other"))
+    config = config_of(Spreading) | {
+        "topics.out": f"{fast},{slow},{other}",
+        "topic.creation.default.partitions": "2",
+        "topic.creation.default.replication.factor": "-1",
+        "topic.creation.groups": "quick",
+        "topic.creation.quick.include": f"{name}-fast.*",
+        "topic.creation.quick.exclude": ".*-not",
+        "topic.creation.quick.partitions": "5",
+        "topic.creation.quick.retention.ms": "12345",
+    }
+    async with worker_on(broker, own_topics, Spreading) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_offset(worker, "s", 3)
+    assert await partitions_of(broker, fast, slow, other) == [5, 2, 2]
+    async with admin(broker) as client:
+        described = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, fast)])
+        configs = {name: value for name, value, *_ in described[0].resources[0][4]}
+    assert configs["retention.ms"] == "12345"
+
+
+@NEWEST
+async def test_without_creation_the_brokers_create(broker: Broker, own_topics: Topics) -> None:
+    """`topic.creation.enable=false`: the brokers' own default applies, as without a group."""
+    name = unused_name()
+    config = config_of(Spreading) | {
+        "topics.out": name,
+        "topic.creation.default.partitions": "2",
+        "topic.creation.default.replication.factor": "1",
+    }
+    async with worker_on(broker, own_topics, Spreading, topic__creation__enable="false") as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_offset(worker, "s", 1)
+    assert await partitions_of(broker, name) == [1]
+
+
+@NEWEST
+async def test_a_refused_topic_fails_the_task(broker: Broker, own_topics: Topics) -> None:
+    """More replicas than brokers: the trace has Kafka's words and the topic."""
+    name = unused_name()
+    config = config_of(Spreading) | {
+        "topics.out": name,
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "3",
+        "errors.tolerance": "all",
+    }
+    async with worker_on(broker, own_topics, Spreading) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        trace = task_trace(worker, "s")
+        assert f"Error while attempting to create/find topic(s) '{name}'" in trace
+
+
+@NEWEST
+async def test_an_own_offsets_topic(broker: Broker, own_topics: Topics) -> None:
+    """It is created with the worker's partitions, and has the offsets; the next life reads them."""
+    name = unused_name()
+    config = config_of(CountingSource, topic=name) | {"offsets.storage.topic": f"{name}-own"}
+    async with worker_on(broker, own_topics, CountingSource) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: offsets(worker, "s") == {"{'source': 'numbers'}": {"at": 3}})
+    assert await partitions_of(broker, f"{name}-own") == [5]
+    assert await records_in(broker, f"{name}-own")
+    async with worker_on(broker, own_topics, CountingSource) as worker:
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+        assert offsets(worker, "s") == {"{'source': 'numbers'}": {"at": 3}}
+    assert await values_in(broker, name) == ["1", "2", "3"]
+
+
+# --- settings -------------------------------------------------------------------------------------
+
+
+@NEWEST
+async def test_overrides_reach_the_producer(broker: Broker, own_topics: Topics) -> None:
+    """`max.request.size` of the connector is that of its producer, over the worker's."""
+    config = config_of(Spreading) | {
+        "topics.out": unused_name(),
+        "sizes": "30",
+        "producer.override.max.request.size": "20",
+        "producer.override.compression.type": "gzip",
+        "producer.override.linger.ms": "5",
+    }
+    async with worker_on(
+        broker, own_topics, Spreading, producer__max__request__size=1_000
+    ) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "larger than 20, which is the value of the max.request.size" in task_trace(
+            worker, "s"
+        )
+
+
+@NEWEST
+async def test_settings_without_effect_are_named(broker: Broker, own_topics: Topics) -> None:
+    """One warning per task names the keys of connector and worker that mean nothing here."""
+    notices = RecordedNotices()
+    config = config_of(CountingSource, topic=unused_name()) | {
+        "producer.override.linger.ms": "1",
+        "producer.override.receive.buffer.bytes": "1024",
+    }
+    async with worker_on(
+        broker,
+        own_topics,
+        CountingSource,
+        notices=notices,
+        producer__send__buffer__bytes=1_024,
+    ) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    keys = "producer.override.receive.buffer.bytes, producer.send.buffer.bytes"
+    warned = notices.of("client_settings_without_effect")
+    assert warned == [{"task": "s-0", "settings": keys}]
+
+
+@NEWEST
+async def test_offsets_on_another_cluster_are_refused(broker: Broker, own_topics: Topics) -> None:
+    """A producer elsewhere cannot have an offsets topic of its own: this worker reads it not."""
+    config = config_of(CountingSource, topic=unused_name()) | {
+        "offsets.storage.topic": unused_name(),
+        "producer.override.bootstrap.servers": "127.0.0.2:1",
+    }
+    async with worker_on(broker, own_topics, CountingSource) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "would lie on the Kafka cluster 127.0.0.2:1" in task_trace(worker, "s")
+
+
+# --- refusals -------------------------------------------------------------------------------------
+
+
+@NEWEST
+@pytest.mark.parametrize("tolerance", ["none", "all"])
+async def test_a_record_that_the_broker_refuses(
+    broker: Broker, own_topics: Topics, tolerance: str
+) -> None:
+    """It fails the task, or is dropped alone; the others arrive in order."""
+    name = unused_name()
+    await create_topic(broker, name, 1, cleanup__policy="delete", max__message__bytes=300)
+    config = config_of(Spreading) | {
+        "topics.out": name,
+        "sizes": "1,1,900,1,1",
+        "errors.tolerance": tolerance,
+    }
+    async with worker_on(broker, own_topics, Spreading) as worker:
+        await worker.plane.execute(CreateConnector("s", config))
+        if tolerance == "none":
+            await until_state(worker, "s", "RUNNING", "FAILED")
+            assert "Unrecoverable exception from producer send callback" in task_trace(worker, "s")
+            return
+        await until_offset(worker, "s", 5)
+    assert await values_in(broker, name) == ["1", "2", "4", "5"]
+
+
+# --- exactly once ---------------------------------------------------------------------------------
+
+exactly_once = partial(worker_on, exactly__once__source__support="enabled")
+"""A worker with exactly-once support."""
+
+
+@NEWEST
+async def test_a_newer_producer_fences_the_older(broker: Broker, own_topics: Topics) -> None:
+    """The zombie's transaction is refused in Kafka's words, and leaves nothing in the topic."""
+    name, task = unused_name(), TaskIdentity("s", 0)
+    await create_topic(broker, name, 1, cleanup__policy="delete")
+    async with exactly_once(broker, own_topics, CountingSource) as worker:
+        opened = worker.clients.transactional_producer
+        async with opened(task, {}) as zombie, opened(task, {}) as newer:
+            with pytest.raises(ProducerFenced) as fenced:
+                await zombie.transact([ProducerRecord(name, None, b"zombie")], [])
+            await newer.transact([ProducerRecord(name, None, b"newer")], [])
+    assert str(fenced.value) == FENCED
+    assert await values_in(broker, name) == ["newer"]
+
+
+@NEWEST
+async def test_transactional_ids_are_connects(broker: Broker, own_topics: Topics) -> None:
+    """A producer of the id that a Java worker gives the task fences it: the task fails."""
+    name = unused_name()
+    async with exactly_once(broker, own_topics, CountingSource) as worker:
+        config = config_of(CountingSource, topic=name, count="1000000")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: offsets(worker, "s"))
+        async with writer(broker, transactional_id=f"{own_topics.config}-s-0"):
+            await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "There is a newer producer with the same transactionalId" in task_trace(worker, "s")
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        committed = offsets(worker, "s")["{'source': 'numbers'}"]["at"]
+
+    async def counted() -> bool:
+        return await values_in(broker, name) == [str(at + 1) for at in range(committed)]
+
+    await until_true(counted)

@@ -1,0 +1,182 @@
+"""Laws of source tasks (Q1–Q4, X1–X3) and of KIP-910's hook (H1–H5), on a simulated clock.
+
+The log is real; its answers fail, come late, or in another order. docs/kafka-unit-tests.md has the
+sentence of each law.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.records import OffsetPair
+from controlplane.connect.source import OffsetPairs
+from controlplane.logs.log import Record
+from tests.laws.delivery.simulated_clock import simulated
+from tests.laws.delivery.source_world import LifePlan, SourceWorld, offsets_of, records_of
+from tests.laws.delivery.unsteady import AppendFate
+
+PARTS = (1, 2, 3)
+
+seconds = st.sampled_from((0.0, 0.001, 0.03, 0.3))
+fates = st.lists(
+    st.builds(AppendFate, st.sampled_from(("done", "done", "away", "lost", "refused")), seconds),
+    max_size=12,
+).filter(lambda drawn: not drawn or any(fate.kind == "done" for fate in drawn))
+batches = st.lists(st.lists(st.sampled_from(PARTS), max_size=4), min_size=1, max_size=8)
+crashes = st.lists(st.sampled_from((0.0, 0.015, 0.04, 0.09, 0.2, 0.5, 2.0)), max_size=3)
+
+
+def override(call: int, offsets: OffsetPairs, read: Mapping[int, int]) -> OffsetPairs | None:
+    """Hook: replace every other offset by what was read last, and add a partition.
+
+    What was read last may still be in flight. In between, the hook says nothing.
+    """
+    if call % 3 == 2:
+        return None
+    marked: list[OffsetPair] = [
+        (partition, {"at": read[int(str(partition["p"]))], "hook": call})
+        for number, (partition, _) in enumerate(offsets)
+        if "p" in partition and number % 2 == 0
+    ]
+    return [*marked, ({"extra": 1}, {"call": call} if call % 2 == 0 else None)]
+
+
+def plans(**fixed: Any) -> st.SearchStrategy[LifePlan]:
+    """Return examples of plans."""
+    drawn: dict[str, Any] = {
+        "batches": batches,
+        "fates": fates,
+        "delays_s": st.lists(seconds, max_size=6),
+        "interval_ms": st.sampled_from((20, 50, 300)),
+        "hook": st.sampled_from((None, override)),
+    }
+    return st.builds(LifePlan, **drawn | fixed)
+
+
+def at_least_once(world: SourceWorld, records: Sequence[Record]) -> None:
+    """Q1: a committed offset passes no record of its partition without an acknowledgement."""
+    for key, offset in offsets_of(records):
+        if "p" in key and offset is not None:
+            passed = {(key["p"], number) for number in range(1, offset["at"] + 1)}
+            assert passed <= world.acknowledged, "Q1"
+            assert passed <= {*world.records}, "Q4"
+
+
+@given(plans())
+def test_no_offset_passes_a_record_in_flight(plan: LifePlan) -> None:
+    """Q1, Q3, H3 and H4: at each commit; and what fails is committed in the end."""
+    world = SourceWorld(plan, at_least_once)
+    simulated(world.live())
+    assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
+
+
+@given(plans(batches=batches.filter(lambda drawn: any(1 in batch for batch in drawn))))
+def test_a_stuck_partition_holds_up_no_other(plan: LifePlan) -> None:
+    """Q2: all offsets of the others are committed, none of the stuck one."""
+    world = SourceWorld(msgspec.structs.replace(plan, stuck=1), at_least_once)
+    simulated(world.live())
+    expected = {part: count for part, count in world.totals.items() if part != 1}
+    assert {part: offset["at"] for part, offset in world.committed.items()} == expected
+
+
+@given(plans(), crashes)
+def test_a_crash_loses_nothing(plan: LifePlan, crash_times: list[float]) -> None:
+    """Q4 and H5: each life goes on from the committed offsets; in the end every record is there."""
+    world = SourceWorld(plan, at_least_once)
+
+    async def lives() -> None:
+        for crash_s in crash_times:
+            await world.live(crash_s=crash_s)
+        await world.live()
+
+    simulated(lives())
+    everything = {
+        (part, number) for part, count in world.totals.items() for number in range(1, count + 1)
+    }
+    assert {*world.records} == everything
+    assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
+
+
+# --- the hook of KIP-910 --------------------------------------------------------------------------
+
+
+@given(plans(hook=st.none()), st.sampled_from((None, [])))
+def test_a_hook_that_says_nothing_changes_nothing(plan: LifePlan, nothing: Any) -> None:
+    """H1: the records and the commits are those of the same life without the hook."""
+    without, silent = SourceWorld(plan, at_least_once), None
+    simulated(without.live())
+    hooked = msgspec.structs.replace(plan, hook=lambda *_: nothing)
+    silent = SourceWorld(hooked, at_least_once)
+    simulated(silent.live())
+    assert silent.hooked
+    assert (silent.committed, silent.extra) == (without.committed, without.extra)
+    assert {*silent.records} == {*without.records}
+
+
+@given(plans(hook=st.just(override)))
+def test_the_output_of_the_hook_wins(plan: LifePlan) -> None:
+    """H2: at rest each partition has the last output for it, or what came without one.
+
+    What the hook adds is committed, too, with None as the removal of its partition.
+    """
+    world = SourceWorld(plan, at_least_once)
+    simulated(world.live())
+    last = {str(partition): offset for _, output in world.hooked for partition, offset in output}
+    for part, count in world.totals.items():
+        output = last.get(str({"p": part}))
+        is_last = output is not None and output["at"] == count
+        assert world.committed[part] == (output if is_last else {"at": count})
+    assert world.extra == {'{"extra": 1}': last["{'extra': 1}"]}
+
+
+# --- exactly once ---------------------------------------------------------------------------------
+
+
+def exactly_once(world: SourceWorld, records: Sequence[Record]) -> None:
+    """X1 and X2: offsets come with exactly their records, unless the source has aborted them."""
+    sent = records_of(records)
+    assert len({*sent}) == len(sent)
+    assert not {*sent} & {*world.records}, "a record comes twice"
+    moved = {key["p"]: offset for key, offset in offsets_of(records) if "p" in key}
+    covered = set()
+    for part, offset in moved.items():
+        before = world.committed.get(part, {"at": 0})["at"]
+        assert offset is not None
+        covered |= {(part, number) for number in range(before + 1, offset["at"] + 1)}
+    assert {*sent} <= covered, "X1: a record without its offset"
+    assert covered - {*sent} <= world.aborted, "X2: an offset without its record"
+
+
+transactions = plans(
+    boundary=st.sampled_from(("poll", "interval", "connector")),
+    ends=st.lists(st.sampled_from((None, "commit", "abort")), min_size=1, max_size=4),
+)
+
+
+@given(transactions, crashes)
+def test_records_and_offsets_are_one(plan: LifePlan, crash_times: list[float]) -> None:
+    """X1, X2, H4 and H5: at each append, over crashes; in the end each record is there once."""
+    world = SourceWorld(plan, exactly_once)
+
+    async def lives() -> None:
+        for crash_s in crash_times:
+            await world.live(crash_s=crash_s)
+        await world.live()
+
+    simulated(lives())
+    assert all(count == 1 for count in world.records.values())
+    if plan.boundary != "connector":
+        assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
+        assert sum(world.records.values()) == sum(world.totals.values())
+
+
+@given(transactions, st.sampled_from((0.0, 0.02, 0.05, 0.2)))
+def test_a_fenced_task_commits_nothing(plan: LifePlan, overtaken_s: float) -> None:
+    """X3: once another process has taken over, the task writes nothing, and fails."""
+    world = SourceWorld(plan, exactly_once)
+    failure = simulated(world.zombie(overtaken_s))
+    assert failure is None or isinstance(failure, ConnectError)

@@ -1,0 +1,271 @@
+"""Laws of statuses (L1–L4) and active topics (A1, A2, A4) that a worker reports.
+
+The writer is the worker's own, on an unsteady log and a simulated clock; another worker writes
+beside it. docs/kafka-unit-tests.md has the sentence of each law.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from controlplane.core.codec.status import encode_status
+from controlplane.core.entry import Entry, Position
+from controlplane.core.fold import fold
+from controlplane.core.records import ActiveTopic, State, Status, StatusRecord, TaskStatus
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.log import Record
+from controlplane.worker.lifecycle.statuses import StatusWriter
+from tests.laws.delivery.simulated_clock import simulated
+from tests.laws.delivery.unsteady import AppendFate, UnsteadyLog
+from tests.worker.worker_fixture import RecordedNotices
+
+KIP = Profile.of("kip")
+TOPIC = "connect-status"
+OWN, OTHER = "own:8083", "other:8083"
+
+seconds = st.sampled_from((0.0, 0.01, 0.2))
+fates = st.lists(
+    st.builds(AppendFate, st.sampled_from(("done", "done", "away", "lost")), seconds), max_size=8
+).filter(lambda drawn: not drawn or any(fate.kind == "done" for fate in drawn))
+states = st.sampled_from((State.RUNNING, State.PAUSED, State.FAILED, State.UNASSIGNED))
+generations = st.integers(0, 4)
+
+
+class ReportWorld:
+    """A status topic with two workers: ours, with the writer, and another one."""
+
+    def __init__(self, drawn: Sequence[AppendFate], read_back_s: float) -> None:
+        self.log = UnsteadyLog(drawn, lambda _: None)
+        self._read_back_s = read_back_s
+        self.view = fold([], KIP)
+        """State that our worker has read."""
+        self.epoch = 0
+        self.writer: StatusWriter
+
+    async def entries(self) -> list[Entry]:
+        """Return all records of the topic."""
+        return [entry async for batch in self.log.read([TOPIC]) for entry in batch.entries()]
+
+    async def read(self) -> ClusterState:
+        """Read the log to its end."""
+        self.view = fold(await self.entries(), KIP)
+        return self.view
+
+    async def _read_back(self, positions: Sequence[Position]) -> None:
+        del positions
+        await asyncio.sleep(self._read_back_s)
+        await self.read()
+
+    async def write(self, *records: StatusRecord) -> None:
+        """Append records of the other worker; it always succeeds."""
+        steady, self.log.steady = self.log.steady, True
+        encoded = [encode_status(record, KIP) for record in records]
+        await self.log.append([Record(TOPIC, 0, 1, key, value) for key, value in encoded])
+        self.log.steady = steady
+
+    async def live(self, life: "Callable[[ReportWorld], Coroutine[Any, Any, None]]") -> None:
+        """Run a life, and wait until everything is written."""
+        await self.log.create_topic(TOPIC, 1)
+        self.epoch = await self.log.claim()
+        self.writer = StatusWriter(
+            self.log,
+            state=lambda: self.view,
+            epoch=lambda: self.epoch,
+            partitions=1,
+            now_ms=lambda: 1,
+            notices=RecordedNotices(),
+            read_back=self._read_back,
+            worker_id=OWN,
+            tracking=True,
+            hidden=str,
+        )
+        await life(self)
+        await self.writer.flush()
+        await self.read()
+        await self.writer.close()
+
+
+# --- statuses -------------------------------------------------------------------------------------
+
+own_reports = st.tuples(st.sampled_from(("put", "safe")), st.integers(0, 1), states)
+foreign_reports = st.tuples(st.just("other"), st.integers(0, 1), generations)
+waits = st.tuples(st.just("wait"), st.just(0), seconds)
+steps = st.lists(st.one_of(own_reports, foreign_reports, waits), max_size=12)
+
+
+def status_of(state: ClusterState, task: int) -> Status | None:
+    """Return the status of a task."""
+    return state.status.tasks.get("c", {}).get(task)
+
+
+@given(steps, fates, seconds)
+def test_reports(taken: list[Any], drawn: list[AppendFate], read_back_s: float) -> None:
+    """L1: a safe report that its writer must not make is not written. L4: the others all are.
+
+    L4, too: at rest a task has the last report about it.
+    """
+    world = ReportWorld(drawn, read_back_s)
+    allowed: dict[str, tuple[int, State]] = {}
+    refused: set[str] = set()
+
+    async def life(world: ReportWorld) -> None:
+        for number, (kind, task, value) in enumerate(taken):
+            name = f"report {number}"
+            if kind == "wait":
+                await asyncio.sleep(value)
+            elif kind == "other":
+                status = Status(State.RUNNING, None, OTHER, value)
+                await world.write(TaskStatus("c", task, status))
+            else:
+                cached = status_of(world.view, task)
+                newer = cached is not None and cached.worker_id == OTHER
+                newer = newer and cached is not None and cached.generation > world.epoch
+                world.writer.task("c", task, value, name, safe=kind == "safe")
+                if kind == "safe" and newer:
+                    refused.add(name)
+                else:
+                    allowed[name] = task, value
+
+    simulated(world.live(life))
+    entries = simulated_entries(world)
+    written = [
+        str(name)
+        for name in allowed
+        if any(name.encode() in (entry.value or b"") for entry in entries)
+    ]
+    assert written == [*allowed]
+    assert not any(name.encode() in (entry.value or b"") for name in refused for entry in entries)
+    for task in (0, 1):
+        own = [name for name, (number, _) in allowed.items() if number == task]
+        last = last_value(entries, task)
+        if own and last is not None and own[-1].encode() in last:
+            status = status_of(world.view, task)
+            assert status is not None
+            state = allowed[own[-1]][1]
+            # Readers keep RUNNING against a late UNASSIGNED of a generation that is not newer.
+            assert status.state in {state, *([State.RUNNING] if state is State.UNASSIGNED else [])}
+
+
+def simulated_entries(world: ReportWorld) -> list[Entry]:
+    """Return all records of the topic."""
+    return simulated(world.entries())
+
+
+def last_value(entries: Sequence[Entry], task: int) -> bytes | None:
+    """Return the value of the last record about a task."""
+    values = [entry.value for entry in entries if (entry.key or b"").endswith(f"-{task}".encode())]
+    return values[-1] if values else None
+
+
+foreign = st.lists(
+    st.builds(
+        TaskStatus,
+        st.just("c"),
+        st.integers(0, 1),
+        st.none()
+        | st.builds(
+            Status,
+            states,
+            st.sampled_from((None, "trace")),
+            st.sampled_from((OWN, OTHER)),
+            generations,
+        ),
+    ),
+    max_size=12,
+)
+
+
+def entries_of(records: Sequence[StatusRecord]) -> list[Entry]:
+    """Return records as they lie in the topic."""
+    encoded = [encode_status(record, KIP) for record in records]
+    return [Entry(TOPIC, 0, offset, 1, key, value) for offset, (key, value) in enumerate(encoded)]
+
+
+@given(foreign)
+def test_the_order_within_a_key_decides(records: list[TaskStatus]) -> None:
+    """L2: a model that goes through the records of a task comes to the same status."""
+    state = fold(entries_of(records), KIP)
+    for task in (0, 1):
+        expected: Status | None = None
+        for record in records:
+            if record.task != task:
+                continue
+            late = (
+                expected is not None
+                and record.status is not None
+                and expected.state is State.RUNNING
+                and record.status.state is State.UNASSIGNED
+                and expected.generation >= record.status.generation
+            )
+            expected = expected if late else record.status
+        found = status_of(state, task)
+        assert shown(found) == shown(expected)
+
+
+def shown(status: Status | None) -> Any:
+    """Return what is compared of a status."""
+    return None if status is None else (status.state, status.worker_id, status.generation)
+
+
+@given(foreign)
+def test_folding_is_idempotent(records: list[TaskStatus]) -> None:
+    """L3: every record twice, and the whole topic twice, give the same statuses."""
+    once = fold(entries_of(records), KIP)
+    doubled = fold(entries_of([record for record in records for _ in range(2)]), KIP)
+    repeated = fold(entries_of([*records, *records]), KIP)
+    for task in (0, 1):
+        expected = shown(status_of(once, task))
+        assert shown(status_of(doubled, task)) == expected
+        assert shown(status_of(repeated, task)) == expected
+
+
+# --- active topics --------------------------------------------------------------------------------
+
+uses = st.lists(
+    st.tuples(
+        st.sampled_from(("use", "use", "reset", "wait")), st.sampled_from(("a", "b")), seconds
+    ),
+    max_size=14,
+)
+
+
+@given(uses, fates, seconds)
+def test_active_topics(taken: list[Any], drawn: list[AppendFate], read_back_s: float) -> None:
+    """A1: only topics in use since their tombstone are active.
+
+    A2: a use that follows the reading of a tombstone is recorded. A4: repeated records change
+    nothing.
+    """
+    world = ReportWorld(drawn, read_back_s)
+    used_since_reset: set[str] = set()
+    certain: set[str] = set()
+
+    async def life(world: ReportWorld) -> None:
+        for kind, topic, duration_s in taken:
+            if kind == "wait":
+                await asyncio.sleep(duration_s)
+            elif kind == "use":
+                world.writer.note_topic("c", 0, topic)
+                used_since_reset.add(topic)
+                certain.add(topic)
+            else:
+                await world.writer.flush()
+                await world.write(*(ActiveTopic("c", name, None) for name in ("a", "b")))
+                await world.read()
+                used_since_reset.clear()
+                certain.clear()
+
+    simulated(world.live(life))
+    active = {*world.view.status.active_topics.get("c", {})}
+    assert active <= used_since_reset, "A1"
+    assert certain <= active, "A2"
+    entries = simulated_entries(world)
+    doubled = [
+        Entry(TOPIC, 0, offset, 1, entry.key, entry.value)
+        for offset, entry in enumerate(entry for entry in entries for _ in range(2))
+    ]
+    assert {*fold(doubled, KIP).status.active_topics.get("c", {})} == active, "A4"
