@@ -97,7 +97,7 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     requests = read_requests(connectors, profile)
     classes = runnable_classes(configuration)
     service = ServeOptions(
-        storage.data_topics,
+        storage.topic_store,
         LogOptions(configuration, settings),
         profile,
         read_plugins(None, settings),
@@ -106,7 +106,7 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         quiet=quiet,
         log_format=form,
         read_only=False,
-        own=is_cluster(storage.data_topics),
+        own=is_cluster(storage.topic_store),
     )
     serve_until_signal(
         service,
@@ -137,7 +137,7 @@ async def _create_and_announce(
         Declined: a connector cannot be created or started.
     """
     assert rest_service.commands is not None
-    (offsets, data_topics), requests = beginning
+    (offsets, topic_store), requests = beginning
     for file, command in requests:
         answer = await rest_service.commands.carry_out(
             command, principal="standalone", key=None, profile=service.dialect
@@ -146,5 +146,5 @@ async def _create_and_announce(
             raise Declined(f"Failed to create connector for {file}: {answer.sentence}")
         answered = getattr(answer, "facts", {}).get("initial_offsets_response")
         say(f"Created connector {safe(command.connector)}{f'. {answered}' if answered else ''}")
-    say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(data_topics)}")
+    say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(topic_store)}")
     await announce(service, log, rest_service, url)

@@ -25,7 +25,7 @@ class WorkerStorage(NamedTuple):
     """Places of a standalone worker's data."""
 
     offsets: OffsetFile
-    data_topics: str
+    topic_store: str
     """`kafka://brokers`, or the name of an embedded log."""
 
 
@@ -79,7 +79,7 @@ async def opened_storage(
         LogError: the log or the brokers of the data topics cannot be used.
         SettingsError: a setting is invalid.
     """
-    opened = _on_brokers if is_cluster(storage.data_topics) else _embedded_topics
+    opened = _on_brokers if is_cluster(storage.topic_store) else _embedded_topics
     async with opened(storage, offsets, service) as open_storage:
         try:
             yield open_storage
@@ -92,7 +92,7 @@ async def _embedded_topics(
     storage: WorkerStorage, offsets: LoadedOffsets, service: ServeOptions
 ) -> AsyncIterator[OpenStorage]:
     limits = service.reading.configuration.settings(SqliteSettings, SQLITE)
-    records = await SqliteLog.open(path_of(storage.data_topics), settings=limits)
+    records = await SqliteLog.open(path_of(storage.topic_store), settings=limits)
     try:
         yield OpenStorage(
             await StandaloneLog.open(service.reading.topics, records, storage.offsets, offsets),

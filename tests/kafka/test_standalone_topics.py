@@ -139,7 +139,7 @@ async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> Non
     assert pipeline.committed == {key: b'{"position":14}'}
 
     pipeline.write("four\n")
-    same = {key.replace(".", "__"): value for key, value in (SHIPPED | overridden).items()}
+    same = {key.replace(".", "__"): value for key, value in {**SHIPPED, **overridden}.items()}
     del same["plugin__path"], same["bootstrap__servers"]
     async with StandaloneWorker(RELEASE, broker, folder, *files, **same) as java:
         await until_lines(pipeline.out, "one", "two", "three", "four")
@@ -190,7 +190,7 @@ async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
 
 @SHARED
 async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> None:
-    """Those of sources as `topic.creation.*` say, those of dead letters, and no others."""
+    """A source's topic is created as `topic.creation.*` say, and one for dead letters."""
     dead, own = unused_name(), unused_name()
     creation = {
         "topic__creation__default__partitions": "3",
@@ -216,7 +216,7 @@ async def test_topics_that_are_created(broker: Broker, pipeline: Pipeline) -> No
 
 @SHARED
 async def test_settings_of_clients(broker: Broker, pipeline: Pipeline) -> None:
-    """Those of the worker, beneath those of the connector (KIP-458)."""
+    """The worker's settings lie beneath those of the connector (KIP-458)."""
     group = unused_name()
     pipeline.write("one\n")
     files = (
