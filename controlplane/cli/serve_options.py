@@ -27,7 +27,7 @@ class ServeOptions(msgspec.Struct, frozen=True):
     log_format: LogFormat
     read_only: bool
     own: bool = False
-    """True if a cluster's topics are this process's own."""
+    """True if a cluster's topics are this process's own, or `where` has its data topics only."""
     worker_id: str = ""
     """`host:port` in the statuses of connectors that run here."""
     attached: AttachedOptions | None = None

@@ -10,18 +10,14 @@ from controlplane.cli.connector_requests import ConnectorRequest, read_requests
 from controlplane.cli.serve_command import announce, remark_as
 from controlplane.cli.serve_options import ServeOptions
 from controlplane.cli.service_run import Listening, serve_until_signal
-from controlplane.cli.standalone_worker import (
-    WorkerStorage,
-    open_worker,
-    opened_log,
-    runnable_classes,
-    storage_of,
-)
+from controlplane.cli.standalone_storage import WorkerStorage, opened_storage, storage_of
+from controlplane.cli.standalone_worker import open_worker, runnable_classes
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.plan import Rejected
 from controlplane.core.releases.profiles import KIP
 from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import ReadableLog
+from controlplane.logs.names import is_cluster
 from controlplane.observe import LOG_FORMATS, LogFormat, LogSettings
 from controlplane.rest.service import Service
 from controlplane.settings import WorkerSettings
@@ -85,14 +81,15 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     CONNECTOR_FILE is .properties, or JSON: a config with its name, or the body of POST /connectors,
     also with initial_state and initial_offsets.
 
-    Configs and statuses end with the process. Offsets stay in their file, which Java's standalone
-    worker reads, too. Topics lie in the embedded log records.log (default: the name of the offsets
-    file with .records.db behind it). Exit code 3: a connector cannot be created or started.
+    Configs and statuses end with the process. Source offsets stay in their file, which Java's
+    standalone worker reads, too. Topics are on the brokers bootstrap.servers, unless records.log
+    names an embedded log for them. Without both settings, that log has the name of the offsets file
+    with .records.db behind it. Exit code 3: a connector cannot be created or started.
     """
     configuration = configured(worker_properties, {}, override)
     warn_of_unknown(configuration)
     settings = configuration.settings(WorkerSettings)
-    storage = storage_of(configuration, settings)
+    storage = storage_of(settings)
     offsets = storage.offsets.load()
     profile = read_profile(release)
     form = log_format or configuration.settings(LogSettings, LOG).format
@@ -100,7 +97,7 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     requests = read_requests(connectors, profile)
     classes = runnable_classes(configuration)
     service = ServeOptions(
-        storage.records_log,
+        storage.topic_store,
         LogOptions(configuration, settings),
         profile,
         read_plugins(None, settings),
@@ -109,12 +106,13 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
         quiet=quiet,
         log_format=form,
         read_only=False,
+        own=is_cluster(storage.topic_store),
     )
     serve_until_signal(
         service,
         configuration,
         Listening(host, port),
-        partial(open_worker, partial(opened_log, storage, offsets), classes),
+        partial(open_worker, partial(opened_storage, storage, offsets), classes),
         partial(_create_and_announce, _Beginning(storage, requests)),
     )
 
@@ -139,7 +137,7 @@ async def _create_and_announce(
         Declined: a connector cannot be created or started.
     """
     assert rest_service.commands is not None
-    (offsets, records_log), requests = beginning
+    (offsets, topic_store), requests = beginning
     for file, command in requests:
         answer = await rest_service.commands.carry_out(
             command, principal="standalone", key=None, profile=service.dialect
@@ -148,5 +146,5 @@ async def _create_and_announce(
             raise Declined(f"Failed to create connector for {file}: {answer.sentence}")
         answered = getattr(answer, "facts", {}).get("initial_offsets_response")
         say(f"Created connector {safe(command.connector)}{f'. {answered}' if answered else ''}")
-    say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(records_log)}")
+    say(f"Source offsets are in {safe(str(offsets.path))}, topics in {safe(topic_store)}")
     await announce(service, log, rest_service, url)

@@ -1,88 +1,31 @@
-"""A standalone worker as its settings describe it: offsets file, log of topics, connectors."""
+"""A standalone worker as its settings describe it: its log and its connectors."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from controlplane.cli.running_connectors import classes_of, with_catalogue
 from controlplane.cli.serve_options import ServeOptions, writer_settings
+from controlplane.cli.standalone_storage import OpenStorage
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.names import SQLITE as SQLITE_SCHEME
-from controlplane.logs.names import path_of
-from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.observe import Logger
 from controlplane.plane import Settings
 from controlplane.projection.retention import DAY_MS, RetentionSettings
 from controlplane.rest.service import Service
-from controlplane.settings import Configuration, WorkerSettings
+from controlplane.settings import Configuration
 from controlplane.settings.errors import SettingsError
-from controlplane.settings.prefixes import SQLITE
 from controlplane.terminal.output import note
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import runtime_settings
-from controlplane.worker.standalone.offset_file import LoadedOffsets, OffsetFile
 from controlplane.worker.standalone.standalone_commands import StandaloneCommands
-from controlplane.worker.standalone.standalone_log import StandaloneLog
 from controlplane.worker.worker import ConnectWorker
-
-OFFSETS_FILE, RECORDS_LOG, BROKERS = (
-    "offset.storage.file.filename",
-    "records.log",
-    "bootstrap.servers",
-)
-"""Settings that say where a standalone worker keeps its data."""
 
 SUPERSEDED_KEPT_MS = 600_000
 """Retention of superseded configs, statuses and offsets in ms: they lie in memory here. A log in a
 file keeps them forever."""
-
-
-class WorkerStorage(NamedTuple):
-    """Places of a standalone worker's data."""
-
-    offsets: OffsetFile
-    records_log: str
-
-
-def storage_of(configuration: Configuration, settings: WorkerSettings) -> WorkerStorage:
-    """Return where the data lie.
-
-    Raises:
-        SettingsError: the settings do not say so, or name brokers.
-    """
-    if settings.offset_storage_file_filename is None:
-        raise SettingsError(
-            f'Missing required configuration "{OFFSETS_FILE}" which has no default value: name the '
-            "file of source offsets"
-        )
-    offsets = OffsetFile(Path(settings.offset_storage_file_filename))
-    if settings.records_log is not None:
-        return WorkerStorage(offsets, _embedded(settings.records_log))
-    if settings.bootstrap_servers is not None:
-        source = configuration.values[BROKERS].source
-        raise SettingsError(
-            f"{source}: {BROKERS} names brokers, and connectors cannot use topics on Kafka yet: "
-            f"leave it out, or set {RECORDS_LOG}=sqlite:///FILE, which keeps their topics in a file"
-        )
-    if offsets.path.exists() and not offsets.path.is_file():
-        raise SettingsError(f"{offsets.path} is no file: set {RECORDS_LOG}=sqlite:///FILE, too")
-    return WorkerStorage(offsets, _embedded(f"{offsets.path}.records.db"))
-
-
-def _embedded(where: str) -> str:
-    """Return the name of an embedded log; a path is one, too.
-
-    Raises:
-        SettingsError: it names another kind of log.
-    """
-    if not where.startswith(SQLITE_SCHEME) and "://" in where:
-        raise SettingsError(f"{RECORDS_LOG} is {where}: use sqlite:///FILE")
-    return where if where.startswith(SQLITE_SCHEME) else f"{SQLITE_SCHEME}/{where}"
 
 
 def runnable_classes(configuration: Configuration) -> ConnectorClasses:
@@ -103,13 +46,13 @@ def runnable_classes(configuration: Configuration) -> ConnectorClasses:
 
 @asynccontextmanager
 async def open_worker(
-    opened: Callable[[ServeOptions], AbstractAsyncContextManager[StandaloneLog]],
+    opened: Callable[[ServeOptions], AbstractAsyncContextManager[OpenStorage]],
     classes: ConnectorClasses,
     service: ServeOptions,
     tell: Logger,
     loggers: Loggers,
 ) -> AsyncIterator[tuple[Service, ReadableLog]]:
-    """Open the worker's log and run its connectors."""
+    """Open the worker's log and run its connectors; the service also has their metrics."""
     configuration = service.reading.configuration
     if service.reading.settings.exactly_once:
         note("Warning: exactly.once.source.support has no effect in a standalone worker")
@@ -120,31 +63,14 @@ async def open_worker(
     )
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with (
-        opened(service) as log,
-        ConnectWorker.open(log, environment, settings_in_memory(settings), around) as worker,
+        opened(service) as (log, cluster),
+        ConnectWorker.open(
+            log, environment, settings_in_memory(settings), around, cluster
+        ) as worker,
     ):
-        yield worker.plane.service._replace(commands=StandaloneCommands(worker)), log
-
-
-@asynccontextmanager
-async def opened_log(
-    storage: WorkerStorage, offsets: LoadedOffsets, service: ServeOptions
-) -> AsyncIterator[StandaloneLog]:
-    """Open the worker's log and the log of the topics.
-
-    Raises:
-        LogError: that log cannot be used.
-    """
-    limits = service.reading.configuration.settings(SqliteSettings, SQLITE)
-    records = await SqliteLog.open(path_of(storage.records_log), settings=limits)
-    try:
-        log = await StandaloneLog.open(service.reading.topics, records, storage.offsets, offsets)
-        try:
-            yield log
-        finally:
-            await log.close()
-    finally:
-        await records.close()
+        running = worker.plane.service
+        commands = StandaloneCommands(worker)
+        yield running._replace(commands=commands, worker_metrics=worker.metrics), log
 
 
 def settings_in_memory(settings: Settings) -> Settings:

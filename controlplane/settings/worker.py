@@ -162,7 +162,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     records_log: Annotated[str | None, _STANDALONE] = None
     """This project's own: the embedded log of the topics that connectors read and write,
-    `sqlite:///path`. Default: the name of the offsets file with `.records.db` behind it."""
+    `sqlite:///path`. Unset, they are on `bootstrap.servers`; without these, in a file with the name
+    of the offsets file and `.records.db` behind it."""
 
     # --- checked settings without effect so far --------------------------------------------------
 

@@ -74,10 +74,19 @@ async def running_worker(
 ) -> AsyncIterator[StandaloneProcess]:
     """Run a worker with the connectors of these files, on a free port."""
     properties = write_properties(folder / "worker.properties", {**WORKER, **(settings or {})})
+    async with running_from(properties, *files, options=options) as worker:
+        yield worker
+
+
+@asynccontextmanager
+async def running_from(
+    properties: Path, *files: Path, options: tuple[str, ...] = ()
+) -> AsyncIterator[StandaloneProcess]:
+    """Run a worker with its own file, in the folder of that file, on a free port."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "standalone", "--port", "0", *options),
         *(properties.name, *(file.name for file in files)),
-        cwd=folder,
+        cwd=properties.parent,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -88,6 +97,9 @@ async def running_worker(
             lines.append(line.decode().rstrip("\n"))
             if sum(line.startswith("  curl") for line in lines) == CURLS:
                 break
+        else:
+            _, told = await process.communicate()
+            raise AssertionError(told.decode())
         yield StandaloneProcess(process, lines)
     finally:
         if process.returncode is None:

@@ -29,6 +29,7 @@ from tests.cli.standalone_process import (
     write_json,
     write_properties,
 )
+from tests.ports import free_ports
 
 RECORDS_LOG = "sqlite:///connect.offsets.records.db"
 KEY = b'["lines",{"filename":"in.txt"}]'
@@ -72,6 +73,18 @@ class TestRunning:
             code, told = await worker.end()
         assert code == 0, told
         assert decode_offsets((folder / "connect.offsets").read_bytes()) == {KEY: b'{"position":8}'}
+
+    async def test_metrics_of_tasks(self, folder: Path) -> None:
+        """`/metrics` has those of the connectors that run."""
+        source = write_json(folder / "lines.json", LINES)
+        async with (
+            running_worker(folder, source) as worker,
+            httpx.AsyncClient(base_url=worker.url) as client,
+        ):
+            await until_position(client, "lines", 8)
+            metrics = (await client.get("/metrics")).text
+        name = "kafka_connect_source_task_source_record_write_total"
+        assert f'{name}{{connector="lines",task="0"}} 2.0' in metrics.splitlines()
 
     async def test_it_goes_on_where_it_was(self, folder: Path) -> None:
         """Offsets, topics and groups outlive the process; connectors come from the files again."""
@@ -338,14 +351,22 @@ class TestWorkerFile:
             'Missing required configuration "offset.storage.file.filename" which has no default'
         )
 
-    def test_brokers_are_refused(self) -> None:
-        """Data topics cannot be on Kafka yet: the message says so, and what to do."""
-        said = refusal(standalone(settings={"bootstrap.servers": "localhost:9092"}))
-        assert said.startswith("worker.properties:7: bootstrap.servers names brokers")
-        assert "records.log=sqlite:///FILE" in said
+    def test_brokers_that_do_not_answer(self) -> None:
+        """One sentence names them; nothing was created."""
+        (port,) = free_ports(1)
+        nowhere = f"127.0.0.1:{port}"
+        settings = {"bootstrap.servers": nowhere, "reader.admin.patience.ms": "200"}
+        said = standalone(settings=settings)
+        assert refusal(said).startswith(f"no broker listens at {nowhere}")
+        assert {path.name for path in Path().iterdir()} == {"worker.properties", "in.txt"}
+
+    def test_brokers_without_a_port(self) -> None:
+        """An address that is none is refused before anything is asked."""
+        said = refusal(standalone(settings={"bootstrap.servers": "broker:port"}))
+        assert said == "'broker:port' is no address of a broker: give host:port"
 
     async def test_a_records_log_takes_the_place_of_brokers(self, folder: Path) -> None:
-        """One line makes the file of a Java worker run."""
+        """No broker is asked then."""
         settings = {"bootstrap.servers": "localhost:9092", "records.log": "sqlite:///topics.db"}
         async with running_worker(folder, settings=settings) as worker:
             assert worker.lines[0].endswith("topics in sqlite:///topics.db")

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from controlplane.logs.kafka.bounded_retry import retried
 from controlplane.logs.kafka.cluster import BrokerAddress, Cluster, addresses
 from controlplane.logs.kafka.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.limits import ReadLimits
@@ -116,6 +117,26 @@ def own_access(bootstrap: str, configuration: Configuration) -> BrokerAccess:
     """
     brokers = bootstrap or configuration.settings(WorkerSettings).bootstrap_servers or ""
     return BrokerAccess(addresses(brokers), configuration.make(AccessSettings, kafka_security))
+
+
+async def own_cluster_id(bootstrap: str, configuration: Configuration) -> str | None:
+    """Return the id of the worker's own cluster (`WorkerConfig#kafkaClusterId`).
+
+    Brokers that are away are waited for (`reader.admin.patience.ms`).
+
+    Raises:
+        SettingsError: a setting is invalid.
+        LogUnavailable: no broker answers.
+        LogNotUsable: an address is invalid, or the brokers refuse the client.
+    """
+    limits = configuration.settings(ReadLimits, READER)
+    access = await asyncio.to_thread(own_access, bootstrap, configuration)
+    cluster = await asyncio.to_thread(Cluster, *access, limits)
+    try:
+        layout = await retried(lambda: cluster.layout([]), limits)
+    finally:
+        await cluster.close()
+    return layout.cluster_id
 
 
 def client_sources(

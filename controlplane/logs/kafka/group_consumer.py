@@ -281,7 +281,12 @@ class GroupConsumer:
         await self._in_poll(lambda: self._revoke(partitions))
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called by aiokafka's task when it has partitions."""
+        """Called by aiokafka's task when it has partitions.
+
+        They are paused until `poll` has read their positions: a request that is still waiting
+        would take their first records, and the positions would lie behind these.
+        """
+        self._consumer.pause(*self._places(partitions))
         await self._in_poll(lambda: self._assign(partitions))
 
     async def _in_poll(self, run: Callable[[], Awaitable[None]]) -> None:
@@ -319,8 +324,8 @@ class GroupConsumer:
         if self._callbacks:  # the next rebalance has begun: it takes them back
             return
         self._positions |= positions
-        if self._resting:
-            self._consumer.pause(*self._places(positions))
+        if not self._resting:
+            self._consumer.resume(*self._places({*positions} - self._paused))
         if positions:
             await self._listener.assigned(partitions)
 

@@ -55,7 +55,19 @@ class TopicCreator(Protocol):
         ...
 
 
-class Producer(TopicCreator, Protocol):
+class OffsetWriter(Protocol):
+    """Writes the offsets of a source task."""
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns.
+
+        Raises:
+            ProducerFailure, ProducerFenced: nothing was appended.
+        """
+        ...
+
+
+class Producer(TopicCreator, OffsetWriter, Protocol):
     """Producer of one task. Records of a partition keep their order."""
 
     async def send(
@@ -67,16 +79,8 @@ class Producer(TopicCreator, Protocol):
         """
         ...
 
-    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets; durable when this returns.
 
-        Raises:
-            ProducerFailure, ProducerFenced: nothing was appended.
-        """
-        ...
-
-
-class TransactionalProducer(TopicCreator, Protocol):
+class TransactionalProducer(TopicCreator, OffsetWriter, Protocol):
     """Producer of one source task with exactly-once support; opening it fences its predecessor."""
 
     async def transact(
@@ -90,11 +94,32 @@ class TransactionalProducer(TopicCreator, Protocol):
         """
         ...
 
-    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets; durable when this returns.
+
+class OffsetTopics(Protocol):
+    """Offsets topics of the sources of one worker."""
+
+    @property
+    def on_brokers(self) -> bool:
+        """True if the topics are on the brokers that have the records."""
+        ...
+
+    def writer(self) -> AbstractAsyncContextManager[OffsetWriter]:
+        """Open a writer for a task; close it at the end of the block."""
+        ...
+
+    async def create(self, topic: str, like: str) -> None:
+        """Create a connector's own topic with the partitions of the worker's topic.
 
         Raises:
-            ProducerFailure, ProducerFenced: nothing was appended.
+            LogError: it cannot be created.
+        """
+        ...
+
+    async def ends(self, topics: Sequence[str]) -> Ends:
+        """Return the ends of topics, behind the records of transactions that are open.
+
+        Raises:
+            LogError: they cannot be read.
         """
         ...
 

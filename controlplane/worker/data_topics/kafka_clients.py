@@ -7,14 +7,11 @@ from controlplane.connect.errors import ConnectError
 from controlplane.controller.kafka_actions import KafkaActions
 from controlplane.core.order import Ends
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
-from controlplane.logs.kafka.admin_requests import TopicSpec
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.group_consumer import GroupConsumer
 from controlplane.logs.kafka.independent_appends import IndependentAppends
 from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.new_topics import new_topic_defaults
 from controlplane.logs.kafka.read_back import ReadBackReader
-from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader
 from controlplane.logs.kafka.topic_admin import TopicAdmin
 from controlplane.logs.kafka.transactions import Transactions
 from controlplane.plane import ControlPlane
@@ -28,21 +25,23 @@ from controlplane.worker.data_topics.client_settings import (
 )
 from controlplane.worker.data_topics.clients import (
     Consumer,
+    OffsetTopics,
     Producer,
     Rebalancing,
     TaskClients,
     TopicSubscription,
     TransactionalProducer,
 )
+from controlplane.worker.data_topics.embedded_producer import WrittenLog
 from controlplane.worker.data_topics.kafka_connections import (
     ClientConnection,
     ClientConnections,
     TaskClient,
 )
 from controlplane.worker.data_topics.kafka_consumer import KafkaTaskConsumer
+from controlplane.worker.data_topics.kafka_offsets import BrokerOffsets, LogOffsets
 from controlplane.worker.data_topics.kafka_producer import (
     IdempotentTaskProducer,
-    OffsetAppends,
     RecordPlacer,
     TransactionalTaskProducer,
 )
@@ -51,6 +50,7 @@ from controlplane.worker.data_topics.kafka_topics import (
     ensure_dead_letter_topic,
 )
 from controlplane.worker.data_topics.topic_rules import TopicRules
+from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.task_identity import TaskIdentity
 
 DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
@@ -69,21 +69,15 @@ class KafkaClients:
     def __init__(
         self,
         connections: ClientConnections,
-        own: ClientConnection,
+        offsets: OffsetTopics,
         configuration: Configuration,
         plane: ControlPlane,
     ) -> None:
-        """`own`: the connections of the worker itself."""
+        """`offsets`: those of sources."""
         self._connections = connections
-        self._own = own
-        self._configuration = configuration
+        self._offsets = offsets
         self._plane = plane
         self._creates_topics = configuration.settings(WorkerSettings).topic_creation_enable
-        settings = ProducerSettings()
-        appends = IndependentAppends(own.cluster, _write_limits(settings))
-        self._offsets = OffsetAppends(appends, self._placer(own, settings))
-        reading = connections.reading
-        self._high_watermarks = KafkaReader(own.cluster, "read_uncommitted", reading, None)
 
     @asynccontextmanager
     async def producer(
@@ -132,6 +126,7 @@ class KafkaClients:
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[TransactionalProducer]:
         """Open the producer of a source task with exactly-once support; it fences older ones."""
+        assert self._offsets.on_brokers, "a transaction of brokers holds no offsets of a log"
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
         await self._check_offsets_here(client)
@@ -182,28 +177,16 @@ class KafkaClients:
                 await consumer.close()
 
     async def create_offsets_topic(self, topic: str, like: str) -> None:
-        """Create a connector's own offsets topic with the settings of the worker's topic."""
-        own = self._own
-        if await own.topics.partitions(topic) is not None:
-            return
-        defaults = new_topic_defaults(self._configuration)[like]
-        partitions = await own.topics.partitions(like)
-        assert partitions is not None, "the plane has created it"
-        configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
-        spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
-        await TopicAdmin(own.cluster, self._connections.reading).create([spec])
+        """Create a connector's own offsets topic like the worker's topic."""
+        await self._offsets.create(topic, like)
 
     async def offset_ends(self, topics: Sequence[str]) -> Ends:
-        """Return the high watermarks of offsets topics."""
-        return await self._high_watermarks.ends(topics)
-
-    async def close(self) -> None:
-        """Close the producer of offsets."""
-        await self._offsets.close()
+        """Return the ends of offsets topics."""
+        return await self._offsets.ends(topics)
 
     async def _check_offsets_here(self, client: TaskClient) -> None:
         """Raise `ConnectError` if a producer would write offsets on another cluster."""
-        if await self._connections.is_elsewhere(client):
+        if self._offsets.on_brokers and await self._connections.is_elsewhere(client):
             servers = client_overrides(client.config, "producer").get("bootstrap.servers")
             raise ConnectError(
                 f"The offsets of connector {client.task.connector} would lie on the Kafka cluster "
@@ -245,17 +228,18 @@ class KafkaClients:
     async def _idempotent(
         self, connection: ClientConnection, creator: KafkaTopicCreator, settings: ProducerSettings
     ) -> AsyncIterator[IdempotentTaskProducer]:
-        producer = IdempotentTaskProducer(
-            IndependentAppends(connection.cluster, _write_limits(settings)),
-            self._placer(connection, settings),
-            creator,
-            self._offsets,
-            settings,
-        )
-        try:
-            yield producer
-        finally:
-            await producer.close()
+        async with self._offsets.writer() as offsets:
+            producer = IdempotentTaskProducer(
+                IndependentAppends(connection.cluster, _write_limits(settings)),
+                self._placer(connection, settings),
+                creator,
+                offsets,
+                settings,
+            )
+            try:
+                yield producer
+            finally:
+                await producer.close()
 
     def _placer(self, connection: ClientConnection, settings: ProducerSettings) -> RecordPlacer:
         return RecordPlacer(connection.topics, settings, self._plane.now_ms)
@@ -281,11 +265,18 @@ class BrokerCluster:
         bootstrap: str,
         configuration: Configuration,
         clusters: ConnectorClusters,
+        *,
+        offsets_in_log: bool = False,
     ) -> None:
-        """`bootstrap` empty: the setting `bootstrap.servers`."""
+        """Open no connection yet.
+
+        `bootstrap` empty: the setting `bootstrap.servers`. `offsets_in_log`: the log of the control
+        plane has the offsets of sources; then no source can have exactly-once support.
+        """
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._actions = KafkaActions(clusters)
+        self._offsets_in_log = offsets_in_log
 
     @property
     def actions(self) -> KafkaActions:
@@ -296,10 +287,31 @@ class BrokerCluster:
     async def clients(self, plane: ControlPlane) -> AsyncIterator[TaskClients]:
         """Open the clients of the tasks under this control plane."""
         connections = ClientConnections(self._bootstrap, self._configuration, plane.notices)
-        max_age_ms = ProducerSettings().metadata_max_age_ms
+        opened = _log_offsets if self._offsets_in_log else self._broker_offsets
+        async with opened(connections, plane) as offsets:
+            yield KafkaClients(connections, offsets, self._configuration, plane)
+
+    @asynccontextmanager
+    async def _broker_offsets(
+        self, connections: ClientConnections, plane: ControlPlane
+    ) -> AsyncIterator[OffsetTopics]:
+        settings = ProducerSettings()
+        max_age_ms = settings.metadata_max_age_ms
         async with connections.opened(None, _OWN_OPTIONS, max_age_ms) as own:
-            clients = KafkaClients(connections, own, self._configuration, plane)
+            offsets = BrokerOffsets(
+                own,
+                self._configuration,
+                connections.reading,
+                IndependentAppends(own.cluster, _write_limits(settings)),
+                RecordPlacer(own.topics, settings, plane.now_ms),
+            )
             try:
-                yield clients
+                yield offsets
             finally:
-                await clients.close()
+                await offsets.close()
+
+
+@asynccontextmanager
+async def _log_offsets(_: ClientConnections, plane: ControlPlane) -> AsyncIterator[OffsetTopics]:
+    written = WrittenLog(plane.log, lambda: plane.epoch, plane.now_ms)
+    yield LogOffsets(written, ProducerLimits())

@@ -12,9 +12,10 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.kafka.client_topics import ClientTopics
 from controlplane.logs.kafka.independent_appends import IndependentAppends
 from controlplane.logs.kafka.transactions import Transactions
-from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
+from controlplane.logs.log import Fenced, LogError, LogUnavailable, Record
 from controlplane.worker.data_topics.client_settings import INT_MAX, ProducerSettings
 from controlplane.worker.data_topics.clients import (
+    OffsetWriter,
     ProducerFailure,
     ProducerFenced,
     ProducerRecord,
@@ -107,42 +108,6 @@ class RecordPlacer:
         return partitions
 
 
-class OffsetAppends:
-    """Appends offsets of sources on the worker's cluster; all tasks share it."""
-
-    def __init__(self, appends: IndependentAppends, placer: RecordPlacer) -> None:
-        self._appends = appends
-        self._placer = placer
-        self._turn = asyncio.Lock()
-
-    async def write(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets; durable when this returns. Brokers that are away are waited for.
-
-        Raises:
-            ProducerFailure: the brokers refuse them.
-        """
-        async with self._turn:
-            records = [await self._placer.placed_offset(draft) for draft in offsets]
-            while records:
-                try:
-                    append = partial(self._appends.append, records)
-                    outcomes = await until_available(append)
-                except LogError as failure:
-                    raise ProducerFailure(str(failure)) from failure
-                for outcome in outcomes:
-                    if isinstance(outcome, LogNotUsable):
-                        raise ProducerFailure(str(outcome)) from outcome
-                records = [
-                    record
-                    for record, outcome in zip(records, outcomes, strict=True)
-                    if isinstance(outcome, LogUnavailable)
-                ]
-
-    async def close(self) -> None:
-        """Close the producer."""
-        await self._appends.close()
-
-
 class IdempotentTaskProducer:
     """Producer of a task with delivery at least once (`clients.Producer`)."""
 
@@ -151,7 +116,7 @@ class IdempotentTaskProducer:
         appends: IndependentAppends,
         placer: RecordPlacer,
         creator: TopicCreator,
-        offsets: OffsetAppends,
+        offsets: OffsetWriter,
         settings: ProducerSettings,
     ) -> None:
         limits = ProducerLimits()
@@ -179,7 +144,7 @@ class IdempotentTaskProducer:
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
         """Append offsets; durable when this returns."""
-        await self._offsets.write(offsets)
+        await self._offsets.write_offsets(offsets)
 
     async def close(self) -> None:
         """Send what is queued within `CLOSE_S`, and close the connections."""

@@ -46,9 +46,15 @@ class StandaloneLog:
     """
 
     def __init__(
-        self, topics: Topics, records: EmbeddedLog, file: OffsetFile, offsets: LoadedOffsets
+        self,
+        topics: Topics,
+        records: EmbeddedLog,
+        file: OffsetFile,
+        offsets: LoadedOffsets,
+        cluster_id: str | None = None,
     ) -> None:
         """Make it with `open`."""
+        self._cluster_id = cluster_id
         self._topics = topics
         self._control = MemoryLog()
         self._records = records
@@ -60,10 +66,18 @@ class StandaloneLog:
 
     @classmethod
     async def open(
-        cls, topics: Topics, records: EmbeddedLog, file: OffsetFile, offsets: LoadedOffsets
+        cls,
+        topics: Topics,
+        records: EmbeddedLog,
+        file: OffsetFile,
+        offsets: LoadedOffsets,
+        cluster_id: str | None = None,
     ) -> "StandaloneLog":
-        """Open the log with the offsets that were in the file. `records` stays the caller's."""
-        log = cls(topics, records, file, offsets)
+        """Open the log with the offsets that were in the file. `records` stays the caller's.
+
+        `cluster_id`: that of the brokers, if they have the data topics; `records` is empty then.
+        """
+        log = cls(topics, records, file, offsets, cluster_id)
         for topic in msgspec.structs.astuple(topics):
             await log._control.create_topic(topic, 1)
         time_ms = file.changed_ms
@@ -74,7 +88,9 @@ class StandaloneLog:
 
     @property
     def cluster_id(self) -> str | None:
-        """Id of the log of records."""
+        """Id of the cluster with the data topics, or of the log of records."""
+        if self._cluster_id is not None:
+            return self._cluster_id
         return self._records.cluster_id if isinstance(self._records, HasClusterId) else None
 
     def writer_lock(self) -> AbstractContextManager[None]:

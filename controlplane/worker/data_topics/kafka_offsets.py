@@ -1,0 +1,122 @@
+"""Offsets of sources whose records are on brokers: in topics there, or in a log of our own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+
+from controlplane.core.order import Ends
+from controlplane.core.plan import Draft
+from controlplane.logs.kafka.admin_requests import TopicSpec
+from controlplane.logs.kafka.independent_appends import IndependentAppends
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.new_topics import new_topic_defaults
+from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader
+from controlplane.logs.kafka.topic_admin import TopicAdmin
+from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+from controlplane.settings import Configuration
+from controlplane.worker.data_topics.clients import OffsetWriter, ProducerFailure
+from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
+from controlplane.worker.data_topics.kafka_connections import ClientConnection
+from controlplane.worker.data_topics.kafka_producer import RecordPlacer
+from controlplane.worker.data_topics.outage_retry import until_available
+from controlplane.worker.settings import ProducerLimits
+
+
+class BrokerOffsets:
+    """Offsets topics on the worker's cluster (`OffsetTopics`); all tasks share one producer."""
+
+    on_brokers = True
+
+    def __init__(
+        self,
+        own: ClientConnection,
+        configuration: Configuration,
+        reading: ReadLimits,
+        appends: IndependentAppends,
+        placer: RecordPlacer,
+    ) -> None:
+        """`own`: the connections of the worker itself."""
+        self._own = own
+        self._configuration = configuration
+        self._reading = reading
+        self._appends = appends
+        self._placer = placer
+        self._high_watermarks = KafkaReader(own.cluster, "read_uncommitted", reading, None)
+        self._turn = asyncio.Lock()
+
+    @asynccontextmanager
+    async def writer(self) -> AsyncIterator[OffsetWriter]:
+        """Return itself: tasks share the producer."""
+        yield self
+
+    async def write_offsets(self, offsets: Sequence[Draft]) -> None:
+        """Append offsets; durable when this returns. Brokers that are away are waited for.
+
+        Raises:
+            ProducerFailure: the brokers refuse them.
+        """
+        async with self._turn:
+            records = [await self._placer.placed_offset(draft) for draft in offsets]
+            while records:
+                try:
+                    append = partial(self._appends.append, records)
+                    outcomes = await until_available(append)
+                except LogError as failure:
+                    raise ProducerFailure(str(failure)) from failure
+                for outcome in outcomes:
+                    if isinstance(outcome, LogNotUsable):
+                        raise ProducerFailure(str(outcome)) from outcome
+                records = [
+                    record
+                    for record, outcome in zip(records, outcomes, strict=True)
+                    if isinstance(outcome, LogUnavailable)
+                ]
+
+    async def create(self, topic: str, like: str) -> None:
+        """Create a connector's own topic with the settings of the worker's topic."""
+        own = self._own
+        if await own.topics.partitions(topic) is not None:
+            return
+        defaults = new_topic_defaults(self._configuration)[like]
+        partitions = await own.topics.partitions(like)
+        assert partitions is not None, "the plane has created it"
+        configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
+        spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
+        await TopicAdmin(own.cluster, self._reading).create([spec])
+
+    async def ends(self, topics: Sequence[str]) -> Ends:
+        """Return the high watermarks."""
+        return await self._high_watermarks.ends(topics)
+
+    async def close(self) -> None:
+        """Close the producer."""
+        await self._appends.close()
+
+
+class LogOffsets:
+    """Offsets topics in the log of the control plane (`OffsetTopics`)."""
+
+    on_brokers = False
+
+    def __init__(self, written: WrittenLog, limits: ProducerLimits) -> None:
+        self._written = written
+        self._limits = limits
+        self._topics = LogTopics(written.log, limits.default_partitions)
+
+    @asynccontextmanager
+    async def writer(self) -> AsyncIterator[OffsetWriter]:
+        """Open a writer with the present epoch of the control plane."""
+        producer = LogProducer(self._written, self._topics, self._limits)
+        try:
+            yield producer
+        finally:
+            await producer.close()
+
+    async def create(self, topic: str, like: str) -> None:
+        """Create a connector's own topic with the partitions of the worker's topic."""
+        await self._topics.create(topic, await self._topics.found_or_created(like))
+
+    async def ends(self, topics: Sequence[str]) -> Ends:
+        """Return the ends: a transaction of a log is never open."""
+        return await self._written.log.ends(topics)

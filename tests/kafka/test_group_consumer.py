@@ -1,0 +1,71 @@
+"""Rebalances of a consumer that is busy while aiokafka gets its partitions."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka import group_consumer
+from controlplane.logs.kafka.cluster import Cluster, addresses
+from controlplane.logs.kafka.group_consumer import GroupConsumer
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.settings.security import KafkaSecurity
+from tests.kafka.conftest import NEWEST, unused_name
+from tests.kafka.producer import NewTopic, writer
+from tests.kafka.real_kafka import Broker
+from tests.kafka.worker_service import until
+
+pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
+
+BUSY_S = 1.0
+"""Time for aiokafka to fetch records meanwhile, if it did."""
+
+
+class Assignments:
+    """Listener that remembers what was assigned."""
+
+    def __init__(self) -> None:
+        self.partitions: list[TopicPartition] = []
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Ignore it."""
+
+    async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        """Remember the partitions."""
+        self.partitions += partitions
+
+
+async def test_no_record_before_the_assignment_is_known(
+    broker: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that waits during a rebalance takes no records of new partitions."""
+    monkeypatch.setattr(group_consumer, "FETCH_S", 60)
+    topic, group, assignments = await new_topic(), unused_name(), Assignments()
+    async with writer(broker) as out:
+        for number in range(3):
+            await out.put(topic, 0, b"key", str(number).encode())
+        cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+        options = {"max_poll_records": 1, "auto_offset_reset": "earliest"}
+        consumer = GroupConsumer(cluster, group, options, assignments)
+        try:
+            await consumer.start([topic], None)
+            polling = asyncio.create_task(consumer.poll(60))
+            await asyncio.sleep(0)
+            consumer.wake_up()
+            assert await polling == []  # its request goes on waiting
+
+            async def waits() -> bool:
+                return bool(consumer._callbacks)
+
+            await until(waits)  # the revocation before the group is joined
+            consumer.wake_up()
+            assert await consumer.poll(60) == []
+            await until(waits)  # the assignment
+            await asyncio.sleep(BUSY_S)
+            assert not assignments.partitions
+            (entry,) = await consumer.poll(60)
+            assert (entry.offset, consumer.position((topic, 0))) == (0, 1)
+            assert assignments.partitions == [(topic, 0)]
+        finally:
+            await consumer.close()
