@@ -16,6 +16,7 @@ from controlplane.core.state import Topics
 from controlplane.worker.worker import ConnectWorker
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
+from tests.kafka.consumers import groups_of, has_committed, java_consumer
 from tests.kafka.producer import create_topic, reading, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.worker_service import until as until_true
@@ -90,6 +91,32 @@ async def test_offsets_are_altered_and_reset_while_stopped(
         await plane.execute(ResetOffsets("s"))
         await plane.execute(ResumeConnector("s"))
         await until(lambda: put["s"] == ["a", "b", "c", "b", "c", "a", "b", "c"])
+
+
+@NEWEST
+async def test_a_sink_joins_a_group_of_java_consumers(broker: Broker, own_topics: Topics) -> None:
+    """It shares the partitions with them: all assign by range."""
+    topic = await sink_topic(broker, 2)
+    group = f"group-{topic}"
+    consumer = java_consumer(broker, topic, group)
+    consumer.start()
+    try:
+        async with (
+            worker_on(broker, own_topics, KeepingSink) as worker,
+            groups_of(broker.bootstrap) as groups,
+        ):
+            await produce(broker, topic, "a", "b", partitions=2)
+            await has_committed(groups, group)  # it is a member, and has both partitions
+            await worker.plane.execute(CreateConnector("s", sink(topic)))
+
+            async def shared() -> bool:
+                await produce(broker, topic, "c", "d", partitions=2)
+                return bool(put.get("s"))
+
+            await until_true(shared)
+            assert task_trace(worker, "s") == ""
+    finally:
+        await consumer.end()
 
 
 @NEWEST

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka import TopicPartition as Place
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import IllegalStateError, KafkaError
 
 from controlplane.clock import backoff
@@ -70,7 +71,12 @@ class GroupConsumer:
         self._listener = listener
         self._reset = str(options.get("auto_offset_reset", "earliest"))
         self._consumer = AIOKafkaConsumer(
-            **cluster.client_options, **options, group_id=group, enable_auto_commit=False
+            **cluster.client_options,
+            **options,
+            group_id=group,
+            enable_auto_commit=False,
+            # Java consumers offer it, too: a sink may move here while its group has their members.
+            partition_assignment_strategy=(RangePartitionAssignor,),
         )
         self._positions: dict[TopicPartition, int] = {}
         """Offset of the next record, by assigned partition."""
