@@ -48,7 +48,7 @@ print(polars.thread_pool_size(), pyarrow.cpu_count())
 """
 
 NAMED = {entrant.name: entrant for entrant in ENTRANTS}
-SOME = ("spark", "local", "duckdb", "python")
+SOME = ("spark", "duckdb")
 
 
 def python(*words: str, asked: str = "") -> str:
@@ -159,7 +159,9 @@ def test_nobody_has_more_threads(archive: Path) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize(
-    "names", [SOME, pytest.param([*NAMED], marks=pytest.mark.prove)], ids=["some", "all"]
+    "names",
+    [SOME, pytest.param([*NAMED], marks=pytest.mark.prove)],
+    ids=["some", "all"],
 )
 def test_quick(tmp_path: Path, names: Sequence[str]) -> None:
     """`--quick` prints a row per program, and all answers are equal."""

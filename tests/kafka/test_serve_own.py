@@ -26,7 +26,7 @@ from controlplane.core.records import Target
 from controlplane.core.state import Topics
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from tests.cli.command_calls import refusal, shell
-from tests.kafka.conftest import RELEASES, unused_name, up
+from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.consumers import groups_of, java_consumer
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import NewTopic, admin, reading, writer
@@ -129,6 +129,7 @@ async def test_a_second_process_fences_the_first(
         await until(follows)
 
 
+@NEWEST
 async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
     """Nothing acknowledged is lost, and nothing stays half done, whatever `kill -9` cuts off."""
     file = worker_file(tmp_path, topics)
@@ -282,6 +283,7 @@ async def test_a_connect_cluster_is_left_alone(
         assert await reader.ends([topics.config]) == written
 
 
+@NEWEST
 async def test_bad_topics(
     broker: Broker, topics: Topics, new_topic: NewTopic, tmp_path: Path
 ) -> None:

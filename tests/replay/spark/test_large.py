@@ -25,7 +25,7 @@ from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle, lines_of
 
 pytestmark = pytest.mark.java
 
-RECORDS = 10_000_000 if PROVE else 100_000
+RECORDS = 10_000_000 if PROVE else 30_000
 SLICED = LIMITS._replace(slice_rows=RECORDS // 50)
 
 

@@ -98,6 +98,7 @@ async def test_killed_it_goes_on(
     assert [*whole.gaps]
 
 
+@pytest.mark.prove
 async def test_a_cluster_that_is_away_stops_no_other(
     past: TopicHistory, kafka_jars: Path, tmp_path: Path
 ) -> None:
