@@ -8,14 +8,16 @@ from typing import NamedTuple
 import msgspec
 
 from controlplane.core.plugins import Plugins
+from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.rest.service import Service
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.terminal.output import note
 from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.data_topics.clients import TaskCluster
 from controlplane.worker.factory import RuntimeEnvironment
-from controlplane.worker.plugin_path import classes_in
+from controlplane.worker.plugin_path import SHIPPED, classes_in
 from controlplane.worker.settings import runtime_settings
 from controlplane.worker.worker import ConnectWorker
 
@@ -46,6 +48,10 @@ async def service_with_connectors(
     log, worker_id, cluster = worker_log
     classes = classes_of(configuration)
     if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
+        note(
+            "Warning: plugin.path names no Python module or directory with connectors, so none "
+            f"runs here: {SHIPPED} has those that ship with this program"
+        )
         if cluster is not None:
             around = around._replace(outside=cluster.actions)
         async with ControlPlane.open(log, settings, around) as plane:
@@ -68,7 +74,15 @@ def classes_of(configuration: Configuration) -> ConnectorClasses:
         SettingsError: a setting is invalid.
     """
     worker = configuration.settings(WorkerSettings)
-    return classes_in(worker.plugin_path, [Path(folder) for folder in worker.connectors_folders])
+    folders = [Path(folder) for folder in worker.connectors_folders]
+    for key, places in (
+        ("plugin.path", [Path(place) for place in worker.plugin_path if Path(place).is_absolute()]),
+        ("connectors.folders", folders),
+    ):
+        for place in places:
+            if not place.exists():
+                note(f"Warning: {key} names {safe(str(place))}, which does not exist")
+    return classes_in(worker.plugin_path, folders)
 
 
 def with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:

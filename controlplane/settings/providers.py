@@ -34,6 +34,10 @@ Provider = Callable[[str, str], _Provided | None]
 _KAFKAS = "org.apache.kafka.common.config.provider."
 
 
+_WRITE_OUT = "use a copy of the file with the value written into it"
+_INSTALL = f"install a package that declares its class (entry point {GROUP})"
+
+
 class ResolvedText(NamedTuple):
     """A value of a connector's config with its references replaced."""
 
@@ -86,6 +90,11 @@ class Providers:
                     self._known[name] = _loaded(name, declared[class_name], parameters)
             self._is_loaded = True
 
+    @property
+    def missing(self) -> Mapping[str, str]:
+        """Classes, by name, of the providers that cannot run here."""
+        return {name: self._classes[name] for name in self._classes.keys() - self._known.keys()}
+
     def resolved(self, key: str, text: str) -> str:
         """Replace the references in a key's value; all other text stays.
 
@@ -111,7 +120,7 @@ class Providers:
         def looked_up(reference: re.Match[str]) -> str:
             if reference["name"] not in self._classes:
                 return reference[0]
-            provided = self._provided(key, reference)
+            provided = self._provided(key, reference, _INSTALL)
             if provided is None:
                 return reference[0]
             values.add(provided.value)
@@ -125,7 +134,7 @@ class Providers:
         if reference["name"] not in self._classes:
             return reference[0]
         try:
-            provided = self._provided(key, reference)
+            provided = self._provided(key, reference, _WRITE_OUT)
         except _Unreadable:
             provided = None
         if provided is None:
@@ -134,8 +143,8 @@ class Providers:
             )
         return provided.value
 
-    def _provided(self, key: str, reference: re.Match[str]) -> _Provided | None:
-        """Ask a provider for a value; None: it has none.
+    def _provided(self, key: str, reference: re.Match[str], advice: str) -> _Provided | None:
+        """Ask a provider for a value; None: it has none. `advice`: for one that cannot run here.
 
         Raises:
             BadValue: it cannot run here, or cannot read the value.
@@ -145,8 +154,7 @@ class Providers:
         if provider is None:
             raise BadValue(
                 key,
-                f"comes from the config provider {name}, which cannot run here: "
-                "use a copy of the file with the value written into it",
+                f"comes from the config provider {name}, which cannot run here: {advice}",
             )
         try:
             return provider(path, reference["key"])

@@ -170,6 +170,10 @@ class ConnectWorker:
             clients = await stack.enter_async_context(cluster.clients(plane))
             worker = cls(plane, cluster, clients, environment)
             actions.worker = worker
+            for name, provider in sorted(environment.providers.missing.items()):
+                worker._notices.warning(
+                    "config_provider_missing", provider=name, provider_class=provider
+                )
             async with worker._running():
                 yield worker
 

@@ -25,8 +25,9 @@ from controlplane.core.text.safe_text import count, short
 from controlplane.terminal.output import say
 from controlplane.terminal.tables import table
 
-TRACE_CHARACTERS = 2_000
-"""Characters of a stack trace that are printed; JSON has all of it."""
+TRACE_LINES = 24
+"""Lines of a stack trace that are printed: a third from its beginning, where Java names the
+failure, the others from its end, where Python does. JSON has all of it."""
 
 
 @asks(
@@ -143,8 +144,16 @@ def _print_trace(reported: Mapping[str, Any], title: str = "Trace") -> None:
     trace = reported.get("trace")
     if trace:
         say(f"{title}:", style="bold")
-        for line in str(trace)[:TRACE_CHARACTERS].splitlines():
+        for line in _beginning_and_end(str(trace).splitlines()):
             say(f"  {redacted_text(line.expandtabs(2))}", style="red")
+
+
+def _beginning_and_end(lines: list[str]) -> list[str]:
+    if len(lines) <= TRACE_LINES:
+        return lines
+    left_out = len(lines) - TRACE_LINES
+    first = TRACE_LINES // 3
+    return [*lines[:first], f"… {count(left_out, 'line')} …", *lines[first + left_out :]]
 
 
 # --- plugins ------------------------------------------------------------------------------------
