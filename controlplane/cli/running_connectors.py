@@ -1,6 +1,6 @@
 """A control plane whose connectors run in this process (`plugin.path`)."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -75,14 +75,18 @@ def classes_of(configuration: Configuration) -> ConnectorClasses:
     """
     worker = configuration.settings(WorkerSettings)
     folders = [Path(folder) for folder in worker.connectors_folders]
-    for key, places in (
-        ("plugin.path", [Path(place) for place in worker.plugin_path if Path(place).is_absolute()]),
-        ("connectors.folders", folders),
-    ):
-        for place in places:
-            if not place.exists():
-                note(f"Warning: {key} names {safe(str(place))}, which does not exist")
-    return classes_in(worker.plugin_path, folders)
+    classes = classes_in(worker.plugin_path, folders)
+    if not classes.is_empty:
+        places = [Path(place) for place in worker.plugin_path]
+        _warn_of_missing("plugin.path", [place for place in places if place.is_absolute()])
+        _warn_of_missing("connectors.folders", folders)
+    return classes
+
+
+def _warn_of_missing(key: str, places: Iterable[Path]) -> None:
+    for place in places:
+        if not place.exists():
+            note(f"Warning: {key} names {safe(str(place))}, which does not exist")
 
 
 def with_catalogue(runnable: Plugins, declared: Plugins | None) -> Plugins:
