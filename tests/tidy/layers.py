@@ -61,7 +61,7 @@ LAYERS: dict[str, set[str]] = {
     | {"controlplane.harvest", "controlplane.read_only"},
     # Requests are among the verbs of a scenario; a missing extra is named as by a command.
     "controlplane.scenario": REST_AND_BELOW | TERMINAL,
-    # Of a worker's settings it takes how to get in to its cluster.
+    # It takes the login to a cluster from the worker's settings.
     "replay": CORE
     | LOGS
     | TERMINAL
