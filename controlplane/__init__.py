@@ -1,16 +1,33 @@
 """State of Kafka Connect clusters, and commands that change it, from Connect's internal topics.
 
 Connect keeps its state in three topics: configs, offsets, statuses. This package reads them as a
-worker of a chosen release does, and runs the commands of Connect's REST API on an embedded log.
-docs/architecture.md explains the design. The packages, in the order in which a record passes them:
+worker of a chosen release does. It runs the commands of Connect's REST API in four ways:
+
+- on an embedded log, in a SQLite file or in memory;
+- on topics of its own in Kafka (`serve --own`);
+- attached to a Connect cluster, through the REST API of its workers (`serve --connect-url`);
+- as a standalone worker (`controlplane standalone`).
+
+Except when attached, it also runs connectors in Python. docs/architecture.md explains the design.
+The packages; the first four in the order in which a record passes them:
 
     logs/        logs in memory, SQLite, Kafka, and dumps of other tools
     core/        bytes → records → fold → state → views, and command → decide → plan; no I/O
     projection/  the state of a log: loaded, followed, at past moments
     controller/  the single writer: decide → append → read back → answer
     plane        the control plane, to be embedded in any asyncio program
+    connect/     API for authors of connectors: data model, converters, sources and sinks
+    connectors/  connectors that ship
+    worker/      runs connectors and tasks; standalone too
     rest/        Connect's endpoints over HTTP
+    read_only/   the service of a log that is only read
+    attached/    the service of a cluster that is steered through its workers
+    settings/    settings from flags, environment and file
+    tls/         TLS contexts, and Java's key stores
+    harvest/     a real worker, or jars → a catalogue of connector classes
     scenario/    scenario files, which are documentation and test at once
+    page/        elements of HTML pages and charts
+    terminal/    parts that all command lines share
     cli/         about a log: `controlplane import | backup | copy | inspect | plan | verify |
                  serve | standalone | config | credential | scenario`
     client/      about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff |

@@ -46,10 +46,10 @@ from controlplane.core.views.group_progress import GroupProgress
 from controlplane.core.views.history import History
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logger_levels import LOGGER, Loggers
+from controlplane.logs.cluster_topics import create_topics
 from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_ours, path_of
-from controlplane.logs.topic_creation import create_topics
 from controlplane.observe import Logger, logger
 from controlplane.projection.as_of import read_history
 from controlplane.projection.change_feed import ChangeFeed

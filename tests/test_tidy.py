@@ -23,7 +23,9 @@ from tests.tidy.source import PACKAGES, ROOT, Rule, SourceFile, offenders, track
 from tests.tidy.style import MEDIAN_LINES, docstrings, file_size, function_size, names
 from tests.tidy.tiers import declared_markers, documented_markers, tiers, used_markers
 from tests.tidy.wording import (
+    COMMENTED,
     class_names,
+    comment_openings,
     module_names,
     openings,
     several_meanings,
@@ -185,6 +187,11 @@ def test_docstrings_open_with_their_subject(python: list[SourceFile]) -> None:
     check(openings, python)
 
 
+def test_comments_open_with_their_subject() -> None:
+    """A comment of a program, a script or a settings file opens with the thing or the verb."""
+    check(comment_openings, tracked(*COMMENTED))
+
+
 def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
     """A module or class is called by a noun that says of what it is."""
     check(module_names, python)
@@ -299,6 +306,16 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (openings, CORE, '"""To be read."""'),
     (openings, "benchmarks/x.py", '"""Where archives lie."""'),
     (openings, "examples/x.py", '"""How it is read."""'),
+    (comment_openings, CORE, "x = 1  # What it is"),
+    (comment_openings, CORE, "# How it is read.\n# To be sure.\nx = 1"),
+    (comment_openings, TEST, "# Of each one.\nx = 1"),
+    (comment_openings, "x.toml", "# Whose it is\nx = 1"),
+    (comment_openings, "x.toml", "x = 1  # a limit\ny = 2  # Whose it is"),
+    (comment_openings, "x.properties", "# Of this nothing"),
+    (comment_openings, "tests/x.sql", "select 1;\n-- Which records are in"),
+    (comment_openings, "tests/X.java", "/**\n * What it makes.\n * Which is so.\n */"),
+    (comment_openings, "tests/X.java", "int x; // Whether it is"),
+    (comment_openings, "tools/x", "# Those of Spark"),
     (module_names, "controlplane/core/reading.py", ""),
     (module_names, "controlplane/told/x.py", ""),
     (class_names, CORE, "class Source: ..."),
@@ -353,6 +370,9 @@ KEPT: list[tuple[Rule, str, str]] = [
     (names, TEST, "def test_x(data): ..."),
     (openings, CORE, '"""The state of a log."""'),
     (openings, TEST, '"""Where archives lie."""'),
+    (comment_openings, CORE, "# The reader keeps it,\n# What follows is read.\nx = '# What'"),
+    (comment_openings, TEST, "# Where archives lie.\nx = 1"),
+    (comment_openings, "tests/X.java", 'String x = "http://What it is";'),
     (module_names, "controlplane/core/encoding.py", ""),
     (class_names, CORE, "class StateRow: ..."),
     (variable_names, CORE, "ends = [part.end for part in parts]"),

@@ -1,32 +1,48 @@
-"""The walk of one command through the house: its files, and its switches between them."""
+"""The walks of a record and of a command through the house: files, and switches between them."""
 
+import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import controlplane
+from controlplane.core import views
 from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.state import Topics
+from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.plane import ControlPlane, Settings
+from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 
 PACKAGE = f"{Path(controlplane.__file__).parent}/"
 ARCHITECTURE = Path(__file__).parent.parent / "docs/architecture.md"
 
-FILES, SWITCHES = 28, 130
-"""Files that a stop visits in the event loop's process, and its switches between them. Lower both
-when the walk becomes shorter; a longer one needs a reason."""
+
+class WalkLength(NamedTuple):
+    """Files that a walk visits in the event loop's process, and its switches between them.
+
+    Lower both when the walk becomes shorter; a longer one needs a reason.
+    """
+
+    files: int
+    switches: int
+
+
+OF_A_RECORD = WalkLength(15, 31)
+OF_A_STOP = WalkLength(30, 134)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll in the middle of the walk would be counted."""
 
-STOPPED = ("orders", "invoices", "payments", "refunds", "returns")
-"""Connectors to stop. The shortest walk counts: the first upkeep may run beside one of them."""
+CHANGED = ("orders", "invoices", "payments", "refunds", "returns")
+"""Connectors to change. The shortest walk counts: the first upkeep may run beside one of them."""
 
 CONFIG = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -52,6 +68,41 @@ def recorded_files() -> Iterator[list[str]]:
         sys.setprofile(before)
 
 
+def check_walk(walks: list[list[str]], most: WalkLength) -> None:
+    """Compare the shortest walk with its numbers, and these with architecture.md."""
+    files = min(walks, key=len)
+    switches = [pair for pair in pairwise(files) if pair[0] != pair[1]]
+    walk = "\n".join([files[0], *(after for _, after in switches)])
+    measured = WalkLength(len(set(files)), len(switches))
+    assert measured.files <= most.files, f"{measured}\n{walk}"
+    assert measured.switches <= most.switches, f"{measured}\n{walk}"
+    sentence = f"visits {most.files} files and switches {most.switches} times between them"
+    assert sentence in " ".join(ARCHITECTURE.read_text(encoding="utf-8").split())
+
+
+async def test_a_record_takes_a_short_walk(tmp_path: Path) -> None:
+    """A config record visits few files from its append to the state that has it."""
+    unpolled = SqliteSettings(tail_poll_interval_ms=NEVER_MS)
+    log = await SqliteLog.open(tmp_path / "state.db", settings=unpolled)
+    topics, kip = Topics(), Profile.of(KIP)
+    for topic in (topics.config, topics.offsets, topics.status):
+        await log.create_topic(topic, 1)
+    walks: list[list[str]] = []
+    async with Follower(log, limits=FollowerLimits(topics_poll_ms=NEVER_MS)) as follower:
+        await follower.state(kip)
+        for name in ("first", *CHANGED):
+            value = json.dumps({"properties": CONFIG}).encode()
+            record = Record(topics.config, 0, 0, f"connector-{name}".encode(), value)
+            positions = await log.append([record])
+            with recorded_files() as files:
+                await follower.wait_for_records(positions)
+                state = await follower.state(kip)
+            assert views.target(state, name) is not None
+            walks.append(files)
+    await log.close()
+    check_walk(walks, OF_A_RECORD)
+
+
 async def test_a_stop_takes_a_short_walk(tmp_path: Path) -> None:
     """A stop visits few files and switches seldom; architecture.md tells both numbers."""
     unpolled = SqliteSettings(tail_poll_interval_ms=NEVER_MS)
@@ -59,18 +110,12 @@ async def test_a_stop_takes_a_short_walk(tmp_path: Path) -> None:
     settings = Settings(follower=FollowerLimits(topics_poll_ms=NEVER_MS))
     walks: list[list[str]] = []
     async with ControlPlane.open(log, settings) as plane:
-        for name in ("first", *STOPPED):
+        for name in ("first", *CHANGED):
             await plane.execute(CreateConnector(name, CONFIG))
         await plane.execute(StopConnector("first"))  # from now on, modules are imported
-        for name in STOPPED:
+        for name in CHANGED:
             with recorded_files() as files:
                 await plane.execute(StopConnector(name))
             walks.append(files)
     await log.close()
-    files = min(walks, key=len)
-    switches = [pair for pair in pairwise(files) if pair[0] != pair[1]]
-    walk = "\n".join([files[0], *(after for _, after in switches)])
-    assert len(set(files)) <= FILES, walk
-    assert len(switches) <= SWITCHES, walk
-    sentence = f"visits {FILES} files and switches {SWITCHES} times between them"
-    assert sentence in " ".join(ARCHITECTURE.read_text(encoding="utf-8").split())
+    check_walk(walks, OF_A_STOP)

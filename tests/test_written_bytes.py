@@ -70,6 +70,6 @@ def test_task_configs_stand_in_the_order_of_a_hash_map() -> None:
                     json_converter.encode_hash_order({"properties": record.properties})
                     == entry.value
                 )
-    # Of the other seven a foreign hand wrote one; in six, two names share a bucket, and which comes
-    # first depends on the order in which the connector put them there.
+    # Seven records differ. Another program wrote one. In six, two names share a bucket of the
+    # HashMap; the connector's order of insertion decides which comes first.
     assert (kept, total) == (129, 136)

@@ -21,7 +21,7 @@ from controlplane.core.releases.profiles import RELEASES, Profile, resolve
 from controlplane.core.text.safe_text import count, safe, short
 from controlplane.logs.log import LogNotUsable
 from controlplane.projection.follower import Follower
-from controlplane.worker_http.refusals import json_of, reason_of
+from controlplane.worker_api import json_of, reason_of
 
 NAMED = 3
 """Most connectors that a refusal names."""

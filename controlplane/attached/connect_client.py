@@ -16,7 +16,7 @@ from controlplane.attached.worker_connections import WorkerConnections
 from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogUnavailable
 from controlplane.rest.errors import WorkerAnswer
-from controlplane.worker_http.refusals import is_temporary, json_of, reason_of
+from controlplane.worker_api import is_temporary, json_of, reason_of
 
 REDIRECTS = 5
 """Most redirects of one request."""

@@ -33,7 +33,7 @@ from controlplane.core.plan import HookSuccess, Outcome, Plan, Reason, Rejected
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
 from controlplane.rest.errors import WorkerAnswer
-from controlplane.worker_http.paths import connector_path
+from controlplane.worker_api import connector_path
 
 AttachedAnswer = WorkerAnswer | Outcome | Rejected
 

@@ -29,7 +29,7 @@ from controlplane.core.decide.prediction import predicted_state
 from controlplane.core.plan import AdminOverrides, GroupOffsets, Plan, Reason, Rejected, Step
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState
-from controlplane.worker_http.paths import connector_path
+from controlplane.worker_api import connector_path
 
 WORDS = {
     CreateConnector: "create",

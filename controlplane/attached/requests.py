@@ -8,7 +8,7 @@ from controlplane.core import commands
 from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.java import json_converter
 from controlplane.rest.endpoints.entities import TARGETS
-from controlplane.worker_http.paths import connector_path
+from controlplane.worker_api import connector_path
 
 _TARGETING: Mapping[type, str] = {
     commands.PauseConnector: "pause",

@@ -69,7 +69,7 @@ class Evidence:
 
     def _last_offset(self, read: Sequence[Entry], difference: AnswerDifference) -> Entry | None:
         """The last record of the first source partition that differs between the answers."""
-        differing = unshared(_offsets(difference.recorded), _offsets(difference.folded))
+        differing = unshared(listed_offsets(difference.recorded), listed_offsets(difference.folded))
         profile = Profile.of(difference.release)
         for entry in reversed(read):
             if differing and entry.topic not in (self.topics.config, self.topics.status):
@@ -138,7 +138,7 @@ def _member(listing: Any, name: str) -> Any:
     return listing.get(name) if isinstance(listing, dict) else None
 
 
-def _offsets(recorded: RecordedAnswer) -> list[dict[str, Any]]:
+def listed_offsets(recorded: RecordedAnswer) -> list[dict[str, Any]]:
     """Elements of an offsets answer, in the form of the releases or of the KIP's draft."""
     listed = recorded.answer.get("offsets") if isinstance(recorded.answer, dict) else None
     if isinstance(listed, dict):

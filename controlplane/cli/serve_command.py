@@ -26,10 +26,10 @@ from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
 from controlplane.core.text.safe_text import count, safe
 from controlplane.logger_levels import Loggers
+from controlplane.logs.cluster_topics import split_config
 from controlplane.logs.log import Log, ReadableLog
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import SQLITE, NoSuchLog
-from controlplane.logs.topic_checks import split_config
 from controlplane.observe import (
     LOG_FORMATS,
     LogFormat,

@@ -8,6 +8,7 @@ import msgspec
 
 from controlplane.core.codec import encode_command
 from controlplane.core.commands import AnyCommand, CommandRequest, RestoreConnector
+from controlplane.core.java.json_values import members
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected
 from controlplane.core.records import (
     CommandAccepted,
@@ -76,14 +77,8 @@ def _is_storable(outcome: Outcome) -> bool:
     """
     level: list[Any] = [] if outcome.connector is None else [outcome.connector.config]
     for _ in range(LEVELS_MAX):
-        level = [member for value in level for member in _members(value)]
+        level = [member for value in level for member in members(value)]
     return not level
-
-
-def _members(value: Any) -> Iterable[Any]:
-    if isinstance(value, Mapping):
-        return value.values()
-    return value if isinstance(value, list | tuple) else ()
 
 
 def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) -> Draft:

@@ -85,7 +85,7 @@ public final class Definitions {
         }
     }
 
-    /** What Connect defines for a connector with one transformation. */
+    /** Connect's definition of a connector with one transformation. */
     private static ConfigDef transformed(Plugins present) {
         for (Method method : classNamed(DEFINING.get("connector")).getMethods()) {
             if (method.getName().equals("enrich")) {
@@ -162,7 +162,7 @@ public final class Definitions {
         return shown;
     }
 
-    /** How the validators describe themselves, and the class of one that does not. */
+    /** Texts of validators about themselves, each with its class: not every validator has a text. */
     private static List<String> valid(Object validator) {
         if (validator == null) {
             return List.of();

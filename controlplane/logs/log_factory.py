@@ -9,11 +9,11 @@ import msgspec
 
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
+from controlplane.logs.cluster_topics import missing_topics, split_config
 from controlplane.logs.dumps import Dump, Problem, read_dump
 from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import brokers_of, check_file, is_cluster, is_embedded, path_of
-from controlplane.logs.topic_checks import missing_topics, split_config
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.prefixes import READER, SQLITE, WRITER

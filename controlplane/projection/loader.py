@@ -15,8 +15,8 @@ from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.views import offsets_topics
+from controlplane.logs.cluster_topics import missing_topics
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.topic_checks import missing_topics
 from controlplane.projection.snapshot_lookup import (
     FoundSnapshot,
     StartSnapshots,

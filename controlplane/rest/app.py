@@ -16,11 +16,13 @@ the newest known one. A vector that leaves topics out is completed. The header `
 both. It also reports an outage of the log, because answers may then be old.
 """
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from itertools import islice
 from time import perf_counter
-from typing import Any
+from typing import Any, TypeVar
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -41,7 +43,6 @@ from controlplane.rest.errors import (
     RestError,
     allowed,
 )
-from controlplane.rest.http.disconnects import ClientLeft, unless_left
 from controlplane.rest.http.response_cache import Cacheability
 from controlplane.rest.http.responses import response
 from controlplane.rest.jetty_errors import ServerRefusal
@@ -57,6 +58,12 @@ CLIENT_LEFT = 499
 
 TEXT_IN_A_MEMBER = 100
 """Characters of heavily escaped text that take as long to encode as one JSON member."""
+
+T = TypeVar("T")
+
+
+class _ClientLeft(Exception):
+    """The client has closed its connection, and the work for it was cancelled."""
 
 
 class App:
@@ -137,7 +144,7 @@ class App:
             return NotReady(str(error)).answer()
         except (UnknownMoment, UnknownRelease) as error:
             return InvalidParameter(str(error)).answer()
-        except ClientLeft:
+        except _ClientLeft:
             return Answer(CLIENT_LEFT, "", None)
         except Exception as error:
             self._logger.exception("defect", target=request.target)
@@ -159,7 +166,7 @@ class App:
         respond = RESPONDERS[endpoint.key]
         work = respond(Call(service, request, profile, names, target.query, body))
         if endpoint.reads_log:
-            answer = await unless_left(work, receive)
+            answer = await _unless_left(work, receive)
         else:
             answer = await work
         answer = answer.with_notices(() if notice is None else (notice,))
@@ -206,6 +213,34 @@ def _release_notices(release: str | None) -> tuple[str, ...]:
     except UnknownRelease:
         return ()  # the answer itself reports it
     return () if warning is None else (warning,)
+
+
+async def _unless_left(work: Awaitable[T], receive: Receive) -> T:
+    """Await work while the client is connected; cancel it when the client leaves.
+
+    Raises:
+        _ClientLeft: the client closed its connection first.
+    """
+    working = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(_left(receive))
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done() and leaving.result():
+            raise _ClientLeft
+        return await working
+    finally:
+        for task in (working, leaving):
+            task.cancel()
+        await asyncio.gather(working, leaving, return_exceptions=True)
+
+
+async def _left(receive: Receive) -> bool:
+    """Return True once the client has left; False if its connection reports nothing more."""
+    with suppress(RestError):  # a body over its limit: the endpoint reads none
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        return True
+    return False
 
 
 async def _body_of(receive: Receive) -> bytes | None:

@@ -157,6 +157,8 @@ class Service(NamedTuple):
     follower: States
     dialect: Profile
     """Default release for requests that name none."""
+    bodies: BodyProcesses
+    """Processes that read large bodies; their number is limited per service."""
     plugins: Plugins = Plugins()
     commands: Commands | None = None
     """Runner of commands; None if the service is read-only."""
@@ -177,7 +179,6 @@ class Service(NamedTuple):
     """True if `/metrics` is served in front of the application."""
     worker_metrics: Callable[[], Iterable["Metric"]] | None = None
     """Metrics of connectors that run in this process; None: none runs here."""
-    bodies: BodyProcesses = BodyProcesses()
     workers: Workers | None = None
     """Workers that answer about plugins and validate configs; None: the catalogues do."""
     trail: ReadableLog | None = None
@@ -205,6 +206,7 @@ def compose(  # noqa: PLR0913 - parts, by name
     return Service(
         follower,
         context.profile,
+        BodyProcesses(),
         context.plugins,
         commands=commands,
         planner=planner,

@@ -5,8 +5,10 @@ functions are not recursive: offsets may be nested more deeply than Python can r
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
+
+from controlplane.core.java.json_values import members
 
 
 def equal_json(first: Any, other: Any) -> bool:
@@ -34,17 +36,11 @@ def _number(value: Any, numbered: _NumberedValues) -> int:
     """Number of a value; members are numbered before the values that contain them."""
     items = [value]
     for item in items:
-        items += _members(item)
+        items += members(item)
     numbers: dict[int, int] = {}
     for item in reversed(items):
         numbers[id(item)] = numbered.setdefault(_made_of(item, numbers), len(numbered))
     return numbers[id(value)]
-
-
-def _members(item: Any) -> Iterable[Any]:
-    if isinstance(item, dict):
-        return item.values()
-    return item if isinstance(item, list | tuple) else ()
 
 
 def _made_of(item: Any, numbers: Mapping[int, int]) -> Hashable:

@@ -37,10 +37,6 @@ def plane_settings_of_file(
     return plane_settings(Configuration(file_values(path), variables=variables), profile=profile)
 
 
-told_to_plane = plane_settings_of_file
-"""Former name of `plane_settings_of_file`."""
-
-
 def plane_settings(
     configuration: Configuration, *, profile: str = KIP, on_kafka: bool = False
 ) -> Settings:

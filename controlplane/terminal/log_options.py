@@ -11,9 +11,9 @@ import msgspec
 from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.releases.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
+from controlplane.logs.cluster_topics import renamed
 from controlplane.logs.dumps import FORMATS
 from controlplane.logs.log_factory import DumpForm, Opening
-from controlplane.logs.topic_checks import renamed
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.terminal.option_names import MOMENT, Decorated

@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+from controlplane.logs.cluster_topics import missing_for_writer
 from controlplane.logs.names import path_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.logs.sqlite.writer_lock import LogHeld
-from controlplane.logs.topic_checks import missing_for_writer
 from controlplane.settings.prefixes import SQLITE
 from controlplane.terminal.log_options import NAMING, LogOptions
 

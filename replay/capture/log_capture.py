@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from controlplane.core.entry import Batch
 from controlplane.core.state import Topics
+from controlplane.logs.cluster_topics import missing_topics
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.topic_checks import missing_topics
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments import SIZES, SegmentSizes

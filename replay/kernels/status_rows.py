@@ -15,8 +15,6 @@ from controlplane.core.releases.profiles import Profile
 from replay.kernels.last_value import LAST, last_values
 from replay.kernels.row_runs import NumberedKeys, RowIndexes, RowRun, running_times, visible
 
-KeyValuePairs = list[tuple[bytes | None, bytes | None]]
-
 COUNTING = LAST.append(pa.field("timestamp", pa.int64()))
 """Columns of the result; `timestamp` is the running maximum, which defines the order."""
 

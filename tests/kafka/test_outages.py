@@ -14,6 +14,7 @@ from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.service import Service
 from tests.kafka.conftest import up
 from tests.kafka.producer import create_topic_on, reading, writer
@@ -75,7 +76,7 @@ async def _outage(asked: Broker, go: BrokerAction, come_back: BrokerAction) -> N
     async with (
         reading(asked.bootstrap, limits=SOON) as reader,
         Follower(reader, notices=told, limits=OFTEN) as follower,
-        client_of(App(Service(follower, Profile.of(RELEASE)))) as client,
+        client_of(App(Service(follower, Profile.of(RELEASE), BodyProcesses()))) as client,
     ):
         await _until(client, ["before"], noticed=False)
         await asyncio.sleep(SETTLED_S)

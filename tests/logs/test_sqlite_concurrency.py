@@ -112,8 +112,8 @@ async def test_opened_at_the_same_time(path: Path) -> None:
     await asyncio.gather(*(log.append([record("config", 0)]) for log in logs))
     assert [dict(await log.ends(["config"])) for log in logs] == [{"config": [8]}] * 8
     await asyncio.gather(*(log.close() for log in logs))
-    # Where several close at one instant, SQLite takes none for the last, and its companion files
-    # stay; they hold nothing that is missing, and go with the next to close alone.
+    # If several logs close at the same instant, SQLite may treat none as the last: its companion
+    # files stay. The database is complete without them, and the next single close removes them.
     alone = await SqliteLog.open(path)
     assert dict(await alone.ends(["config"])) == {"config": [8]}
     await alone.close()

@@ -18,7 +18,7 @@ NOBODY = 65_534
 async def main(path: str, how: str) -> None:
     """Try to open the log."""
     if os.geteuid() == 0:
-        # What Python imports only when it is used may not be readable for nobody: use it now.
+        # Import `asyncio`'s thread pool as root: `nobody` may be unable to read its file.
         await asyncio.to_thread(os.getpid)
         os.setgid(NOBODY)
         os.setuid(NOBODY)

@@ -117,7 +117,7 @@ def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) ->
     fold, outcomes = Fold(profile, live=True), []
     for number, entry in enumerate(entries):
         mine, told = fold.apply(entry), common[f"record {number}"]
-        # Why it is so, Kafka says in other words: where the two agree ours is taken.
+        # Kafka words the reasons differently: if both agree on the fate, ours is shown.
         outcomes.append(mine if told_of(mine, profile) == told else outcome_of(told, entry))
     return cast("WorkerView", _KafkasReader(state_of(common, profile), entries, outcomes))
 

@@ -143,7 +143,7 @@ def ours(release: str, request: OffsetRequest) -> list[str]:
         parsed = SinkOffsets(*parts).requested(changes)
         if isinstance(parsed, Rejected):
             return [f"refused: {parsed.text}"]
-        # Of several numbers in another order a hook takes no notice.
+        # A hook does not depend on the order of several numbers.
         return sorted(_sink_text(partition or {}, offset) for partition, offset in parsed)
     source = SourceOffsets(*parts)
     wanted = source.requested(changes)

@@ -18,7 +18,7 @@ ASKED = (
 )
 
 ROWS: dict[tuple[str, ...], dict[str, Any]] = {
-    # What `DistributedHerder#updateDeletedTaskStatus` puts for a task that is no more (KAFKA-8869).
+    # `DistributedHerder#updateDeletedTaskStatus`: the status of a deleted task (KAFKA-8869).
     ("vanished",): {"0.9": None, "2.5.1": ["a-1 DESTROYED"]},
     # `AbstractHerder#taskConfigsChanged`, when only the connector config has (KAFKA-9228). Older
     # releases compare task configs within a method that needs a running worker.

@@ -69,7 +69,7 @@ def test_the_nearest_snapshot_and_what_came_since(
     plan = LocalEngine(cluster).plan(moment, KIP)
     told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
     assert (told.snapshot, told.folded) == ("2023-11-17", ("connect-configs",))
-    # Of each offsets partition: a segment's one winner, and five rows of the next; 13 configs.
+    # Each offsets partition has a segment's one winner, and five rows of the next; 13 configs.
     assert told.rows_by_kind == {"snapshot": 2, "winners": 2, "segment": 13 + 2 * 5}
     assert told.rows_archived == len(log)
     assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)

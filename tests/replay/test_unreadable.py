@@ -77,21 +77,21 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "code"),
     [
-        ("timeline", "--offsets", "--profile", "all"),
-        ("timeline", "--digests"),
-        pytest.param(("diff", "--from", "config@1"), marks=pytest.mark.prove),
-        ("history", "--connector", "a", "--profile", "2.8"),
-        ("audit", "--release", "3.4"),
-        ("compat", "--from", "3.9", "--to", "2.8"),
-        pytest.param(("lint", "--release", "3.4"), marks=pytest.mark.prove),
-        pytest.param(("verify",), marks=pytest.mark.prove),
+        (("timeline", "--offsets", "--profile", "all"), 0),
+        (("timeline", "--digests"), 0),
+        pytest.param(("diff", "--from", "config@1"), 1, marks=pytest.mark.prove),
+        (("history", "--connector", "a", "--profile", "2.8"), 0),
+        (("audit", "--release", "3.4"), 0),
+        (("compat", "--from", "3.9", "--to", "2.8"), 0),
+        pytest.param(("lint", "--release", "3.4"), 0, marks=pytest.mark.prove),
+        pytest.param(("verify",), 0, marks=pytest.mark.prove),
     ],
 )
-def test_nobody_stumbles(folder: Path, words: tuple[str, ...]) -> None:
+def test_nobody_stumbles(folder: Path, words: tuple[str, ...], code: int) -> None:
     """Every command answers."""
     command, *rest = words
     result = call(command, folder, *rest, "-o", "json")
-    assert result.code in (0, 1)
+    assert result.code == code
     assert result.json

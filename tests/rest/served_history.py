@@ -15,6 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.log_factory import open_log
 from controlplane.projection.follower import Follower
 from controlplane.rest.app import App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.service import Service
 
 HISTORIES = Path(__file__).parent.parent / "histories"
@@ -40,7 +41,9 @@ async def served(
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a history that is served in this process."""
     async with following(history, **settings) as follower:
-        service = Service(follower, Profile.of(dialect), catalogue(), cluster_id="cluster-1")
+        service = Service(
+            follower, Profile.of(dialect), BodyProcesses(), catalogue(), cluster_id="cluster-1"
+        )
         app = App(service)
         async with client_of(app) as client:
             yield client

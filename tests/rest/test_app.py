@@ -16,6 +16,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import NOTICE, App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.errors import Answer
 from controlplane.rest.service import Service
 from tests.outages import FarAway, until
@@ -359,7 +360,7 @@ async def test_two_releases_at_once_are_refused(client: httpx.AsyncClient) -> No
 async def test_mounted() -> None:
     """The application works beneath a path of another one, with raw names as ever."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9")))
+        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         outer = Starlette(routes=[Mount("/compat/3.9", app)])
         transport = httpx.ASGITransport(outer)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
@@ -374,7 +375,10 @@ async def test_topics_that_are_not_tracked() -> None:
     async with following("life-3.9") as follower:
         app = App(
             Service(
-                follower, Profile.of("3.9"), worker=DecisionSettings(topic_tracking_enable=False)
+                follower,
+                Profile.of("3.9"),
+                BodyProcesses(),
+                worker=DecisionSettings(topic_tracking_enable=False),
             )
         )
         async with client_of(app) as client:
@@ -388,7 +392,7 @@ async def test_topics_that_are_not_tracked() -> None:
 async def test_only_http() -> None:
     """A websocket is no request of Connect's."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9")))
+        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         with pytest.raises(NotImplementedError, match="websocket is not supported"):
             await app({"type": "websocket"}, None, None)  # type: ignore[arg-type]
 
@@ -399,7 +403,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
     await log.create_topic("connect-configs", 1)
     far = FarAway(log)
     async with Follower(far, limits=FollowerLimits(interruption_poll_ms=5)) as follower:
-        app = App(Service(follower, Profile.of("3.9")))
+        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         async with client_of(app) as client:
             assert NOTICE not in (await client.get("/connectors")).headers
             far.interruption = LogUnavailable("the leader at gr\u00f6\u00dfe\u20ac\0 is gone\r\n")
@@ -422,7 +426,7 @@ async def test_answers_that_may_be_old_say_so() -> None:
 async def test_log_that_fails() -> None:
     """The known state is still answered; requests that need the log get 503 with the reason."""
     async with following("life-3.9") as follower:
-        app = App(Service(follower, Profile.of("3.9")))
+        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         async with client_of(app) as client:
             known = await client.get("/connectors")
             await follower._log.close()
@@ -441,7 +445,7 @@ async def test_what_cannot_be_written_is_a_defect(monkeypatch: pytest.MonkeyPatc
         async def answer(*_: object) -> Answer:
             return broken
 
-        app = App(Service(follower, Profile.of("3.9")))
+        app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         monkeypatch.setattr(app, "answer", answer)
         async with client_of(app) as client:
             response = await client.get("/connectors")

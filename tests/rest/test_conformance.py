@@ -23,6 +23,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings
 from controlplane.rest.app import App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.service import Service
 from tests.controller.scene import plane_on, written
 from tests.rest.plane import asked
@@ -216,7 +217,7 @@ async def test_a_version_is_told_where_there_is_one() -> None:
             assert ("version" in status["connector"]) is told
     catalogue = parse_catalogue(b'[{"class": "lab.Source", "type": "source"}]')
     async with following("life-3.9") as follower:
-        service = Service(follower, Profile.of("3.9"), catalogue)
+        service = Service(follower, Profile.of("3.9"), BodyProcesses(), catalogue)
         async with client_of(App(service)) as client:
             listed = (await client.get("/connector-plugins")).json()
     assert {"class": "lab.Source", "type": "source"} in listed

@@ -24,6 +24,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.errors import Answer
 from controlplane.rest.http.responses import PIECE_BYTES, response
 from controlplane.rest.metrics import Metrics
@@ -129,7 +130,7 @@ def test_metrics_of_hundreds_of_connectors_leave_the_event_loop_free() -> None:
 
     async def scraping() -> None:
         async with Follower(log) as follower:
-            service = Service(follower, Profile.of("kip"), catalogue())
+            service = Service(follower, Profile.of("kip"), BodyProcesses(), catalogue())
             app = Metrics().with_metrics(App(service), service)
             async with client_of(app) as client:
                 answer = await client.get("/metrics")

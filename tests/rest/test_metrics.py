@@ -24,6 +24,7 @@ from controlplane.plane import ControlPlane, Surroundings
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest.app import App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.metrics import Metrics, exposition
 from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
@@ -89,7 +90,7 @@ async def measured(protection: Protection | None = None) -> AsyncIterator[Measur
 async def history() -> AsyncIterator[Scraped]:
     """Metrics of a recorded cluster."""
     async with following("life-3.9") as follower:
-        service = Service(follower, Profile.of("3.9"), catalogue())
+        service = Service(follower, Profile.of("3.9"), BodyProcesses(), catalogue())
         app = Metrics().with_metrics(App(service), service)
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
@@ -201,7 +202,7 @@ async def test_two_listeners_of_one_service_tell_the_same() -> None:
     """With `admin.listeners` both listeners expose the same metrics, each series once."""
     async with following("life-3.9") as follower:
         front = MiddlewareStack(Protection(), KIP, silent())
-        service = Service(follower, KIP, catalogue())
+        service = Service(follower, KIP, BodyProcesses(), catalogue())
         texts = []
         for app in (front.before(service), front.before(service)):
             transport = httpx.ASGITransport(app)
@@ -269,7 +270,7 @@ async def test_a_log_that_is_away() -> None:
     cable = Cable(log)
     limits = FollowerLimits(retry_first_ms=1, retry_last_ms=1, topics_poll_ms=1)
     async with Follower(cable, limits=limits, notices=metrics.counting_logger(told)) as follower:
-        service = Service(follower, KIP, catalogue(), log=cable)
+        service = Service(follower, KIP, BodyProcesses(), catalogue(), log=cable)
         transport = httpx.ASGITransport(metrics.with_metrics(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
@@ -302,7 +303,7 @@ async def test_a_log_that_does_not_say_where_it_ends(monkeypatch: pytest.MonkeyP
     async with following("life-3.9") as follower:
         log = Undecided(MemoryLog())
         log.cut.set()
-        service = Service(follower, KIP, catalogue(), log=log)
+        service = Service(follower, KIP, BodyProcesses(), catalogue(), log=log)
         transport = httpx.ASGITransport(Metrics().with_metrics(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             scraped = Scraped.of((await client.get("/metrics")).text)

@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.app import App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.http.server import NoListener, listen, serving, url_of
 from controlplane.rest.service import Service
 from tests.rest.served_history import following
@@ -22,7 +23,7 @@ async def address() -> AsyncIterator[tuple[str, int]]:
     address = listening.getsockname()
     async with (
         following("life-3.9") as follower,
-        serving(App(Service(follower, Profile.of("3.9"))), listening),
+        serving(App(Service(follower, Profile.of("3.9"), BodyProcesses())), listening),
     ):
         yield address
 
@@ -103,7 +104,7 @@ async def test_ends_with_idle_connections() -> None:
     """Ending does not wait for clients that keep their connection."""
     listening = listen("127.0.0.1", 0)
     async with following("life-3.9") as follower:
-        async with serving(App(Service(follower, Profile.of("3.9"))), listening):
+        async with serving(App(Service(follower, Profile.of("3.9"), BodyProcesses())), listening):
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await reader.readline()) == b"HTTP/1.1 200 OK\r\n"

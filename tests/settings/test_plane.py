@@ -15,7 +15,7 @@ from controlplane.projection.retention import FOREVER, RetentionSettings
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import Configuration, SettingsError
-from controlplane.settings.plane import plane_settings, plane_settings_of_file, told_to_plane
+from controlplane.settings.plane import plane_settings, plane_settings_of_file
 from controlplane.settings.sources import file_values, flag_values
 
 WORKER = """\
@@ -140,8 +140,3 @@ def test_what_cannot_be_used(tmp_path: Path, line: str, told: str) -> None:
         plane_settings_of_file(written(tmp_path, line))
     with pytest.raises(SettingsError, match=r"nowhere\.properties"):
         plane_settings_of_file(tmp_path / "nowhere.properties")
-
-
-def test_the_former_name_remains() -> None:
-    """Programs may still call `told_to_plane`."""
-    assert told_to_plane is plane_settings_of_file

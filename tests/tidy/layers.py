@@ -28,7 +28,7 @@ CONTROLLER = {"controlplane.controller"}
 REST = {"controlplane.rest"}
 PLANE = {"controlplane.plane", "controlplane.settings.plane"}
 PAGE = {"controlplane.page"}
-WORKER_HTTP = {"controlplane.worker_http"}
+WORKER_API = {"controlplane.worker_api"}
 BELOW_CONTROLLER = CORE | BESIDE | LOGS | EVENT_LOOP | PROJECTION
 BELOW_REST = BELOW_CONTROLLER | CONTROLLER
 REST_AND_BELOW = BELOW_REST | PAGE | REST
@@ -38,7 +38,7 @@ LAYERS: dict[str, set[str]] = {
     **dict.fromkeys(BESIDE, CORE | BESIDE),
     "controlplane.harvest": CORE | BESIDE,
     "controlplane.logs": CORE | BESIDE,
-    "controlplane.worker_http": set(),
+    "controlplane.worker_api": set(),
     "controlplane.page": CORE,  # HTML helpers of `replay report` and of pages of the service
     "controlplane.connect": CORE,
     "controlplane.connectors": CORE | {"controlplane.connect"},
@@ -52,16 +52,16 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.worker": BELOW_REST
     | {"controlplane.plane", "controlplane.connect", "controlplane.connectors"},
     "controlplane.read_only": REST_AND_BELOW,
-    "controlplane.attached": REST_AND_BELOW | WORKER_HTTP | {"controlplane.read_only"},
+    "controlplane.attached": REST_AND_BELOW | WORKER_API | {"controlplane.read_only"},
     "controlplane.terminal": CORE | BESIDE | LOGS,
     "controlplane.client": REST_AND_BELOW
     | PLANE
     | TERMINAL
-    | WORKER_HTTP
+    | WORKER_API
     | {"controlplane.harvest", "controlplane.read_only"},
     # Requests are among the verbs of a scenario; a missing extra is named as by a command.
     "controlplane.scenario": REST_AND_BELOW | TERMINAL,
-    # Of a worker's settings it takes how to get in to its cluster.
+    # It takes the login to a cluster from the worker's settings.
     "replay": CORE
     | LOGS
     | TERMINAL

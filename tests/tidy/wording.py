@@ -1,6 +1,9 @@
-"""Rules about words: how docstrings open, what modules and classes are called."""
+"""Rules about words: openings of docstrings and comments, names of modules and classes."""
 
 import ast
+import io
+import re
+import tokenize
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -49,15 +52,56 @@ RESERVED = {"Source", "Sink"}
 """Names of the API for authors of connectors, and of nothing else."""
 
 
+COMMENT_MARKS = {
+    **dict.fromkeys((".java", ".js"), r"//|/\*\*?|\*"),
+    ".sql": "--",
+}
+"""Patterns that begin a comment, by the ending of a file; elsewhere it is `#`."""
+
+COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools/*", ".ci/*")
+"""Files whose comments are checked."""
+
+
 def openings(source: SourceFile) -> Iterator[Offence]:
     """A docstring opens with the thing or with the verb, that of an attribute as well."""
-    refused = OPENINGS if source.inside("tests/", "tools/") else OPENINGS_OF_PROGRAMS
+    refused = _refused_openings(source)
     for node in ast.walk(source.tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 words = text.split(maxsplit=1)
                 if words and words[0].rstrip(",:") in refused:
                     yield Offence(node.lineno, f"opens with {words[0]}")
+
+
+def comment_openings(source: SourceFile) -> Iterator[Offence]:
+    """A comment opens with its subject or its verb; the lines below its first are not checked."""
+    refused = _refused_openings(source)
+    lines = source.text.splitlines()
+    continued = -1
+    for line, column, text in _comments(source):
+        words = text.split(maxsplit=1)
+        alone = not lines[line - 1][:column].strip()
+        if words and not (alone and line == continued) and words[0].rstrip(",:") in refused:
+            yield Offence(line, f"opens with {words[0]}")
+        continued = line + 1 if words and alone else -1
+
+
+def _refused_openings(source: SourceFile) -> set[str]:
+    return OPENINGS if source.inside("tests/", "tools/") else OPENINGS_OF_PROGRAMS
+
+
+def _comments(source: SourceFile) -> Iterator[tuple[int, int, str]]:
+    """Line, column and text of each line of a comment; in Python, strings hold no comments."""
+    if source.path.endswith(".py"):
+        for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+            if token.type == tokenize.COMMENT:
+                yield *token.start, token.string.lstrip("#")
+        return
+    mark = COMMENT_MARKS.get(source.path[source.path.rfind(".") :], "#")
+    comment = re.compile(rf"(?:^|\s)(?:{mark})(?:\s+(.*)|$)")
+    for line, text in enumerate(source.text.splitlines(), 1):
+        if found := comment.search(text):
+            yield line, found.start(), found[1] or ""
 
 
 def module_names(source: SourceFile) -> Iterator[Offence]:

@@ -19,7 +19,7 @@ from controlplane.core.text.safe_text import safe, short
 from controlplane.scenario.story import RecordedAnswer
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import read_profile
-from controlplane.worker_http.refusals import is_temporary
+from controlplane.worker_api import is_temporary
 
 OPTION = "--against"
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from controlplane.cli.difference_evidence import Evidence
+from controlplane.cli.difference_evidence import Evidence, listed_offsets
 from controlplane.cli.worker_check.answer_progress import FIRST_ERROR, ComparedAnswers, equal
 from controlplane.cli.worker_check.comparison_rounds import CheckedLog, endpoint_parts, task_ids
 from controlplane.core import views
@@ -160,7 +160,7 @@ class Explainer:
             return None
         partitions = [
             element.get("partition")
-            for element in unshared(_offsets(part.worker), _offsets(part.log))
+            for element in unshared(listed_offsets(part.worker), listed_offsets(part.log))
         ]
         last: dict[tuple[str, bytes | None], dict[int, Entry]] = {}
         for entry in self._entries:
@@ -321,13 +321,6 @@ def differing_tasks(part: DifferingPart) -> list[int]:
 def _concerns_tasks(part: DifferingPart) -> bool:
     """True if the endpoint shows the tasks that a commit has made."""
     return endpoint_parts(part.path).rest in ((), ("tasks",), ("tasks-config",))
-
-
-def _offsets(recorded: RecordedAnswer) -> list[dict[str, Any]]:
-    listed = recorded.answer.get("offsets") if isinstance(recorded.answer, dict) else None
-    if isinstance(listed, dict):
-        listed = listed.get("source")
-    return [element for element in listed or [] if isinstance(element, dict)]
 
 
 def is_needed(

@@ -17,8 +17,7 @@ from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.text.safe_text import safe, short
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.output import note
-from controlplane.worker_http.paths import connector_path
-from controlplane.worker_http.refusals import is_temporary, json_of, reason_of
+from controlplane.worker_api import connector_path, is_temporary, json_of, reason_of
 
 PATIENCE_S = 30.0
 """Longest time in seconds to retry after a temporary refusal, such as a rebalance."""

@@ -24,6 +24,7 @@ from controlplane.connect.data.schema_type import (
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import long_value, round_to_float
 from controlplane.core.java.java_library import narrow_int, trim, wrap, wrap_long
+from controlplane.core.java.json_values import is_integer
 
 _QUADRUPLE: Final = r"[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}="
 _BASE64: Final = re.compile(rf"(?:[\x00-\x20]*(?:{_QUADRUPLE}))*+[\x00-\x20]*")
@@ -62,7 +63,7 @@ class JsonReader:
         text = {name: node[name] for name in ("name", "doc") if isinstance(node.get(name), str)}
         schema = schema.replace(
             is_optional=node.get("optional") is True,
-            version=narrow_int(version) if _is_integer(version := node.get("version")) else None,
+            version=narrow_int(version) if is_integer(version := node.get("version")) else None,
             parameters=_parameters(node.get("parameters")),
             **text,
         )
@@ -170,17 +171,13 @@ def schemaless(node: Any) -> Any:
         return {name: schemaless(member) for name, member in node.items()}
     if isinstance(node, list):
         return [schemaless(element) for element in node]
-    if _is_integer(node):
+    if is_integer(node):
         return wrap_long(node)
     return float(node) if isinstance(node, Decimal) else node
 
 
-def _is_integer(node: Any) -> bool:
-    return isinstance(node, int) and not isinstance(node, bool)
-
-
 def _is_number(node: Any) -> bool:
-    return isinstance(node, Decimal) or _is_integer(node)
+    return isinstance(node, Decimal) or is_integer(node)
 
 
 def _kind(node: Any) -> str:
@@ -206,7 +203,7 @@ def _parameters(node: Any) -> dict[str, str] | None:
 def _integer(_reader: JsonReader, schema: Schema, node: Any) -> int:
     bits = BITS[schema.type]
     number = long_value(node) if isinstance(node, Decimal) else node
-    return wrap(number, bits) if _is_integer(number) else 0
+    return wrap(number, bits) if is_integer(number) else 0
 
 
 def _float(_reader: JsonReader, _schema: Schema, node: Any) -> float:
@@ -279,7 +276,7 @@ def _decimal(schema: Schema, node: Any) -> Decimal:
 
 
 def _date_or_time(schema: Schema, node: Any) -> Any:
-    if not _is_integer(node) or node not in INTEGERS[SchemaType.INT32]:
+    if not is_integer(node) or node not in INTEGERS[SchemaType.INT32]:
         kind = "Date" if schema.name == DATE_NAME else "Time"
         raise DataError(
             f"Invalid type for {kind}, underlying representation should be integer but was "
@@ -289,7 +286,7 @@ def _date_or_time(schema: Schema, node: Any) -> Any:
 
 
 def _timestamp(schema: Schema, node: Any) -> Any:
-    if not _is_integer(node):
+    if not is_integer(node):
         raise DataError(
             "Invalid type for Timestamp, underlying representation should be integral but was "
             f"{_kind(node)}"

@@ -4,7 +4,7 @@ import datetime as dt
 from typing import Any, Final
 
 from controlplane.connect.data.logical_types import to_logical
-from controlplane.connect.data.schema import Schema, SchemaAndValue, is_integer
+from controlplane.connect.data.schema import Schema, SchemaAndValue
 from controlplane.connect.data.schema_type import (
     BITS,
     DATE_NAME,
@@ -16,6 +16,7 @@ from controlplane.connect.data.schema_type import (
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import narrowed
 from controlplane.core.java.java_library import narrow_int, wrap
+from controlplane.core.java.json_values import is_integer
 
 _RANKS: Final = {
     kind: rank

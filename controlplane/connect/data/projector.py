@@ -3,11 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from controlplane.connect.data.schema import Schema, Struct, is_integer, is_real
+from controlplane.connect.data.schema import Schema, Struct, is_real
 from controlplane.connect.data.schema_type import BITS, SchemaType
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import narrowed, round_to_float
 from controlplane.core.java.java_library import wrap
+from controlplane.core.java.json_values import is_integer
 
 _PROMOTABLE: Final = (
     *(SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64),

@@ -19,6 +19,7 @@ from controlplane.connect.data.schema_type import (
     java_class,
 )
 from controlplane.connect.errors import DataError
+from controlplane.core.java.json_values import is_integer
 
 
 @dataclass(frozen=True)
@@ -331,11 +332,6 @@ def _defined(schema: Schema | None, location: str) -> Schema:
     if schema is None:
         raise DataError(f"No schema defined for {location}")
     return schema
-
-
-def is_integer(value: Any) -> bool:
-    """True for a whole number; booleans are none."""
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def is_real(value: Any) -> bool:

@@ -7,11 +7,12 @@ from decimal import Decimal
 from typing import Any
 
 from controlplane.connect.data.logical_types import DAY_MS, epoch_ms
-from controlplane.connect.data.schema import Schema, Struct, is_integer
+from controlplane.connect.data.schema import Schema, Struct
 from controlplane.connect.data.schema_type import SchemaType, java_class
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import float_text, narrowed, without_negative_zero
 from controlplane.core.java.java_library import double_text
+from controlplane.core.java.json_values import is_integer
 from controlplane.core.java.simple_date_format import (
     DATE_PATTERN,
     TIME_PATTERN,

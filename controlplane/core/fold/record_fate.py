@@ -26,8 +26,9 @@ class FateKind(Enum):
 class ListenerCall(NamedTuple):
     """Call of Kafka's `ConfigBackingStore.UpdateListener`, by which a worker learns to act.
 
-    Reported only while `live`: records read at start-up are state, not news. Scenarios show the
-    calls; nothing else reads them today. A worker runtime would act on them.
+    Reported only while `live`: records read at start-up are state, not news. The fold is
+    compared with Kafka's classes on them (`tests/oracle`), and scenarios show them. The worker
+    runtime does not read them: it follows published states.
     """
 
     name: str

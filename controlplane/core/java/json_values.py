@@ -6,7 +6,7 @@ function here is recursive: values may be nested more deeply than the stack allo
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from controlplane.core.java.java_library import double_text, hash_code
@@ -14,6 +14,18 @@ from controlplane.core.java.java_library import double_text, hash_code
 _INTS = range(-(2**31), 2**31)
 _LONGS = range(-(2**63), 2**63)
 _WORD = 0xFFFFFFFF
+
+
+def is_integer(value: Any) -> bool:
+    """True for a whole number; booleans are none."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def members(value: Any) -> Iterable[Any]:
+    """Values directly inside of an object or a list; none for other values."""
+    if isinstance(value, Mapping):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
 
 
 def fits_long(number: int) -> bool:

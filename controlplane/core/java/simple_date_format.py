@@ -46,7 +46,6 @@ _DAYS_BEFORE: Final = tuple(accumulate(_LENGTHS, initial=0))
 """Days of a common year before each month."""
 
 _FIELD_MS: Final = {"H": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
-_SHORTEST_YEAR: Final = 4
 _FIELD: Final = re.compile(r"[ \t]*(-?)(\d+)(?:E(-?)(\d+))?")
 _LONGS: Final = range(-(2**63), 2**63)
 _INT_MAX: Final = 2**31 - 1

@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from controlplane.core.java.java_library import hash_map_order, narrow_int
-from controlplane.core.java.json_values import value_text
+from controlplane.core.java.json_values import is_integer, value_text
 from controlplane.core.plan import HookFailure, HookOutcome, HookSuccess, Offsets
 from controlplane.core.records import JsonObject
 
@@ -164,7 +164,7 @@ def _file_position(partition: JsonObject | None, offset: JsonObject) -> None:
     if "position" not in offset:
         raise _HookRefusal("Offset objects should either be null or contain the key 'position'")
     position = offset["position"]
-    if not _is_integer(position):
+    if not is_integer(position):  # a Long: the converter makes Longs of integers
         raise _HookRefusal(
             "The value for the 'position' key in the offset is expected to be a Long value"
         )
@@ -206,7 +206,7 @@ def _check_partition(partition: JsonObject) -> None:
     if "partition" not in partition:
         raise _HookRefusal(f"{shown} is missing the 'partition' key, which is required")
     number = partition["partition"]
-    if not _is_integer(number) or number >= 2**31:
+    if not is_integer(number) or number >= 2**31:
         _refuse_value(shown, partition, "partition", ", which must be an integer")
     if narrow_int(number) < 0:
         _refuse_value(shown, partition, "partition", ", which cannot be negative")
@@ -217,7 +217,7 @@ def _check_offset(partition: JsonObject, offset: JsonObject, *, only_zero: bool)
     if "offset" not in offset:
         raise _HookRefusal(f"{shown} is missing the 'offset' key, which is required")
     number = offset["offset"]
-    if not _is_integer(number):
+    if not is_integer(number):
         _refuse_value(shown, offset, "offset", ", which must be an integer")
     if only_zero and number != 0:
         _refuse_value(shown, offset, "offset", "; the only accepted value is 0")
@@ -228,11 +228,6 @@ def _check_offset(partition: JsonObject, offset: JsonObject, *, only_zero: bool)
 def _refuse_value(shown: str, values: JsonObject, name: str, why: str) -> None:
     value = value_text(values[name])
     raise _HookRefusal(f"{shown} has an invalid value {value} for the '{name}' key{why}")
-
-
-def _is_integer(value: Any) -> bool:
-    """True for a Long. Connect's converter makes Longs of integers and refuses larger ones."""
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _text(values: JsonObject) -> str:

@@ -33,7 +33,6 @@ from replay.engine.spark.task_output_codec import (
 from replay.errors import ReplayError
 
 TASKS = pa.schema([("works", pa.binary())])
-TASKS_DDL = "works binary"
 """Schema of tasks: each row is a list of `NumberedWork`."""
 
 

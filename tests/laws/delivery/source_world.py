@@ -76,6 +76,19 @@ class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Boundary of transactions; None: delivery at least once."""
     hook: OffsetsHook | None = None
 
+    @property
+    def committable(self) -> int:
+        """Number of records that a task commits; under the source's own boundaries, not all."""
+        if self.boundary != "connector":
+            return sum(map(len, self.batches))
+        committed = pending = 0
+        for number, batch in enumerate(self.batches):
+            pending += len(batch)
+            end = self.ends[number % len(self.ends)]
+            committed += pending if end == "commit" else 0
+            pending = pending if end is None else 0
+        return committed
+
 
 class InlineThread:
     """An author's thread that is the loop itself: a thread would take real time."""

@@ -45,7 +45,7 @@ class Browser:
         self._tell("Emulation.setEmulatedMedia", media="", features=features)
         self._driver.get("about:blank")
         self._driver.get(f"{file.as_uri()}{fragment}")
-        # What is not in the window is not laid out until it is; here everything is asked about.
+        # Chromium lays out cards only in the window; the checks are about the whole page.
         self._driver.execute_script(
             "const styles = document.styleSheets[0];"
             "styles?.insertRule('.card { content-visibility: visible }', styles.cssRules.length)"

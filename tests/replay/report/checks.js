@@ -1,10 +1,10 @@
-// What a reader would complain about, as lists of sentences: asked of a page by test_browser.py.
+// Finds defects of a page that a reader would notice, as lists of sentences; called by test_browser.py.
 
 const round = (number) => Math.round(number * 10) / 10;
 const named = (element, text) => `${element.tagName} "${Array.from(text.trim()).slice(0, 40).join("")}"`;
 const short = (node) => named(node.parentElement, node.textContent);
 
-/** Every text that is shown, with the rectangles in which it is. */
+/** Every visible text, with its rectangles. */
 function shownTexts() {
   const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
   const found = [];
@@ -19,7 +19,7 @@ function shownTexts() {
   return found;
 }
 
-/** Texts that stick out: of the page, unless they can be scrolled to, or of the cell of a table. */
+/** Texts that exceed the page (unless one can scroll to them), or the cell of a table. */
 function stickingOut() {
   const wide = document.scrollingElement.scrollWidth;
   const found = wide > innerWidth ? [`the page is ${wide} wide, of ${innerWidth}`] : [];
@@ -33,14 +33,14 @@ function stickingOut() {
   return found;
 }
 
-/** Tables that are wider than their place, but for matrices, which are meant to be. */
+/** Tables that are wider than their container; matrices may be. */
 function scrollingAside() {
   return [...document.querySelectorAll(".scroll:not(:has(.matrix))")]
     .filter((one) => one.checkVisibility() && one.scrollWidth > one.clientWidth + 1)
     .map((one) => named(one, one.textContent));
 }
 
-/** Times beneath pictures between which there is hardly any room. */
+/** Times below charts with less than two pixels between them. */
 function timesTouching() {
   return [...document.querySelectorAll("svg.axis")].flatMap((axis) => {
     const times = [...axis.querySelectorAll("text")].filter((one) => one.checkVisibility());
@@ -49,14 +49,14 @@ function timesTouching() {
   }).map((one) => named(one, one.textContent));
 }
 
-/** Texts that are smaller than so many pixels. */
+/** Texts smaller than `least` pixels. */
 function tooSmall(least) {
   return shownTexts()
     .filter(({ style }) => parseFloat(style.fontSize) < least)
     .map(({ node, style }) => `${short(node)} is ${style.fontSize} high`);
 }
 
-/** Of a colour as browsers tell it: `rgb(29, 154, 120)`, or `color(srgb 0.1 0.6 0.5)` if mixed. */
+/** Luminance of a CSS colour: `rgb(29, 154, 120)`, or `color(srgb 0.1 0.6 0.5)` if mixed. */
 function luminance(colour) {
   const greatest = colour.startsWith("color(") ? 1 : 255;
   const parts = colour.match(/[\d.]+/g).slice(0, 3).map((part) => part / greatest);
@@ -71,7 +71,7 @@ function ground(element) {
   return seen === "rgba(0, 0, 0, 0)" && element.parentElement ? ground(element.parentElement) : seen;
 }
 
-/** Texts that stand out from their ground less than WCAG 2.2, 1.4.3 asks for (4.5 to 1). */
+/** Texts with less contrast to their background than WCAG 2.2, 1.4.3 requires (4.5 to 1). */
 function tooFaint() {
   return shownTexts().flatMap(({ node, style }) => {
     const colour = node.parentElement.closest("svg") ? style.fill : style.color;
@@ -81,14 +81,14 @@ function tooFaint() {
   });
 }
 
-/** Links within the page that lead nowhere. */
+/** Links within the page without a target. */
 function leadingNowhere() {
   return [...document.querySelectorAll("a")]
     .map((link) => link.getAttribute("href"))
     .filter((href) => !href.startsWith("#") || !document.getElementById(href.slice(1)));
 }
 
-/** Whatever is folded up, or would have to be scrolled to. */
+/** Elements that are folded, or visible only after scrolling. */
 function hidden() {
   const bottom = (one) => one.getBoundingClientRect().bottom;
   const folded = [...document.querySelectorAll("details > :not(summary, nav)")].filter(
@@ -100,14 +100,14 @@ function hidden() {
   return [...folded, ...cut].map((one) => named(one, one.textContent));
 }
 
-/** Whether what the address names is really seen: in the window, and behind nothing. */
+/** True if the target of the address is visible: in the window, and not covered. */
 function targetIsSeen() {
   const box = document.querySelector(":target").getBoundingClientRect();
   const seen = document.elementFromPoint(box.left + 4, box.top + 4);
   return Boolean(seen && seen.closest(":target"));
 }
 
-/** The states of the legend: name, height, luminance, whether it is hollow. */
+/** The states of the legend: name, height, luminance, true if hollow. */
 function drawnStates() {
   return [...document.querySelectorAll(".legend rect")].map((one) => {
     const { fill, stroke } = getComputedStyle(one);

@@ -167,7 +167,7 @@ def test_nothing_is_missing_on_paper(
     assert browser.ask("[...stickingOut(), ...timesTouching()]") == []
     assert browser.ask("tooFaint()") == []
     height = browser.ask("document.documentElement.scrollHeight")
-    # What does not fit onto a page goes to the next one, so there are rather more.
+    # A block that does not fit onto a page moves to the next one, so there may be more pages.
     assert height / PAPER_HEIGHT - 1 < browser.pages() < 1.6 * height / PAPER_HEIGHT
 
 

@@ -24,10 +24,10 @@ pytestmark = [pytest.mark.java, pytest.mark.prove]
 SPARK = Path(pyspark.__file__).parent
 
 ENVIRONMENT = {
-    # What Spark's own scripts would tell its workers: how to start an executor.
+    # Workers start executors with these; Spark's own scripts would set them.
     "SPARK_HOME": str(SPARK),
     "SPARK_SCALA_VERSION": "2.13",
-    # What a driver tells them: which Python has what a task needs.
+    # Tasks need this Python; the driver passes it to the workers.
     "PYSPARK_PYTHON": sys.executable,
 }
 

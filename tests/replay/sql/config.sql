@@ -1,7 +1,7 @@
--- The config topic as three releases fold it: §§2 and 3 of internal-topics.md. No record is folded one after the other: what a
--- commit applies are the tasks of its batch, which begins behind the commit (or the removal) before it.
+-- The config topic as three releases fold it: §§2 and 3 of internal-topics.md. Records are not folded one after the other: a commit
+-- applies the tasks of its batch, which begins after the previous commit or removal.
 --
--- Reads: inside(cut, "offset", key, value), the records of each cut that are seen, in the order of their offsets; releases.
+-- Reads: inside(cut, "offset", key, value), the visible records of each cut, in the order of their offsets; releases.
 -- Makes: config_facts(cut, release, part, connector, item, value), one row for each row of a table of the state.
 
 create or replace temp table texts as
@@ -16,7 +16,7 @@ select i.cut, r.*, i."offset", key is null as no_key, try(decode(key)) as k,
     case when key is not null and try(decode(key)) is null then 'not plain UTF-8' else told.why end as why
 from inside i left join texts t on i.value = t.value cross join releases r;
 
--- Of each record whose it is, and what it says; a value of null and the text null are one.
+-- Owner and content of each record; a value of null and the text null are the same.
 create or replace temp table spoken as
 with kinds as (
     select *,
@@ -37,7 +37,7 @@ select cut, release, "offset", kind,
     kind = 'task-' and not regexp_full_match(task.id, '[ -~]*') as odd_task
 from (select *, case when k = 'session-key' then k else key_parts.kind end as kind from kinds);
 
--- --- what cannot be followed ----------------------------------------------------------------------------------------------
+-- --- records that SQL cannot follow ----------------------------------------------------------------------------------------------
 
 create or replace temp table unfollowed as
 with reasons as (
@@ -52,7 +52,7 @@ with reasons as (
 )
 select cut, "offset", min(why) as why from reasons where why is not null group by all;
 
--- --- connectors, and the commits between which tasks wait ---------------------------------------------------------------------
+-- --- connectors, and commits between which tasks wait ---------------------------------------------------------------------
 
 create or replace temp table events as
 with valid as (

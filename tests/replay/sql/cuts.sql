@@ -1,4 +1,4 @@
--- Which records are in, and seen: up to given ends of each partition, or up to a record in the one order (design.md, decision 1):
+-- Records of each cut, and those visible: up to given ends of each partition, or up to a record in the one order:
 -- the greatest timestamp of the partition so far, then the partition, then the offset, then the topic.
 --
 -- Reads: raw(cluster, topic, partition, "offset", timestamp, key, value, aborted);
@@ -19,7 +19,7 @@ from cut_ranks c join placed r using (cluster)
 where case when c.by_ends then r."offset" < e."end"
     else (r.time, r.partition, r."offset", r.topic) <= (c.time, c.partition, c."offset", c.topic) end;
 
--- Records of aborted transactions are seen by workers without exactly-once support, but never in topics of connectors' own (§6.4, §8).
+-- Workers without exactly-once support read records of aborted transactions, except in connectors' own topics (§6.4, §8).
 create or replace temp view inside as
 select cut, "offset", key, value from within where topic = 'connect-configs' and not (aborted and exactly_once);
 

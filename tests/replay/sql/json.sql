@@ -1,10 +1,10 @@
--- How a worker's JSON parser (Jackson) reads bytes, as far as DuckDB's can follow: §1.2 of internal-topics.md.
+-- JSON as a worker's parser (Jackson) reads it, as far as DuckDB's parser can follow: §1.2 of internal-topics.md.
 --
--- DuckDB takes NaN and trailing commas, which Jackson refuses; it refuses what comes behind a complete object, half surrogate
--- pairs and leading zeros, which Jackson takes (the last from 3.6 on). Where it cannot be told what Jackson does, the answer is
--- `unknown`, and whoever asks has to leave such a record out: these are the limits.
+-- DuckDB accepts NaN and trailing commas, which Jackson refuses. It refuses text behind a complete object, half surrogate pairs and
+-- leading zeros, which Jackson accepts (leading zeros from 3.6 on). If SQL cannot determine what Jackson does, the answer is
+-- `unknown`, and the caller leaves the record out.
 
--- Texts without what stands in strings: what is left are brackets, commas, numbers and words.
+-- Texts without their strings: brackets, commas, numbers and words remain.
 create or replace macro bare(t) as regexp_replace(t, '"(?:[^"\\]|\\.)*"', '""', 'g');
 
 -- Numbers like 007, and the same without the zeros; strings must not hold such digits.
@@ -13,15 +13,15 @@ create or replace macro without_zeros(t) as regexp_replace(t, '(^|[\[:,\s])(-?)0
 create or replace macro zeros_in_strings(t) as
     len(regexp_extract_all(t, '(^|[\[:,\s])-?0[0-9]')) <> len(regexp_extract_all(bare(t), '(^|[\[:,\s])-?0[0-9]'));
 
--- Half of a surrogate pair, written as an escape; and what only looks like one, behind an escaped backslash.
+-- Half of a surrogate pair as an escape; and text that resembles one, behind an escaped backslash.
 create or replace macro has_half_pair(t) as regexp_matches(
     regexp_replace(t, '\\u[dD][89aAbB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}', '', 'g'), '\\u[dD][89a-fA-F]');
 
--- The first complete object or list that a text begins with; what follows is nobody's business.
+-- The complete object or list at the beginning of a text; the rest is ignored.
 create or replace macro beginning(t) as
     t[1:list_filter(range(1, len(t) + 1), lambda i: t[i] in ('}', ']') and json_valid(t[1:i]))[1]];
 
--- What became of a text, and the text as DuckDB can read it: json, zeros (if leading zeros are taken), blank, bad or unknown, and why.
+-- Fate of a text – json, zeros (valid if leading zeros are accepted), blank, bad or unknown, with the reason – and the text for DuckDB.
 create or replace macro read_as(became, t) as {'fate': became, 'text': t, 'why': null};
 create or replace macro unknown(why) as {'fate': 'unknown', 'text': null, 'why': why};
 

@@ -1,7 +1,7 @@
--- An offsets topic as three releases fold it: §6 of internal-topics.md. Of each raw key the last record counts, in the one order
--- between partitions; from 3.5 on a source partition is listed unless its last record, however its key is spelled, removes it.
+-- An offsets topic as three releases fold it: §6 of internal-topics.md. The last record of each raw key counts, in the one order
+-- between partitions. From 3.5 on a source partition is listed unless its last record, in any spelling of its key, removes it.
 --
--- Reads: offsets_inside(cut, topic, partition, "offset", time, key, value), what is seen in each cut; releases.
+-- Reads: offsets_inside(cut, topic, partition, "offset", time, key, value), the visible records of each cut; releases.
 -- Makes: offset_facts(cut, release, part, connector, item, value).
 
 create or replace temp table keys as

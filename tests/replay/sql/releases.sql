@@ -1,4 +1,4 @@
--- What differs between the three releases, as internal-topics.md tells it (the paragraphs stand behind each column).
+-- Differences between the three releases; below each column its paragraph in internal-topics.md.
 create or replace table releases as
 select * from (values
     --  release  empty_is_null  leading_zeros  v2     drops_tasks  drops_deferred  needs_config  fencing  keys   removes  partitions

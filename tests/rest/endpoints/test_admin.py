@@ -22,6 +22,7 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.rest import worker_endpoints
 from controlplane.rest.app import App
+from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.service import Service
 from controlplane.rest.worker_endpoints import health
@@ -66,7 +67,10 @@ async def test_a_worker_is_as_well_as_its_log() -> None:
     cable = FarAway(log)
     limits = FollowerLimits(interruption_poll_ms=5)
     follower = Follower(cable, limits=limits)
-    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+    async with (
+        follower,
+        client_of(App(Service(follower, Profile.of("3.9"), BodyProcesses()))) as client,
+    ):
         cable.cut.set()
         starting = await client.get("/health")
         cable.cut.clear()
@@ -107,7 +111,10 @@ async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.Mo
     await log.create_topic("connect-configs", 1)
     long = Long(log)
     follower = Follower(long, live=False)
-    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+    async with (
+        follower,
+        client_of(App(Service(follower, Profile.of("3.9"), BodyProcesses()))) as client,
+    ):
         long.may_be_read.clear()
         long.begun = 0
         for _ in range(3):
@@ -126,7 +133,10 @@ async def test_who_it_is_it_tells_without_its_log() -> None:
     await log.create_topic("connect-configs", 1)
     cable = FarAway(log)
     follower = Follower(cable, limits=FollowerLimits(interruption_poll_ms=5))
-    async with follower, client_of(App(Service(follower, Profile.of("3.9")))) as client:
+    async with (
+        follower,
+        client_of(App(Service(follower, Profile.of("3.9"), BodyProcesses()))) as client,
+    ):
         cable.cut.set()
         cable.interruption = LogUnavailable("the cable is cut")
         await until(lambda: follower.failure is not None)
@@ -240,7 +250,7 @@ async def test_a_level_for_this_worker_is_no_record() -> None:
 async def test_where_a_log_is_only_read_there_is_no_cluster_to_tell() -> None:
     """This worker's own loggers can be set all the same."""
     async with following("life-3.9") as follower:
-        service = Service(follower, Profile.of("3.9"), loggers=Loggers(lambda: 0))
+        service = Service(follower, Profile.of("3.9"), BodyProcesses(), loggers=Loggers(lambda: 0))
         async with client_of(App(service)) as client:
             assert (await put_level(client, "lab?scope=cluster", "DEBUG")).status_code == 405
             assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
@@ -262,7 +272,11 @@ async def test_what_administers_may_be_elsewhere(
     """With `admin.listeners` it is there alone, and nothing else is there."""
     async with following("life-3.9") as follower:
         service = Service(
-            follower, Profile.of("3.9"), loggers=Loggers(lambda: 0), endpoint_set=endpoint_set
+            follower,
+            Profile.of("3.9"),
+            BodyProcesses(),
+            loggers=Loggers(lambda: 0),
+            endpoint_set=endpoint_set,
         )
         async with client_of(App(service)) as client:
             found = {path: await client.get(path) for path in ADMIN | PUBLIC}

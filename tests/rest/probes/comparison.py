@@ -64,7 +64,7 @@ def _header(name: str, value: str | None) -> Any:
     if value is None:
         return None
     if name == "location":
-        # Where the service lies is its own affair; from `/connectors` on, it is Connect's.
+        # The base URL differs between services; the path from `/connectors` on must not.
         return urlsplit(value).path.partition("/connectors/")[2]
     return sorted(value.split(",")) if name in LISTS else value
 

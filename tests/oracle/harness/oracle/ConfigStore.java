@@ -34,7 +34,7 @@ final class ConfigStore {
             (TYPE == null ? Fields.get(store, "consumedCallback") : consumeCallback());
     }
 
-    /** From now on, or no more, the listener is called. */
+    /** Turns the calls of the listener on or off. */
     void setStarted(boolean started) {
         Fields.set(store, "started", started);
         Fields.set(store, "starting", !started);
@@ -45,7 +45,7 @@ final class ConfigStore {
             record.topic(), 0, record.offset(), Stores.text(record.key()), record.value()));
     }
 
-    /** All state of the store, and what a snapshot of it says of the tasks of each connector. */
+    /** State of the store, and the tasks of each connector in a snapshot of it. */
     Map<String, Object> snapshot() {
         Map<String, Object> answer = new LinkedHashMap<>();
         for (String name : MAPS) {
@@ -94,8 +94,8 @@ final class ConfigStore {
     }
 
     /**
-     * A store whose constructor did not run, because from 2.6 on it asks a broker for the id of the
-     * cluster. What the constructor does for a reader is done here instead.
+     * A store whose constructor did not run: from 2.6 on it asks a broker for the id of the cluster.
+     * This method sets the fields that readers use instead.
      */
     static Object backingStore(List<Object> calls) {
         Object made = Fields.unmade(TYPE);
@@ -148,7 +148,7 @@ final class ConfigStore {
     }
 
     private static Object told(List<Object> calls, String name, Object... arguments) {
-        // Rendered at once: the store may change what it has handed over.
+        // Converted to text at once: the store may change the objects later.
         StringBuilder call = new StringBuilder();
         Json.write(call, arguments);
         calls.add(new Object[] {name, new Json.Raw(call.toString())});

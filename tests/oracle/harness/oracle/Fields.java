@@ -30,12 +30,12 @@ final class Fields {
         }
     }
 
-    /** Sets the field in releases in which objects have it. */
+    /** Sets a field; does nothing in releases without the field. */
     static void set(Object owner, String name, Object value) {
         set(owner.getClass(), owner, name, value);
     }
 
-    /** The same, of a field that this class or one above it declares. */
+    /** Sets a field that this class or a superclass declares. */
     static void set(Class<?> type, Object owner, String name, Object value) {
         try {
             Field field = field(type, name);
@@ -59,7 +59,7 @@ final class Fields {
         return null;
     }
 
-    /** Calls a method without arguments, or answers null where there is none of that name. */
+    /** Calls a method without arguments; null if there is no such method. */
     static Object call(Object owner, String name) {
         try {
             Method method = owner.getClass().getMethod(name);
@@ -83,7 +83,7 @@ final class Fields {
         }
     }
 
-    /** What a method that was called by reflection threw. */
+    /** Exception of a method that was called by reflection. */
     static Throwable cause(Throwable error) {
         return error instanceof InvocationTargetException ? error.getCause() : error;
     }

@@ -11,7 +11,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.KafkaException;
 import org.slf4j.impl.Complaints;
 
-/** One log: fresh stores, fed record by record; two of offsets, of the worker and of a connector. */
+/** One log in fresh stores; offsets of the worker and of a connector have a store each. */
 final class Log {
     /** The stores by the number that a record carries. */
     static final String[] STORES = {"config", "offsets", "status", "own"};
@@ -24,7 +24,7 @@ final class Log {
     /** An exception left the stores during start-up: the worker ends. */
     private boolean died;
 
-    /** Feeds all records and says what became of each, and of the stores. */
+    /** Feeds all records; returns the fate of each, and the state of the stores. */
     Map<String, Object> read(DataInputStream in) throws IOException {
         int count = in.readInt();
         int startup = in.readInt();
@@ -48,7 +48,7 @@ final class Log {
         return answer;
     }
 
-    /** One record after the other, whatever became of the one before. */
+    /** Feeds one record after the other, also after a failure. */
     private List<Object> each(List<ConsumerRecord<byte[], byte[]>> records, int startup) {
         List<Object> fates = new ArrayList<>(records.size());
         for (int number = 0; number < records.size(); number++) {
@@ -59,8 +59,8 @@ final class Log {
     }
 
     /**
-     * In batches: those of the start-up as a worker reads them before it runs, the others by the
-     * thread that it has for it. What throws at start-up ends the worker.
+     * Feeds batches: those of the start-up as a worker reads them before it runs, the others in the
+     * worker's log thread. An exception at start-up ends the worker.
      */
     private List<Object> polled(
         List<ConsumerRecord<byte[], byte[]>> records, int startup, int[] sizes) {
@@ -97,7 +97,7 @@ final class Log {
         return feed(record, new Throwable[1]);
     }
 
-    /** Null if nothing is to be told: no exception, no complaint, no call. */
+    /** Null if there is no exception, no complaint and no call. */
     private Object feed(ConsumerRecord<byte[], byte[]> record, Throwable[] raised) {
         Complaints.forget();
         calls.clear();

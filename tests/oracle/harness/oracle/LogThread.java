@@ -45,7 +45,7 @@ final class LogThread {
             Method poll = Arrays.stream(TYPE.getDeclaredMethods())
                 .filter(one -> one.getName().equals("poll")).findFirst().orElseThrow();
             poll.setAccessible(true);
-            // Newer releases take no time to wait for.
+            // Newer releases have no parameter for a timeout.
             Object[] patience = poll.getParameterCount() == 0 ? new Object[0] : new Object[] {0L};
             while (batches.hasNext()) {
                 poll.invoke(log, patience);
@@ -62,7 +62,7 @@ final class LogThread {
     void run() {
         try {
             Constructor<?> constructor = only(Class.forName(TYPE.getName() + "$WorkThread"), 1);
-            // Here, not by start(): this thread has a stack of a known size.
+            // Not with start(): this thread has a stack of a known size.
             ((Thread) constructor.newInstance(log)).run();
         } catch (ReflectiveOperationException error) {
             throw new AssertionError(error);

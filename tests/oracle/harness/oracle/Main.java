@@ -9,7 +9,7 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 
 /**
- * Answers what the stores of one Kafka release make of logs.
+ * Feeds logs to the stores of one Kafka release, and prints their state.
  *
  * <p>Standard input: chunks, each an int32 length and so many bytes, in which logs follow one
  * another: int32 number of records, int32 number of records before the store has started, int32
@@ -19,7 +19,7 @@ import java.nio.charset.StandardCharsets;
  * nothing. A chunk is read whole before the first answer, so that no pipe can fill up both ways.
  */
 public final class Main {
-    /** What the JVM gives a thread on Linux: the stack on which Kafka's log thread parses JSON. */
+    /** The JVM's default stack on Linux, on which Kafka's log thread parses JSON. */
     private static final long STACK_BYTES = 1 << 20;
 
     private Main() {

@@ -22,7 +22,7 @@ final class OffsetStore {
     @SuppressWarnings("unchecked")
     OffsetStore() {
         if (Fields.get(store, "data") == null) {
-            // Until 3.2 `configure` makes it, which also makes the log.
+            // Until 3.2 `configure` makes the field and the log.
             Fields.set(store, "data", new HashMap<>());
         }
         callback = (Callback<ConsumerRecord<byte[], byte[]>>) Fields.get(store, "consumedCallback");
@@ -50,7 +50,7 @@ final class OffsetStore {
         return answer;
     }
 
-    /** What a worker answers when it is asked for the offsets of a connector. */
+    /** Offsets of a connector, as a worker answers them. */
     private List<Object> offsets(String connector, Collection<?> partitions) {
         Class<?> type = Fields.classNamed(Stores.PACKAGE + "OffsetStorageReaderImpl");
         try {

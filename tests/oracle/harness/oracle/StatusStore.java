@@ -59,7 +59,7 @@ final class StatusStore {
         }
     }
 
-    /** Null where there is no status topic. */
+    /** Null in releases without a status topic. */
     Map<String, Object> snapshot() {
         if (store == null) {
             return null;

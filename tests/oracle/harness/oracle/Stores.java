@@ -8,7 +8,7 @@ import java.util.function.Supplier;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.connect.json.JsonConverter;
 
-/** How stores are made without a broker, and what they share. */
+/** Constructors of stores without a broker, and their common parts. */
 final class Stores {
     static final String PACKAGE = "org.apache.kafka.connect.storage.";
 
@@ -31,8 +31,8 @@ final class Stores {
     }
 
     /**
-     * Runs the longest public constructor, each argument being what its type asks for. These
-     * constructors only keep what they are given; none touches the network.
+     * Calls the longest public constructor with one argument per type. These constructors only
+     * store their arguments; none uses the network.
      */
     static Object made(Class<?> type) {
         Constructor<?> longest = Arrays.stream(type.getConstructors())
@@ -53,7 +53,7 @@ final class Stores {
         if (type == Supplier.class) {
             return (Supplier<Object>) () -> null;
         }
-        // Time is the other one, and only writers look at it.
+        // The other type is Time, which only writers use.
         return type.getSimpleName().equals("Converter") ? converter() : null;
     }
 }

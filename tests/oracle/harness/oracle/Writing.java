@@ -26,9 +26,9 @@ import org.apache.kafka.connect.util.Callback;
 import org.slf4j.LoggerFactory;
 
 /**
- * What a worker of the release on the class path writes, and how it sets up what it reads with, as
- * far as its classes tell without a broker. One line of JSON, all of text; a question that the
- * release has no class or method for is left out.
+ * Prints records that a worker of the release on the class path writes, and the settings of its
+ * readers, as far as its classes show them without a broker. The output is one line of JSON, whose
+ * values are texts. It has no entry for a class or method that the release lacks.
  */
 public final class Writing {
     private static final String RUNTIME = "org.apache.kafka.connect.runtime.";
@@ -79,7 +79,7 @@ public final class Writing {
     private static String safely(StatusStore store) throws Exception {
         Object entry = store.cached("a");
         for (Method method : entry.getClass().getDeclaredMethods()) {
-            // `canWrite` until it was renamed.
+            // Earlier name: `canWrite`.
             if (method.getName().startsWith("canWrite") && method.getParameterCount() == 1) {
                 method.setAccessible(true);
                 return (boolean) method.invoke(entry, status("ConnectorStatus", "a"))
@@ -89,7 +89,7 @@ public final class Writing {
         throw new AssertionError(entry.getClass());
     }
 
-    /** RUNNING on worker `w`, of generation 2. */
+    /** Status RUNNING on worker `w`, of generation 2. */
     private static Object status(String type, Object owner) throws Exception {
         Class<?> states = Fields.classNamed(RUNTIME + "AbstractStatus$State");
         Object running = states.getField("RUNNING").get(null);
@@ -155,7 +155,7 @@ public final class Writing {
         Object worker = Fields.unmade(Fields.classNamed(RUNTIME + "Worker"));
         Fields.set(worker, "tasks", new ConcurrentHashMap<>());
         Object herder = Fields.unmade(HERDER);
-        // Some releases have one in each of the two classes.
+        // Some releases have such a method in both classes.
         for (Class<?> type : List.of(HERDER, HERDER.getSuperclass())) {
             Fields.set(type, herder, "log", LoggerFactory.getLogger(type));
         }
@@ -164,7 +164,7 @@ public final class Writing {
         return herder;
     }
 
-    /** A connector with so many tasks, whose config has changed after they were committed. */
+    /** A connector with this many tasks; its config changed after they were committed. */
     private static Object clusterState(int tasks) {
         ConfigStore store = new ConfigStore(new ArrayList<>());
         store.read(record("config", "connector-a", "{\"properties\":{\"k\":\"old\"}}"));
@@ -181,7 +181,7 @@ public final class Writing {
     private static Map<String, Object> isolation() throws Exception {
         Class<?> config = Fields.classNamed(RUNTIME + "distributed.DistributedConfig");
         Class<?> worker = Fields.classNamed(RUNTIME + "WorkerConfig");
-        // Without this field the id of the cluster is asked of a broker each time.
+        // Without this field, each use asks a broker for the id of the cluster.
         if (Arrays.stream(worker.getDeclaredFields())
                 .noneMatch(field -> field.getName().equals("kafkaClusterId"))) {
             return null;

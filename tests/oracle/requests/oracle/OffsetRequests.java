@@ -32,9 +32,10 @@ import org.apache.kafka.connect.util.LoggingContext;
 import org.apache.kafka.connect.util.SinkUtils;
 
 /**
- * What Kafka makes of requests to alter offsets: of one per line of the standard input, {@code
- * {"connector", "own", "sink", "request"}}. Answers one JSON list of texts per request: what the
- * hook is shown, then each record in the order of sending; or the message of the exception.
+ * Passes requests to alter offsets to Kafka's classes. Standard input: one request per line, {@code
+ * {"connector", "own", "sink", "request"}}. Standard output: one JSON list of texts per request. It
+ * has the arguments of the hook, then each record in the order of sending; or the message of the
+ * exception.
  */
 public final class OffsetRequests {
     private static final ObjectMapper MAPPER = new ObjectMapper();
@@ -79,7 +80,7 @@ public final class OffsetRequests {
         parsed.forEach((partition, offset) -> seen.add("hook: " + partition + " " + offset));
     }
 
-    /** As {@code Worker#modifySourceConnectorOffsets} does it, without worker, topics and hook. */
+    /** Does the work of {@code Worker#modifySourceConnectorOffsets} without worker, topics and hook. */
     private void write(String connector, boolean own, ConnectorOffsets request) throws Exception {
         Map<Map<String, ?>, Map<String, ?>> normalized = normalize(request.toMap());
         normalized.forEach((partition, offset) -> seen.add("hook: " + partition + " " + offset));
@@ -105,7 +106,7 @@ public final class OffsetRequests {
         return normalized;
     }
 
-    /** Kafka's own store over two that note what they are given. Its constructor is not public. */
+    /** Kafka's store over two recording stores. Its constructor is not public. */
     private OffsetBackingStore store(boolean own) throws ReflectiveOperationException {
         Supplier<LoggingContext> logging = () -> LoggingContext.forConnector("c");
         Constructor<?> constructor = ConnectorOffsetBackingStore.class.getDeclaredConstructors()[0];

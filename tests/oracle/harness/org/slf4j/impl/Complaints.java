@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.slf4j.Logger;
 
-/** What Kafka's stores say at WARN and ERROR, unformatted. All else that is logged is lost. */
+/** Collects log messages of Kafka's stores at WARN and ERROR, unformatted; drops all others. */
 public final class Complaints {
     private static final String STORES = "org.apache.kafka.connect.storage.";
     private static final List<String> HEARD = new ArrayList<>();
@@ -14,7 +14,7 @@ public final class Complaints {
     private Complaints() {
     }
 
-    /** Everything since {@link #forget}: level and template of each. */
+    /** Level and template of each message since {@link #forget}. */
     public static List<String> heard() {
         return HEARD;
     }

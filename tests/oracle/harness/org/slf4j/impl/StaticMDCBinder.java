@@ -3,7 +3,7 @@ package org.slf4j.impl;
 import org.slf4j.helpers.NOPMDCAdapter;
 import org.slf4j.spi.MDCAdapter;
 
-/** No diagnostic context. Name and members are what slf4j looks for. */
+/** No diagnostic context. slf4j finds it by its name and members. */
 public final class StaticMDCBinder {
     public static final StaticMDCBinder SINGLETON = new StaticMDCBinder();
 

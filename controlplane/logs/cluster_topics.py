@@ -1,4 +1,4 @@
-"""Checks that a log has the topics of a cluster in the form that a worker needs.
+"""Topics of a cluster in a log: checked for the form that a worker needs, and created.
 
 A log without its config topic is refused. Any other deviation is a sentence about its effect.
 """
@@ -10,7 +10,7 @@ import msgspec
 
 from controlplane.core.releases.profiles import since
 from controlplane.core.state import Topics
-from controlplane.logs.log import LogNotUsable, ReadableLog
+from controlplane.logs.log import EmbeddedLog, Log, LogNotUsable, ReadableLog
 
 TOPICS_SHOWN = 5
 """Number of topics that a message lists."""
@@ -104,6 +104,34 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
             f"command topic {topics.commands} {empty}: another Connect cluster wrote them. Name "
             "topics of your own, or steer that cluster through its workers"
         )
+
+
+async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) -> None:
+    """Create the missing topics, with these partitions; existing ones keep their partitions.
+
+    Raises:
+        LogNotUsable: the log has records, and a name of a topic is probably misspelt; or on Kafka,
+            the records are another cluster's, or a worker would not start with a topic.
+    """
+    existing = await log.topics()
+    partitions = {
+        topics.config: 1,
+        topics.offsets: offsets,
+        topics.status: status,
+        topics.commands: 1,
+    }
+    if isinstance(log, EmbeddedLog):
+        await missing_for_writer(log, topics, named=renamed(topics), may_lack_configs=True)
+        partitions = {
+            topic: number for topic, number in partitions.items() if topic not in existing
+        }
+    else:
+        # Other programs have topics there, too: their records are no sign of a misspelt name.
+        await check_own_topics(log, topics)
+        # An existing topic is only verified, as a worker does.
+        partitions = {topic: existing.get(topic, number) for topic, number in partitions.items()}
+    for topic, number in partitions.items():
+        await log.create_topic(topic, number)
 
 
 def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:

@@ -1,8 +1,9 @@
-"""Meanings of a worker's refusals: the reason, and whether the refusal ends by itself."""
+"""HTTP interface of a Connect worker: paths of connectors, and meanings of refusals."""
 
 import html
 import re
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -15,6 +16,18 @@ _REBALANCE = "Request cannot be completed because a rebalance is expected"
 
 _PAGE = re.compile(r"<th>MESSAGE:</th><td>([^<]*)</td>|<pre>reason: ([^<]*)</pre>")
 """Pattern of the reason in Jetty's error pages."""
+
+
+def connector_path(name: str, *parts: str) -> str:
+    """Path of a connector, or of a part of it; the name is quoted whole.
+
+    A name of dots alone is quoted as well: an HTTP client would take it for a step upwards.
+
+    Raises:
+        UnicodeEncodeError: the name holds half of a surrogate pair, so no URL can hold it.
+    """
+    quoted = name.replace(".", "%2E") if not name.strip(".") else quote(name, safe="")
+    return "/".join(["/connectors", quoted, *parts])
 
 
 def json_of(answer: httpx.Response) -> Any | None:

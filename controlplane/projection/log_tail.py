@@ -1,0 +1,148 @@
+"""The task that reads a growing log, over outages, replacements and new topics."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+
+from controlplane.clock import backoff
+from controlplane.core.entry import Batch
+from controlplane.event_loop import close, first_of
+from controlplane.logs.log import HasInterruptions, LogError, LogUnavailable, ReadableLog
+from controlplane.projection.followed_topics import FollowedTopics
+from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.notices import Notices
+from controlplane.projection.release_folds import ReleaseFolds
+
+
+class GatherWindow:
+    """Time in which records are gathered, to be folded together in the one order."""
+
+    def __init__(self, gather_ms: int) -> None:
+        self._gather_s = gather_ms / 1_000
+        self._hurry = asyncio.Event()
+        self._blocks = 0
+
+    @contextmanager
+    def skipped(self) -> Iterator[None]:
+        """End the window, and open none within the block. Blocks may overlap."""
+        self._blocks += 1
+        self._hurry.set()
+        try:
+            yield
+        finally:
+            self._blocks -= 1
+            if not self._blocks:
+                self._hurry.clear()
+
+    async def wait(self) -> None:
+        """Wait until the window ends."""
+        await asyncio.sleep(0)  # at least what has arrived already is gathered
+        if not self._gather_s:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._gather_s):
+                await self._hurry.wait()
+
+
+class LogTail:
+    """Reads a log without end, over outages, replacements and new topics.
+
+    Entries that arrive within a moment are folded together.
+    """
+
+    def __init__(
+        self,
+        log: ReadableLog,
+        topics: FollowedTopics,
+        folds: ReleaseFolds,
+        limits: FollowerLimits,
+        notices: Notices | None,
+    ) -> None:
+        self._log = log
+        self._topics = topics
+        self._folds = folds
+        self._positions = folds.positions
+        self._limits = limits
+        self.window = GatherWindow(limits.gather_ms)
+        self._notices = notices
+
+    async def run(self) -> None:
+        """Follow the log, despite failures, until this is cancelled."""
+        pauses = self._pauses()
+        while True:
+            moves = self._positions.moves
+            try:
+                await self._follow()
+            except LogError as failure:
+                self._fail(failure)
+                if self._positions.moves != moves:
+                    pauses = self._pauses()
+                await asyncio.sleep(next(pauses))
+
+    def _pauses(self) -> Iterator[float]:
+        return backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)
+
+    async def _follow(self) -> None:
+        """Follow the log until the set of topics changes, or the log fails."""
+        ends = await self._topics.ends()
+        await self._folds.start_over_if_cut(ends)
+        self._positions.add(ends)
+        self._recover()
+        topics = sorted(self._positions.ends)
+        pending: asyncio.Queue[Batch] = asyncio.Queue(self._limits.batches_pending)
+        works = [
+            self._collect(topics, pending),
+            self._fold(pending),
+            self._topics.until_others(topics),
+        ]
+        if isinstance(self._log, HasInterruptions):
+            works.append(self._notice_interruptions(self._log))
+        await first_of(*works)
+
+    async def _collect(self, topics: Iterable[str], pending: asyncio.Queue[Batch]) -> None:
+        """Take batches as the log brings them."""
+        tail = self._log.tail(topics, self._positions.ends)
+        try:
+            async for batch in tail:
+                await pending.put(batch)
+        finally:
+            await close(tail)
+
+    async def _fold(self, pending: asyncio.Queue[Batch]) -> None:
+        """Fold entries that arrive within a moment together, in the one order."""
+        while True:
+            batches = [await pending.get()]
+            await self.window.wait()
+            while not pending.empty():
+                batches.append(pending.get_nowait())
+            await self._folds.fold(batches)
+
+    async def _notice_interruptions(self, log: HasInterruptions) -> None:
+        """Report when the tail loses its log, and when it continues; the tail itself is silent.
+
+        This sends no request: its answer could take long during an outage.
+        """
+        while True:
+            await asyncio.sleep(self._limits.interruption_poll_ms / 1_000)
+            if (failure := log.interruption) is None:
+                self._recover()
+            else:
+                self._fail(failure)
+
+    def _fail(self, failure: LogError) -> None:
+        """Note a failure, and report it once.
+
+        One outage has many errors (no listener, no leader); only the first is reported.
+        """
+        outage_reported = self._positions.failure is not None and isinstance(
+            failure, LogUnavailable
+        )
+        repeated = str(failure) == str(self._positions.failure)
+        if self._notices is not None and not outage_reported and not repeated:
+            self._notices.warning("log_not_followed", reason=str(failure))
+        self._positions.fail(failure)
+
+    def _recover(self) -> None:
+        if self._notices is not None and self._positions.failure is not None:
+            self._notices.info("log_followed_again")
+        self._positions.failure = None

@@ -1,1 +1,0 @@
-"""HTTP interface of a Connect worker: paths of connectors, and meanings of refusals."""
