@@ -411,6 +411,25 @@ async def test_offsets_are_those_of_the_original_topic() -> None:
     assert original == ("t", 0, 0)
 
 
+async def test_a_rewind_drops_renamed_records() -> None:
+    """Records that are read again replace those of the batch, which have another topic."""
+
+    def rewinds(task: SinkTaskContext, values: Any) -> None:
+        if values and len(sinks.of("s", "put")) == 1:
+            task.rewind({("t", 0): 0})
+            task.retry_after(0)
+            raise RetriableError("later")
+
+    sinks.acts["put"] = rewinds
+    async with running(ScriptedSink, others=[Renaming]) as worker:
+        await produce(worker.plane.log, "t", "a", "b")
+        kind = {"transforms.r.type": f"{Renaming.__module__}.Renaming", "transforms": "r"}
+        config = config_of(ScriptedSink, topics="t") | kind
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: committed(worker) == {("t", 0): 2})
+    assert [record.value for record in sinks.records] == ["a", "b"]
+
+
 @pytest.mark.parametrize(
     ("timestamp", "seen"), [(1_234, (1_234, "CreateTime")), (-1, (None, "NoTimestampType"))]
 )

@@ -220,7 +220,7 @@ class SinkTaskRun:
         self._batch = [
             record
             for record in self._batch
-            if (record.topic, record.kafka_partition) not in partitions
+            if (record.original_topic, record.original_kafka_partition) not in partitions
         ]
         for partition in partitions:
             self._behind_batch.pop(partition, None)
