@@ -373,8 +373,10 @@ class SinkTaskRun:
     async def _close(self, partitions: Sequence[TopicPartition]) -> None:
         if not partitions:
             return
-        await self._commit(closing=True)
-        await self._parts.driver.close(partitions)
+        try:
+            await self._commit(closing=True)
+        finally:
+            await self._parts.driver.close(partitions)
         lost = dict.fromkeys(partitions, 0)
         self._drop_batch(lost)
         for partition in lost:
