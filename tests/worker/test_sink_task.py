@@ -18,6 +18,7 @@ from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import (
     CreateConnector,
     PauseConnector,
+    RestartTask,
     ResumeConnector,
     StopConnector,
 )
@@ -155,6 +156,22 @@ async def test_a_task_that_is_created_paused_gets_nothing() -> None:
         assert sinks.calls == []
         await worker.plane.execute(ResumeConnector("s"))
         await until(lambda: sinks.of("s", "put") == [["a"]])
+
+
+async def test_a_task_that_never_started_is_not_stopped() -> None:
+    """It was restarted during a pause, and ends before the pause does."""
+    async with running(ScriptedSink) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await begin(worker)
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await worker.plane.execute(RestartTask("s", 0))
+        await until(lambda: sinks.of("s", "stop"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+    assert [method for _, method, _ in sinks.calls if method in {"start", "stop"}] == [
+        "start",
+        "stop",
+    ]
 
 
 async def test_a_pause_commits() -> None:
