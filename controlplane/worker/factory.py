@@ -251,12 +251,14 @@ class InstanceFactory:
 
     async def _sink_run(self, draft: "_TaskDraft", metrics: SinkTaskMetrics) -> SinkTaskRun:
         name, number = draft.identity
+        context = SinkContext(draft.identity, draft.config)
+        driver = await _sink_driver(draft, context)
+        # The run closes the transformations: nothing that can fail may stand between the two.
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
         )
-        context = SinkContext(draft.identity, draft.config)
         parts = SinkTaskParts(
-            driver=await _sink_driver(draft, context),
+            driver=driver,
             thread=draft.thread,
             pipeline=pipeline,
             reporter=self._reporter(draft, pipeline),

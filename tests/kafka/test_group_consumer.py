@@ -69,3 +69,52 @@ async def test_no_record_before_the_assignment_is_known(
             assert assignments.partitions == [(topic, 0)]
         finally:
             await consumer.close()
+
+
+class Committing(Assignments):
+    """Listener that commits what its consumer has given out."""
+
+    consumer: GroupConsumer
+
+    async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
+        """Commit the positions."""
+        await self.consumer.commit({place: self.consumer.position(place) for place in partitions})
+
+
+async def test_a_busy_member_loses_nothing_at_rebalances(
+    broker: Broker, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second member joins and leaves while the first is within a `put` most of the time."""
+    monkeypatch.setattr(group_consumer, "FETCH_S", 60)
+    topic, group, numbers = await new_topic(), unused_name(), [*range(12)]
+    async with writer(broker) as out:
+        for number in numbers:
+            await out.put(topic, 0, b"key", str(number).encode())
+    got: list[int] = []
+
+    async def consume() -> None:
+        """Poll and put, until cancelled."""
+        listener = Committing()
+        cluster = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
+        options = {"max_poll_records": 1, "auto_offset_reset": "earliest"}
+        listener.consumer = GroupConsumer(cluster, group, options, listener)
+        try:
+            await listener.consumer.start([topic], None)
+            while True:
+                got.extend(entry.offset for entry in await listener.consumer.poll(0.1))
+                await asyncio.sleep(0.5)
+        finally:
+            await listener.consumer.close()
+
+    async def has(count: int) -> bool:
+        return len({*got}) >= count
+
+    first = asyncio.create_task(consume())
+    await until(lambda: has(2))
+    second = asyncio.create_task(consume())
+    await until(lambda: has(5))
+    second.cancel()
+    await until(lambda: has(len(numbers)))
+    first.cancel()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert sorted({*got}) == numbers

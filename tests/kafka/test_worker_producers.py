@@ -1,19 +1,24 @@
 """Producers of sources on a broker: topics that they create, settings, refusals, zombies."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from controlplane.connect import Source, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.plan import Draft
 from controlplane.core.state import Topics
+from controlplane.logs.log import Record
 from controlplane.worker.data_topics.clients import ProducerFenced, ProducerRecord
-from controlplane.worker.data_topics.kafka_producer import FENCED
+from controlplane.worker.data_topics.kafka_producer import FENCED, RecordPlacer
 from controlplane.worker.task_identity import TaskIdentity
+from tests.kafka import broker_worker
 from tests.kafka.broker_worker import worker_on
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.producer import admin, create_topic, reading, writer
@@ -22,6 +27,7 @@ from tests.kafka.worker_service import records_in, values_in
 from tests.kafka.worker_service import until as until_true
 from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import (
+    QUICK,
     RecordedNotices,
     config_of,
     offsets,
@@ -136,6 +142,33 @@ async def test_an_own_offsets_topic(broker: Broker, own_topics: Topics) -> None:
         await until_state(worker, "s", "RUNNING", "RUNNING")
         assert offsets(worker, "s") == {"{'source': 'numbers'}": {"at": 3}}
     assert await values_in(broker, name) == ["1", "2", "3"]
+
+
+@NEWEST
+async def test_a_held_offsets_topic_holds_up_no_other_task(
+    broker: Broker, own_topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task that cannot write its offsets waits alone; the others commit."""
+    name, held = unused_name(), asyncio.Event()
+    placed = RecordPlacer.placed_offset
+
+    async def holding(placer: RecordPlacer, draft: Draft) -> Record:
+        if draft.topic == f"{name}-own":
+            held.set()
+            await asyncio.Event().wait()
+        return await placed(placer, draft)
+
+    monkeypatch.setattr(RecordPlacer, "placed_offset", holding)
+    config = config_of(CountingSource, topic=name)
+    rarely = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=60_000)
+    monkeypatch.setattr(broker_worker, "QUICK", rarely)
+    async with worker_on(broker, own_topics, CountingSource) as worker:
+        own = {"offsets.storage.topic": f"{name}-own"}
+        await worker.plane.execute(CreateConnector("held", config | own))
+        await until(held.is_set)
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: offsets(worker, "s") == {"{'source': 'numbers'}": {"at": 3}})
+        assert offsets(worker, "held") == {}
 
 
 # --- settings -------------------------------------------------------------------------------------

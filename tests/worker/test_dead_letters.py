@@ -8,6 +8,7 @@ import pytest
 
 from controlplane.connect import SinkRecord, SinkTaskContext
 from controlplane.connect.errors import ConnectError
+from controlplane.connect.sink import KafkaPartition
 from controlplane.core.commands import PauseConnector
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ProducerFailure
@@ -212,8 +213,16 @@ async def test_a_record_of_the_sinks_own_is_converted() -> None:
     assert dict(letter.headers)["__connect.errors.topic"] == b"x"
 
 
+closed: list[KafkaPartition] = []
+
+
 class Unheeding(KeepingSink):
     """Reports bad values and waits for nothing."""
+
+    def close(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> None:
+        """Note the partitions."""
+        del task
+        closed.extend(partitions)
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Report or keep."""
@@ -249,7 +258,8 @@ async def test_offsets_wait_for_reports(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 async def test_a_lost_report_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A report that failed long before the commit still prevents it."""
+    """A report that failed long before the commit still prevents it; partitions are closed."""
+    closed.clear()
     _refuse(monkeypatch, "dead")
     async with running(Unheeding) as worker:
         await produce(worker.plane.log, "t", "a", "bad")
@@ -257,6 +267,7 @@ async def test_a_lost_report_fails_the_task(monkeypatch: pytest.MonkeyPatch) -> 
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert "dead is full" in task_trace(worker, "s")
         assert committed(worker) == {}
+        assert closed == [("t", 0)]
 
 
 def test_reported_errors_are_connect_errors() -> None:

@@ -1,10 +1,14 @@
 """Errors of single records: retries, tolerance, log lines (KIP-298)."""
 
+import threading
 import time
+from collections.abc import Mapping
 
 import pytest
 
 from controlplane.connect import RetriableError
+from controlplane.connect.errors import ConnectError
+from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import CreateConnector, StopConnector
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.records.record_errors import (
@@ -228,6 +232,58 @@ async def test_a_converter_fails() -> None:
         headers = dict(letter.headers)
         assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
         assert b"JsonConverter" in (headers["__connect.errors.class.name"] or b"")
+
+
+# --- transformations of a task that cannot be made ------------------------------------------------
+
+
+class Refusing(Transformation):
+    """Refuses its settings."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Fail."""
+        del settings
+        raise ConnectError("no such setting")
+
+
+async def test_a_chain_that_cannot_be_made() -> None:
+    """The transformations before the failed one are closed."""
+    async with running(KeepingSink, others=[Picky, Refusing]) as worker:
+        chain = {"transforms": "t,r", "transforms.r.type": class_name(Refusing)}
+        await create_sink(worker, KeepingSink, **transformed_by(Picky) | chain)
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "no such setting" in task_trace(worker, "s")
+        assert closed == ["picky"]
+
+
+configured: list[str] = []
+
+
+class Noting(Picky):
+    """Notes that it was configured; `Picky` notes that it was closed."""
+
+    def configure(self, settings: Mapping[str, str]) -> None:
+        """Take note of it."""
+        super().configure(settings)
+        configured.append(settings["mark"])
+
+
+class UnmadeSink(KeepingSink):
+    """Fails when a task is made."""
+
+    def __init__(self) -> None:
+        if threading.current_thread().name.startswith("task"):
+            raise ConnectError("no sink")
+
+
+async def test_a_sink_that_cannot_be_made() -> None:
+    """None of its transformations stays open."""
+    configured.clear()
+    async with running(UnmadeSink, others=[Noting]) as worker:
+        await create_sink(worker, UnmadeSink, **transformed_by(Noting))
+        await until_state(worker, "s", "RUNNING", "FAILED")
+        assert "no sink" in task_trace(worker, "s")
+    assert closed == configured
 
 
 # --- log lines ------------------------------------------------------------------------------------

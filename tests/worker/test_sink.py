@@ -15,6 +15,8 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Refusal
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.worker_fixture import (
@@ -117,6 +119,18 @@ async def test_tasks_share_the_partitions() -> None:
         await produce(plane.log, "t4", *values, partitions=4)
         await until(lambda: sorted(put["s"], key=int) == values)
         await until(lambda: sum(committed(worker, "connect-s").values()) == 20)
+
+
+async def test_new_partitions_are_consumed() -> None:
+    """A topic gets another partition while a sink consumes it."""
+    log = MemoryLog()
+    async with running(Collecting, log=log) as worker:
+        await produce(log, "t", "a")
+        await worker.plane.execute(CreateConnector("s", config_of(Collecting, topics="t")))
+        await until(lambda: put.get("s") == ["a"])
+        await log.add_partitions("t", 2)
+        await log.append([Record("t", 1, 1_000, None, b"b")])
+        await until(lambda: put["s"] == ["a", "b"])
 
 
 async def test_a_retriable_failure_puts_the_same_batch_again() -> None:

@@ -18,6 +18,7 @@ from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import (
     CreateConnector,
     PauseConnector,
+    RestartTask,
     ResumeConnector,
     StopConnector,
 )
@@ -155,6 +156,22 @@ async def test_a_task_that_is_created_paused_gets_nothing() -> None:
         assert sinks.calls == []
         await worker.plane.execute(ResumeConnector("s"))
         await until(lambda: sinks.of("s", "put") == [["a"]])
+
+
+async def test_a_task_that_never_started_is_not_stopped() -> None:
+    """It was restarted during a pause, and ends before the pause does."""
+    async with running(ScriptedSink) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await begin(worker)
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await worker.plane.execute(RestartTask("s", 0))
+        await until(lambda: sinks.of("s", "stop"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+    assert [method for _, method, _ in sinks.calls if method in {"start", "stop"}] == [
+        "start",
+        "stop",
+    ]
 
 
 async def test_a_pause_commits() -> None:
@@ -409,6 +426,25 @@ async def test_offsets_are_those_of_the_original_topic() -> None:
     assert (record.topic, record.kafka_partition) == ("new_t", 9)
     original = record.original_topic, record.original_kafka_partition, record.original_kafka_offset
     assert original == ("t", 0, 0)
+
+
+async def test_a_rewind_drops_renamed_records() -> None:
+    """Records that are read again replace those of the batch, which have another topic."""
+
+    def rewinds(task: SinkTaskContext, values: Any) -> None:
+        if values and len(sinks.of("s", "put")) == 1:
+            task.rewind({("t", 0): 0})
+            task.retry_after(0)
+            raise RetriableError("later")
+
+    sinks.acts["put"] = rewinds
+    async with running(ScriptedSink, others=[Renaming]) as worker:
+        await produce(worker.plane.log, "t", "a", "b")
+        kind = {"transforms.r.type": f"{Renaming.__module__}.Renaming", "transforms": "r"}
+        config = config_of(ScriptedSink, topics="t") | kind
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: committed(worker) == {("t", 0): 2})
+    assert [record.value for record in sinks.records] == ["a", "b"]
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ class LogClients:
         self._limits = limits
         self._internal_topics = internal_topics
         self._topics = LogTopics(self._log, limits.default_partitions)
-        self._assignments = GroupAssignments(self._topics.partitions)
+        self._assignments = GroupAssignments(self._topics.refresh)
 
     @asynccontextmanager
     async def producer(

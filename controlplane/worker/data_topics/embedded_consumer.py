@@ -162,8 +162,7 @@ class LogConsumer:
             return
         self._looked_at = now
         try:
-            topics = [topic for topic in await self._log.topics() if self._selects(topic)]
-            assigned = await self._assignments.assignment(self._member, topics)
+            assigned = await self._assignments.assignment(self._member, self._selects)
         except LogError:
             return
         lost = sorted(self._member.owned - assigned)

@@ -5,7 +5,7 @@ The offsets lie in a topic of their own. A key is `["group","topic",partition]`,
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import msgspec
 from msgspec import UNSET
@@ -183,8 +183,9 @@ class GroupAssignments:
     A partition moves to another consumer only after its owner has given it back.
     """
 
-    def __init__(self, partitions_of: Callable[[str], Awaitable[int | None]]) -> None:
-        self._partitions_of = partitions_of
+    def __init__(self, topics: Callable[[], Awaitable[Mapping[str, int]]]) -> None:
+        """`topics` asks the log for its topics, each with its number of partitions now."""
+        self._topics = topics
         self._groups: dict[str, list[GroupMember]] = {}
 
     def add(self, member: "GroupMember") -> None:
@@ -195,13 +196,20 @@ class GroupAssignments:
         """Let a consumer leave; others get its partitions at their next poll."""
         self._groups[member.group].remove(member)
 
-    async def assignment(self, member: "GroupMember", topics: Sequence[str]) -> set[TopicPartition]:
-        """Return the partitions that a consumer should have now: consumers get them in turn."""
+    async def assignment(
+        self, member: "GroupMember", selects: Callable[[str], bool]
+    ) -> set[TopicPartition]:
+        """Return the partitions that a consumer should have now: consumers get them in turn.
+
+        Raises:
+            LogError: the log cannot tell its topics.
+        """
+        topics = await self._topics()
         members = self._groups[member.group]
         partitions = [
             (topic, partition)
-            for topic in sorted(topics)
-            for partition in range(await self._partitions_of(topic) or 0)
+            for topic in sorted(filter(selects, topics))
+            for partition in range(topics[topic])
         ]
         number, count = members.index(member), len(members)
         share = {partition for place, partition in enumerate(partitions) if place % count == number}

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar
@@ -49,8 +49,13 @@ class LogTopics:
     async def partitions(self, topic: str) -> int | None:
         """Return the number of partitions; None: there is no such topic."""
         if topic not in self._partitions:
-            self._partitions = dict(await self._log.topics())
+            await self.refresh()
         return self._partitions.get(topic)
+
+    async def refresh(self) -> Mapping[str, int]:
+        """Ask the log for all topics, each with its number of partitions, and return them."""
+        self._partitions = dict(await self._log.topics())
+        return self._partitions
 
     async def create(self, topic: str, partitions: int) -> None:
         """Create a topic; no effect if it exists."""

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from controlplane.connect.errors import ConnectError
 from controlplane.controller.kafka_actions import KafkaActions
@@ -298,17 +299,13 @@ class BrokerCluster:
         settings = ProducerSettings()
         max_age_ms = settings.metadata_max_age_ms
         async with connections.opened(None, _OWN_OPTIONS, max_age_ms) as own:
-            offsets = BrokerOffsets(
+            yield BrokerOffsets(
                 own,
                 self._configuration,
                 connections.reading,
-                IndependentAppends(own.cluster, _write_limits(settings)),
+                partial(IndependentAppends, own.cluster, _write_limits(settings)),
                 RecordPlacer(own.topics, settings, plane.now_ms),
             )
-            try:
-                yield offsets
-            finally:
-                await offsets.close()
 
 
 @asynccontextmanager

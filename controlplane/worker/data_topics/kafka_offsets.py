@@ -1,7 +1,7 @@
 """Offsets of sources whose records are on brokers: in topics there, or in a log of our own."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -24,7 +24,7 @@ from controlplane.worker.settings import ProducerLimits
 
 
 class BrokerOffsets:
-    """Offsets topics on the worker's cluster (`OffsetTopics`); all tasks share one producer."""
+    """Offsets topics on the worker's cluster (`OffsetTopics`)."""
 
     on_brokers = True
 
@@ -33,22 +33,50 @@ class BrokerOffsets:
         own: ClientConnection,
         configuration: Configuration,
         reading: ReadLimits,
-        appends: IndependentAppends,
+        new_appends: Callable[[], IndependentAppends],
         placer: RecordPlacer,
     ) -> None:
-        """`own`: the connections of the worker itself."""
+        """`own`: the connections of the worker itself; `new_appends` makes a task's producer."""
         self._own = own
         self._configuration = configuration
         self._reading = reading
-        self._appends = appends
+        self._new_appends = new_appends
         self._placer = placer
         self._high_watermarks = KafkaReader(own.cluster, "read_uncommitted", reading, None)
-        self._turn = asyncio.Lock()
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[OffsetWriter]:
-        """Return itself: tasks share the producer."""
-        yield self
+        """Open a producer of its own: a topic that cannot be written holds up its task alone."""
+        appends = self._new_appends()
+        try:
+            yield BrokerOffsetWriter(appends, self._placer)
+        finally:
+            await appends.close()
+
+    async def create(self, topic: str, like: str) -> None:
+        """Create a connector's own topic with the settings of the worker's topic."""
+        own = self._own
+        if await own.topics.partitions(topic) is not None:
+            return
+        defaults = new_topic_defaults(self._configuration)[like]
+        partitions = await own.topics.partitions(like)
+        assert partitions is not None, "the plane has created it"
+        configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
+        spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
+        await TopicAdmin(own.cluster, self._reading).create([spec])
+
+    async def ends(self, topics: Sequence[str]) -> Ends:
+        """Return the high watermarks."""
+        return await self._high_watermarks.ends(topics)
+
+
+class BrokerOffsetWriter:
+    """Writes the offsets of one task to topics on brokers (`OffsetWriter`)."""
+
+    def __init__(self, appends: IndependentAppends, placer: RecordPlacer) -> None:
+        self._appends = appends
+        self._placer = placer
+        self._turn = asyncio.Lock()
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
         """Append offsets; durable when this returns. Brokers that are away are waited for.
@@ -72,26 +100,6 @@ class BrokerOffsets:
                     for record, outcome in zip(records, outcomes, strict=True)
                     if isinstance(outcome, LogUnavailable)
                 ]
-
-    async def create(self, topic: str, like: str) -> None:
-        """Create a connector's own topic with the settings of the worker's topic."""
-        own = self._own
-        if await own.topics.partitions(topic) is not None:
-            return
-        defaults = new_topic_defaults(self._configuration)[like]
-        partitions = await own.topics.partitions(like)
-        assert partitions is not None, "the plane has created it"
-        configs = {**defaults.configs, "cleanup.policy": COMPACT_ONLY}
-        spec = TopicSpec(topic, partitions, defaults.replication_factor, configs)
-        await TopicAdmin(own.cluster, self._reading).create([spec])
-
-    async def ends(self, topics: Sequence[str]) -> Ends:
-        """Return the high watermarks."""
-        return await self._high_watermarks.ends(topics)
-
-    async def close(self) -> None:
-        """Close the producer."""
-        await self._appends.close()
 
 
 class LogOffsets:

@@ -4,7 +4,7 @@ A source's record is transformed, then converted; a sink's is converted, then tr
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -339,26 +339,34 @@ class Pipelines:
         return SinkPipeline(self._converters(config), self._chain(config), errors)
 
     def _chain(self, config: Mapping[str, str]) -> list[ChainLink]:
-        return [self._link(config, alias) for alias in _aliases(config, "transforms")]
+        """Make the transformations; if one cannot be made, those before it are closed."""
+        with ExitStack() as unfinished:
+            chain = [
+                self._link(config, alias, unfinished) for alias in _aliases(config, "transforms")
+            ]
+            unfinished.pop_all()
+        return chain
 
-    def _link(self, config: Mapping[str, str], alias: str) -> ChainLink:
+    def _link(self, config: Mapping[str, str], alias: str, unfinished: ExitStack) -> ChainLink:
         settings = prefixed(config, f"transforms.{alias}.")
         transformation = self._classes.transformation(settings.pop("type", ""))()
         predicate = settings.pop("predicate", None)
         negated = settings.pop("negate", "false").strip().lower() == "true"
         transformation.configure(_with_defaults(transformation, settings))
+        unfinished.callback(_close_quietly, transformation)
         return ChainLink(
             transformation,
-            None if predicate is None else self._predicate(config, predicate),
+            None if predicate is None else self._predicate(config, predicate, unfinished),
             negated,
         )
 
-    def _predicate(self, config: Mapping[str, str], alias: str) -> Predicate:
+    def _predicate(self, config: Mapping[str, str], alias: str, unfinished: ExitStack) -> Predicate:
         settings = prefixed(config, f"predicates.{alias}.")
         if "type" not in settings:
             raise ConnectError(f"There is no predicate {alias}: predicates.{alias}.type is missing")
         predicate = self._classes.predicate(settings.pop("type", ""))()
         predicate.configure(_with_defaults(predicate, settings))
+        unfinished.callback(_close_quietly, predicate)
         return predicate
 
     def _converters(self, config: Mapping[str, str]) -> Converters:
@@ -387,6 +395,12 @@ class Pipelines:
         converter: Converter = converter_for(name)
         converter.configure(own if setting in config else of_worker, is_key=role == "key")
         return converter
+
+
+def _close_quietly(plugin: Transformation | Predicate) -> None:
+    """Close a plugin after a failure of another, which a second failure must not hide."""
+    with suppress(Exception):
+        plugin.close()
 
 
 def prefixed(config: Mapping[str, str], prefix: str) -> dict[str, str]:

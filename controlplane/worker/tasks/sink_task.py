@@ -86,23 +86,26 @@ class SinkTaskRun:
             pipeline_closed(parts.pipeline, parts.thread, parts.notices),
             self._open_producer() as self._dead_letters,
             self._open_consumer(self) as self._consumer,
-            self._stopped(),
         ):
             await control.while_paused()
-            if control.stopping:
-                return
-            await self._parts.driver.start()
-            started()
-            self._set_next_commit()
-            while not control.stopping:
-                if control.paused:
-                    await self._rest(paused)
-                else:
-                    await self._iterate()
+            if not control.stopping:
+                async with self._stopped():
+                    await self._consume(started, paused)
+
+    async def _consume(self, started: Callable[[], None], paused: Callable[[bool], None]) -> None:
+        control = self._parts.control
+        await self._parts.driver.start()
+        started()
+        self._set_next_commit()
+        while not control.stopping:
+            if control.paused:
+                await self._rest(paused)
+            else:
+                await self._iterate()
 
     @asynccontextmanager
     async def _stopped(self) -> AsyncIterator[None]:
-        """Commit and close at the end of the block; an abandoned task commits nothing."""
+        """Commit, close and stop at the end of the block; an abandoned task commits nothing."""
         try:
             yield
         except asyncio.CancelledError:
@@ -220,7 +223,7 @@ class SinkTaskRun:
         self._batch = [
             record
             for record in self._batch
-            if (record.topic, record.kafka_partition) not in partitions
+            if (record.original_topic, record.original_kafka_partition) not in partitions
         ]
         for partition in partitions:
             self._behind_batch.pop(partition, None)
@@ -373,8 +376,10 @@ class SinkTaskRun:
     async def _close(self, partitions: Sequence[TopicPartition]) -> None:
         if not partitions:
             return
-        await self._commit(closing=True)
-        await self._parts.driver.close(partitions)
+        try:
+            await self._commit(closing=True)
+        finally:
+            await self._parts.driver.close(partitions)
         lost = dict.fromkeys(partitions, 0)
         self._drop_batch(lost)
         for partition in lost:
