@@ -71,7 +71,7 @@ class ExactlyOnce:
                 case SentRecord():
                     self._add(item)
                 case TransactionCommit():
-                    await self._end_at_connectors(self._commit)
+                    await self._end_at_connectors(self._ask_and_commit)
                 case TransactionAbort():
                     await self._end_at_connectors(self._abort)
 
@@ -113,10 +113,13 @@ class ExactlyOnce:
         if self._boundary is TransactionBoundary.POLL or (
             self._boundary is TransactionBoundary.INTERVAL and due
         ):
-            await self._commit()
+            await self._ask_and_commit()
 
     async def pausing(self) -> None:
-        """Commit, unless the connector sets the boundaries."""
+        """Commit, unless the connector sets the boundaries; `update_offsets` is not asked.
+
+        Its answer could cover records of a poll that a stop has dropped.
+        """
         if self._boundary is not TransactionBoundary.CONNECTOR:
             await self._commit()
 
@@ -129,13 +132,14 @@ class ExactlyOnce:
         """Drop the transaction: nothing of it is in the log."""
         self._records.clear()
 
-    async def _commit(self) -> None:
-        """Append the records and offsets in one transaction, and tell the task.
+    async def _ask_and_commit(self) -> None:
+        """Ask `update_offsets`, with the offsets of this transaction (KIP-910), and commit."""
+        await self._ask_for_offsets()
+        await self._commit()
 
-        `update_offsets` is asked just before, with the offsets of this transaction (KIP-910).
-        """
+    async def _commit(self) -> None:
+        """Append the records and offsets in one transaction, and tell the task."""
         try:
-            await self._ask_for_offsets()
             if self._records or self._offsets:
                 await self._append()
         except (ProducerFailure, ProducerFenced) as failure:
@@ -173,7 +177,7 @@ class ExactlyOnce:
         self._records.clear()
         self._sent.clear()
         self._bytes = 0
-        await self._commit()
+        await self._ask_and_commit()
 
     def _clear(self) -> None:
         self._records.clear()
