@@ -44,8 +44,10 @@ class ExactlyOnce:
         self._interval_s = self._interval_ms() / 1_000
         self._records: list[ProducerRecord] = []
         self._bytes = 0
-        self._sent: list[tuple[SourceRecord, bool]] = []
-        """Records of the transaction, and whether each is among `_records`."""
+        self._sent: list[SourceRecord] = []
+        """Source of each of `_records`."""
+        self._dropped: list[Acknowledged] = []
+        """Records of the present poll that do not get into the log."""
         self._offsets: dict[SourcePartitionId, OffsetPair] = {}
         self._committed_at = asyncio.get_running_loop().time()
         self._failed = False
@@ -85,7 +87,7 @@ class ExactlyOnce:
         record, converted = sent
         if converted is None:
             self._parts.metrics.dropped += 1
-            self._sent.append((record, False))
+            self._dropped.append((record, None))
             return
         if converted.topic in self._parts.offsets.topics[:1]:
             raise ConnectError(
@@ -99,7 +101,7 @@ class ExactlyOnce:
                 "commit more often"
             )
         self._records.append(converted)
-        self._sent.append((record, True))
+        self._sent.append(record)
         if record.source_partition is not None:
             self._add_offsets([(record.source_partition, record.source_offset)])
 
@@ -107,7 +109,9 @@ class ExactlyOnce:
         self._offsets |= {frozen(partition): (partition, offset) for partition, offset in offsets}
 
     async def batch_dispatched(self) -> None:
-        """Commit, if the boundary lies here."""
+        """Tell the task of dropped records, and commit, if the boundary lies here."""
+        dropped, self._dropped = self._dropped, []
+        await self._parts.tell_acknowledged(dropped)
         loop = asyncio.get_running_loop()
         due = loop.time() - self._committed_at >= self._interval_s
         if self._boundary is TransactionBoundary.POLL or (
@@ -159,21 +163,20 @@ class ExactlyOnce:
         with parts.metrics.commit():
             batches = parts.offsets.batches(pairs)
             await self._producer.write_offsets(batches.removals_of_copy)
-            places = iter(await self._producer.transact(self._records, batches.primary))
+            places = await self._producer.transact(self._records, batches.primary)
         parts.metrics.written += len(self._records)
         parts.offsets.committed(pairs)
         await write_copy(self._producer, batches.values_of_copy, parts.notices)
         for topic in dict.fromkeys(record.topic for record in self._records):
             parts.note_topic(topic)
-        sent: list[Acknowledged] = [
-            (record, next(places) if is_sent else None) for record, is_sent in self._sent
-        ]
+        sent: list[Acknowledged] = [*zip(self._sent, places, strict=True)]
         self._clear()
         await parts.tell_acknowledged(sent)
 
     async def _abort(self) -> None:
         """Drop the records; their offsets are committed, so that they are not read again."""
         self._parts.metrics.dropped += len(self._records)
+        self._dropped += [(record, None) for record in self._sent]
         self._records.clear()
         self._sent.clear()
         self._bytes = 0
