@@ -227,7 +227,8 @@ class Source:
     def read(self, task: SourceRun) -> AsyncIterator[Item] | Iterator[Item]:
         """Generate records from the committed offsets on. The task ends when the generator does.
 
-        The status stays RUNNING then, as of a Kafka task whose `poll` returns nothing more.
+        The status stays RUNNING then, as of a Kafka task whose `poll` returns nothing more. Any
+        exception ends a generator, also `RetriableError`: the task is FAILED.
         """
         raise NotImplementedError(f"{type(self).__name__}.read is missing")
 
@@ -246,7 +247,7 @@ class Source:
         """Return offsets to commit in addition to those about to be committed (KIP-910).
 
         A pair with the offset None removes that of its partition. None or an empty list changes
-        nothing. The argument is read-only.
+        nothing. The argument is read-only. A `RetriableError` skips the offsets of this commit.
         """
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
@@ -269,7 +270,10 @@ class SourceTask:
         """Open what the task reads."""
 
     def poll(self) -> Any:
-        """Return records; None or an empty list if there are none now. May block for a while."""
+        """Return records; None or an empty list if there are none now. May block for a while.
+
+        After a `RetriableError` it is called again.
+        """
         raise NotImplementedError(f"{type(self).__name__}.poll is missing")
 
     def commit(self) -> Any:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from controlplane.connect import Source, SourceRecord, SourceTask, key
+from controlplane.connect import RetriableError, Source, SourceRecord, SourceTask, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, PauseConnector, StopConnector
 from tests.kips.running_source import (
@@ -122,6 +122,17 @@ class TestProposedChanges:
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1})
             assert "hook" in script.calls
+
+    @pytest.mark.parametrize("boundary", [None, "poll"])
+    async def test_retriable(self, boundary: str | None) -> None:
+        """A hook that raises a retriable error adds nothing; the task goes on."""
+
+        def hook(_: Pairs) -> Any:
+            raise RetriableError("not now")
+
+        async with scripted(Script([[record("a", 1)]], hook), boundary=boundary) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            await until_state(worker, "source", "RUNNING", "RUNNING")
 
     async def test_immutable(self) -> None:
         """Changes of the argument have no effect."""

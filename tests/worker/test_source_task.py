@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controlplane.connect import RetriableError
 from controlplane.core.codec.status import decode_status
 from controlplane.core.commands import (
     CreateConnector,
@@ -120,6 +121,17 @@ async def test_a_failing_poll_commits_what_was_sent() -> None:
         assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
         assert script.calls[-1] == "stop"
         assert "commit" not in script.calls
+
+
+async def test_a_poll_is_repeated_after_a_retriable_error() -> None:
+    """The task stays RUNNING, and a notice names the cause."""
+    notices = RecordedNotices()
+    script.polls.extend([failing(RetriableError("not now")), [row(1)]])
+    async with running(ScriptedSource, notices=notices) as worker:
+        await begin(worker)
+        await until_values(worker.plane.log, "t", [b"v1"])
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    assert notices.of("source_polled_again") == [{"reason": "RetriableError('not now')"}]
 
 
 async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:

@@ -59,6 +59,11 @@ class SourceDriver(Protocol):
         ...
 
     @property
+    def repeats_polls(self) -> bool:
+        """True if a poll that raised `RetriableError` may be repeated."""
+        ...
+
+    @property
     def has_offsets_hook(self) -> bool:
         """True if the author has written `update_offsets`."""
         ...
@@ -82,6 +87,8 @@ class SourceDriver(Protocol):
 
 class PollingDriver:
     """Runs a `SourceTask`."""
+
+    repeats_polls = True
 
     def __init__(self, task: SourceTask, context: TaskContext, thread: AuthorThread) -> None:
         self._task = task
@@ -148,6 +155,9 @@ class GeneratorDriver:
     The generator runs ahead until it yields `Idle`, a list, or enough records. A generator that
     waits for long holds up no record that it has yielded before.
     """
+
+    repeats_polls = False
+    """A generator has ended with any exception."""
 
     def __init__(self, source: Source, context: TaskContext, thread: AuthorThread) -> None:
         self._source = source

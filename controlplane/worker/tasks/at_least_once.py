@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
@@ -67,10 +66,9 @@ class AtLeastOnce:
         hold it back, so no offset passes a record in flight.
         """
         if self._asks:
-            about_to_commit = deepcopy([*self._committable.values()])
-            returned = await self._parts.driver.update_offsets(about_to_commit)
+            returned = await self._parts.ask_for_offsets(self._committable.values())
             # Records that were acknowledged meanwhile stay: they must be shown before a commit.
-            self._committable |= self._submitted.submit_acked(returned or ())
+            self._committable |= self._submitted.submit_acked(returned)
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""

@@ -6,7 +6,6 @@ wait in memory until it ends.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from copy import deepcopy
 from enum import Enum
 
 from controlplane.connect.errors import ConnectError
@@ -154,8 +153,7 @@ class ExactlyOnce:
 
     async def _ask_for_offsets(self) -> None:
         if self._parts.updates_offsets:
-            about_to_commit = deepcopy([*self._offsets.values()])
-            self._add_offsets(await self._parts.driver.update_offsets(about_to_commit) or ())
+            self._add_offsets(await self._parts.ask_for_offsets(self._offsets.values()))
 
     async def _append(self) -> None:
         parts, pairs = self._parts, [*self._offsets.values()]
