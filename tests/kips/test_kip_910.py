@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from controlplane.connect import RetriableError, Source, SourceRecord, SourceTask, key
+from controlplane.connect import RetriableError, Source, SourceRecord, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector, PauseConnector, StopConnector
 from tests.kips.running_source import (
@@ -16,6 +16,7 @@ from tests.kips.running_source import (
     Pairs,
     PlainSource,
     Script,
+    ScriptedTask,
     committed,
     record,
     scripted,
@@ -203,7 +204,7 @@ class TestExactlyOnceSupportDisabled:
         assert script.calls.count("hook") == asked
 
 
-class AheadTask(SourceTask):
+class AheadTask(ScriptedTask):
     """Its third poll blocks; the hook returns the position of the last poll."""
 
     blocked: ClassVar[threading.Event] = threading.Event()

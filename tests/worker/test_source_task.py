@@ -87,6 +87,24 @@ async def test_a_task_that_is_created_paused_does_not_start() -> None:
         await until(lambda: "start" in script.calls)
 
 
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_a_task_that_never_started_is_not_called(exactly_once: bool) -> None:
+    """A task that was paused all its life is neither told of commits nor stopped."""
+    runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
+    async with running(ScriptedSource, runtime=runtime) as worker:
+        await begin(worker)
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await worker.plane.execute(RestartTask("s", 0))
+        await until(lambda: "stop" in script.calls)
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        script.calls.clear()
+        await asyncio.sleep(0.05)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        assert script.calls == []
+
+
 async def test_a_pause_ends_the_polls() -> None:
     """Records that were polled before are sent and committed."""
     async with running(ScriptedSource) as worker:

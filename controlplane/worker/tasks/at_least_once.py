@@ -50,7 +50,13 @@ class AtLeastOnce:
         self._asks = parts.updates_offsets and parts.driver.has_offsets_hook
         """True if the task is asked for further offsets: it is shown all that are committed."""
         self._tolerant = parts.pipeline.errors.settings.tolerant
-        self._committer = asyncio.create_task(self._commit_at_intervals(), name="offset commits")
+        self._committers: list[asyncio.Task[None]] = []
+        """Commits at an interval; nothing before the start of the task."""
+
+    def started(self) -> None:
+        """Begin to commit at an interval."""
+        commits = self._commit_at_intervals()
+        self._committers.append(asyncio.create_task(commits, name="offset commits"))
 
     async def begin_iteration(self) -> None:
         """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
@@ -127,7 +133,7 @@ class AtLeastOnce:
 
     async def finish(self, *, failed: bool) -> None:
         """Wait for records in flight, up to the flush time-out, and commit once more."""
-        await ended([self._committer])
+        await ended(self._committers)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
                 while self._in_flight() and self._failure is None:
@@ -139,7 +145,8 @@ class AtLeastOnce:
 
     def abandon(self) -> None:
         """Commit nothing more."""
-        self._committer.cancel()
+        for committer in self._committers:
+            committer.cancel()
 
     def _in_flight(self) -> int:
         self._merge()

@@ -57,6 +57,10 @@ class ExactlyOnce:
             self._parts.settings.offset_flush_interval_ms if configured is None else int(configured)
         )
 
+    def started(self) -> None:
+        """Begin the first interval."""
+        self._committed_at = asyncio.get_running_loop().time()
+
     async def begin_iteration(self) -> None:
         """Do nothing: every failure is raised by the commit."""
 

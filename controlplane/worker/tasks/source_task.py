@@ -94,6 +94,10 @@ class SourceTaskParts(NamedTuple):
 class Delivery(Protocol):
     """Way of records and offsets into the log: at least once, or exactly once."""
 
+    def started(self) -> None:
+        """The task has started: it may be told of commits."""
+        ...
+
     async def begin_iteration(self) -> None:
         """Raise the failure of an earlier record, and take note of acknowledgements."""
         ...
@@ -144,15 +148,15 @@ class SourceTaskRun:
         async with (
             pipeline_closed(parts.pipeline, parts.thread, parts.notices),
             self._open_delivery() as delivery,
-            _stopped(driver, parts.notices),
-            _finished(delivery),
         ):
             await control.while_paused()
             if control.stopping:
-                return
-            await driver.start()
-            started()
-            await self._loop(delivery, paused)
+                return  # never started: no method of the task is called
+            async with _stopped(driver, parts.notices), _finished(delivery):
+                await driver.start()
+                started()
+                delivery.started()
+                await self._loop(delivery, paused)
 
     async def _loop(self, delivery: Delivery, paused: Callable[[bool], None]) -> None:
         control = self._parts.control
