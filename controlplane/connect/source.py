@@ -122,7 +122,10 @@ class SourceTaskContext(Protocol):
 
     @property
     def transaction(self) -> TransactionContext | None:
-        """Transaction of the task; None unless the connector sets the boundaries."""
+        """Transaction of the task; None unless the connector sets the boundaries (KIP-618).
+
+        It is None without exactly-once support, too.
+        """
         ...
 
 

@@ -141,6 +141,16 @@ async def test_a_failing_poll_commits_what_was_sent() -> None:
         assert "commit" not in script.calls
 
 
+async def test_no_transaction_at_least_once() -> None:
+    """Without exactly-once support, a task that sets boundaries has no transaction."""
+    transactions: list[Any] = []
+    script.polls.append(lambda task: transactions.append(task.context.transaction))
+    async with running(ScriptedSource) as worker:
+        await begin(worker, transaction_boundary="connector")
+        await until(lambda: transactions)
+    assert transactions == [None]
+
+
 async def test_a_poll_is_repeated_after_a_retriable_error() -> None:
     """The task stays RUNNING, and a notice names the cause."""
     notices = RecordedNotices()
