@@ -170,8 +170,13 @@ class GeneratorDriver:
         self._loop = asyncio.get_running_loop()
         self._idle: Idle | None = None
         self._ended = False
+        self._committed: asyncio.Future[Any] | None = None
+        """Latest call of `committed`."""
         self._resting = asyncio.Lock()
-        """Held in the author's thread while the generator runs; a cancelled call ends later."""
+        """Held in the author's thread by each call, as an `async def` may give way to another.
+
+        Calls take it in their order. A cancelled call ends later.
+        """
 
     async def start(self) -> None:
         """Make the generator. Its code begins to run at the first poll."""
@@ -289,18 +294,28 @@ class GeneratorDriver:
         if self._busy or not self.has_offsets_hook:
             return None
         hook = self._source.update_offsets
-        return await self._thread.checked_call(checked_offsets, hook, self._run, offsets)
+        arguments = self._alone, hook, self._run, offsets
+        return await self._thread.checked_call(checked_offsets, *arguments)
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `acked` for each record, if the source has the method."""
         if records and _overrides(self._source, Source, "acked"):
-            call = self._thread.submit(_for_each, _bound(self._source.acked, self._run), records)
-            await self._unless_busy(call)
+            acked = _bound(self._source.acked, self._run)
+            await self._unless_busy(self._thread.submit(self._alone, _for_each, acked, records))
 
     async def committed(self) -> None:
-        """Call `committed`, if the source has the method."""
-        if _overrides(self._source, Source, "committed"):
-            await self._unless_busy(self._thread.submit(self._source.committed, self._run))
+        """Call `committed`, if the source has the method and no such call still waits."""
+        waits = self._committed is not None and not self._committed.done()
+        if _overrides(self._source, Source, "committed") and not waits:
+            hook = self._source.committed
+            self._committed = self._thread.submit(self._alone, hook, self._run)
+            await self._unless_busy(self._committed)
+
+    async def _alone(self, method: Any, *arguments: Any) -> Any:
+        """Call a method in the author's thread while no other method of the source runs."""
+        async with self._resting:
+            result = method(*arguments)
+            return await result if inspect.isawaitable(result) else result
 
     async def _unless_busy(self, call: "asyncio.Future[Any]") -> None:
         """Await a call, unless the generator runs: then the call follows when it rests."""
