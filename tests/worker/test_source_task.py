@@ -239,6 +239,23 @@ async def test_a_commit_that_takes_too_long_is_repeated() -> None:
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 1}})
 
 
+async def test_a_slow_copy_does_not_repeat_a_commit() -> None:
+    """Offsets in the connector's own topic are committed, if only the worker's topic is slow."""
+    log, notices = FaultyLog(), RecordedNotices()
+    runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=200)
+    async with running(ScriptedSource, log=log, notices=notices, runtime=runtime) as worker:
+        await begin(worker, offsets_storage_topic="own")
+        log.held.add(worker.plane.state.topics.offsets)
+        script.polls.append([row(1)])
+        await until(lambda: notices.of("offsets_copy_not_written"))
+        assert not notices.of("offsets_not_committed")
+        assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
+        log.release(worker.plane.state.topics.offsets)
+        commits = script.calls.count("commit")
+        await until(lambda: script.calls.count("commit") > commits + 2)
+        assert len(await entries_in(log, "own")) == 1
+
+
 async def test_sends_are_retried() -> None:
     """While the log is away, records wait; then they come once and in order."""
     log = FaultyLog()

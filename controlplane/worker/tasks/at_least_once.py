@@ -8,6 +8,7 @@ from typing import NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
+from controlplane.core.plan import Draft
 from controlplane.event_loop import ended
 from controlplane.worker.data_topics.clients import (
     Producer,
@@ -17,7 +18,7 @@ from controlplane.worker.data_topics.clients import (
 )
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.log_context import offset_logs
-from controlplane.worker.offsets.source_offsets import write_offsets
+from controlplane.worker.offsets.source_offsets import write_copy, write_offsets
 from controlplane.worker.offsets.submitted_records import (
     SourcePartitionId,
     SubmittedRecord,
@@ -167,12 +168,14 @@ class AtLeastOnce:
             offsets, self._committable = self._committable, {}
             pairs = [*offsets.values()]
             parts = self._parts
+            timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
+            deadline = asyncio.get_running_loop().time() + timeout_s
+            copy: Sequence[Draft] = ()
             try:
-                timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
                 with parts.metrics.commit():
-                    async with asyncio.timeout(timeout_s):
+                    async with asyncio.timeout_at(deadline):
                         if pairs:
-                            await write_offsets(self._producer, parts.offsets, pairs, parts.notices)
+                            copy = await write_offsets(self._producer, parts.offsets, pairs)
             except asyncio.CancelledError:
                 self._committable = offsets | self._committable  # for the last commit of the task
                 raise
@@ -181,6 +184,8 @@ class AtLeastOnce:
                 reason = str(failure) or "the commit timed out"
                 parts.notices.warning("offsets_not_committed", reason=reason)
                 return
+            if copy:  # the offsets are durable: they are not committed again without their copy
+                await write_copy(self._producer, copy, parts.notices, deadline)
             if tell and self._failure is None:
                 await parts.tell_committed()
 
