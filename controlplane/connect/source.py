@@ -122,7 +122,10 @@ class SourceTaskContext(Protocol):
 
     @property
     def transaction(self) -> TransactionContext | None:
-        """Transaction of the task; None unless the connector sets the boundaries."""
+        """Transaction of the task; None unless the connector sets the boundaries (KIP-618).
+
+        It is None without exactly-once support, too.
+        """
         ...
 
 
@@ -227,7 +230,8 @@ class Source:
     def read(self, task: SourceRun) -> AsyncIterator[Item] | Iterator[Item]:
         """Generate records from the committed offsets on. The task ends when the generator does.
 
-        The status stays RUNNING then, as of a Kafka task whose `poll` returns nothing more.
+        The status stays RUNNING then, as of a Kafka task whose `poll` returns nothing more. Any
+        exception ends a generator, also `RetriableError`: the task is FAILED.
         """
         raise NotImplementedError(f"{type(self).__name__}.read is missing")
 
@@ -246,7 +250,7 @@ class Source:
         """Return offsets to commit in addition to those about to be committed (KIP-910).
 
         A pair with the offset None removes that of its partition. None or an empty list changes
-        nothing. The argument is read-only.
+        nothing. The argument is read-only. A `RetriableError` skips the offsets of this commit.
         """
 
     def acked(self, task: SourceRun, record: SourceRecord, metadata: RecordMetadata | None) -> Any:
@@ -269,7 +273,10 @@ class SourceTask:
         """Open what the task reads."""
 
     def poll(self) -> Any:
-        """Return records; None or an empty list if there are none now. May block for a while."""
+        """Return records; None or an empty list if there are none now. May block for a while.
+
+        After a `RetriableError` it is called again.
+        """
         raise NotImplementedError(f"{type(self).__name__}.poll is missing")
 
     def commit(self) -> Any:

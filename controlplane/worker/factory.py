@@ -192,7 +192,9 @@ class InstanceFactory:
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity
         boundary = str(draft.connector_config.get("transaction.boundary") or "").lower()
-        transaction = TransactionRequests() if boundary == "connector" else None
+        exactly_once = self._settings.exactly_once
+        sets_boundaries = exactly_once and boundary == "connector"
+        transaction = TransactionRequests() if sets_boundaries else None
         offsets = self._offsets[name]
         context = TaskContext(draft.identity, draft.config, offsets, transaction)
         driver = await _source_driver(draft, context)
@@ -223,7 +225,6 @@ class InstanceFactory:
             metrics=metrics,
         )
         of_task = draft.identity, draft.connector_config
-        exactly_once = self._settings.exactly_once
         opened = self._exactly_once if exactly_once else self._at_least_once
         return SourceTaskRun(parts, partial(opened, parts, *of_task))
 

@@ -1,21 +1,27 @@
 """KIP-910: offsets of a source without records."""
 
+import asyncio
+import threading
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
-from controlplane.connect import Source, SourceRecord, key
+import pytest
+
+from controlplane.connect import RetriableError, Source, SourceRecord, key
 from controlplane.connect.source import SourceRun
-from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.commands import CreateConnector, PauseConnector, StopConnector
 from tests.kips.running_source import (
     HoldingLog,
     HookedSource,
     Pairs,
     PlainSource,
     Script,
+    ScriptedTask,
     committed,
     record,
     scripted,
 )
+from tests.patience import PATIENCE_S
 from tests.worker.worker_fixture import (
     config_of,
     offsets,
@@ -118,6 +124,17 @@ class TestProposedChanges:
             await until(lambda: committed(worker) == {"a": 1})
             assert "hook" in script.calls
 
+    @pytest.mark.parametrize("boundary", [None, "poll"])
+    async def test_retriable(self, boundary: str | None) -> None:
+        """A hook that raises a retriable error adds nothing; the task goes on."""
+
+        def hook(_: Pairs) -> Any:
+            raise RetriableError("not now")
+
+        async with scripted(Script([[record("a", 1)]], hook), boundary=boundary) as worker:
+            await until(lambda: committed(worker) == {"a": 1})
+            await until_state(worker, "source", "RUNNING", "RUNNING")
+
     async def test_immutable(self) -> None:
         """Changes of the argument have no effect."""
 
@@ -187,8 +204,61 @@ class TestExactlyOnceSupportDisabled:
         assert script.calls.count("hook") == asked
 
 
+class AheadTask(ScriptedTask):
+    """Its third poll blocks; the hook returns the position of the last poll."""
+
+    blocked: ClassVar[threading.Event] = threading.Event()
+    released: ClassVar[threading.Event] = threading.Event()
+    position = 0
+
+    def poll(self) -> Any:
+        """Return the next record; it has no offset of its own."""
+        self.position += 1
+        if self.position == 3:
+            self.blocked.set()
+            self.released.wait(PATIENCE_S)
+        if self.context.transaction is not None:
+            self.context.transaction.commit()
+        return [SourceRecord(topic="t", value=str(self.position))]
+
+    def update_offsets(self, offsets: Pairs) -> Any:
+        """Return the position."""
+        del offsets
+        return [({"p": "a"}, {"at": self.position})]
+
+
+class AheadSource(PlainSource):
+    """Connector of that task."""
+
+    task = AheadTask
+
+
 class TestExactlyOnceSupportEnabled:
     """Exactly Once Support- Enabled."""
+
+    @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
+    async def test_no_last_call(self, boundary: str) -> None:
+        """The last commit asks no more: the answer would cover a poll that the stop has dropped."""
+        AheadTask.blocked.clear()
+        AheadTask.released.clear()
+        async with scripted(Script([]), AheadSource, boundary=boundary) as worker:
+            await until(AheadTask.blocked.is_set)
+            stopping = asyncio.ensure_future(worker.plane.execute(StopConnector("source")))
+            await asyncio.sleep(0.05)
+            AheadTask.released.set()
+            await stopping
+            await until_state(worker, "source", "STOPPED")
+            written = await values_in(worker.plane.log, "t")
+            assert committed(worker).get("a", 0) <= len(written)
+
+    async def test_no_call_at_a_pause(self) -> None:
+        """The commit before a pause asks no more."""
+        script = Script([])
+        async with scripted(script, boundary="poll") as worker:
+            await until(lambda: "commit" in script.calls)
+            await worker.plane.execute(PauseConnector("source"))
+            await until_state(worker, "source", "PAUSED", "PAUSED")
+            assert script.calls[-3:] == ["hook", "commit", "commit"]
 
     async def test_shown_alone(self) -> None:
         """It is asked just before a transaction's offsets are flushed, and shown those alone."""

@@ -4,13 +4,14 @@ docs/kafka-unit-tests.md says which test is which.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 import pytest
 
 from controlplane.connect import SourceTask
+from controlplane.connect.transforms import Transformation
 from controlplane.core.commands import (
     CreateConnector,
     PauseConnector,
@@ -22,6 +23,7 @@ from controlplane.core.context import DecisionSettings
 from controlplane.core.records import Target
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.plane import Settings
+from controlplane.worker.connector_classes import class_name
 from controlplane.worker.settings import ProducerLimits, RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
 from tests.worker.faulty_log import FaultyLog
@@ -49,9 +51,14 @@ def _fresh() -> None:
     script.reset()
 
 
-def worker_of(log: FaultyLog | None = None, runtime: RuntimeSettings = EXACTLY_ONCE) -> Any:
+def worker_of(
+    log: FaultyLog | None = None,
+    runtime: RuntimeSettings = EXACTLY_ONCE,
+    others: Iterable[type[Any]] = (),
+) -> Any:
     """Run a worker with exactly-once support."""
-    return running(ScriptedSource, log=log or FaultyLog(), runtime=runtime, settings=SETTINGS)
+    log = log or FaultyLog()
+    return running(ScriptedSource, log=log, runtime=runtime, settings=SETTINGS, others=others)
 
 
 async def begin(worker: ConnectWorker, **config: str) -> None:
@@ -190,6 +197,36 @@ async def test_boundaries_of_the_connector(
         await until_state(worker, "s", "STOPPED")
         assert offsets(worker, "s") == {COMMITTED: {"at": at}}
         assert await values_in(worker.plane.log, "t") == values
+
+
+class DropFirst(Transformation):
+    """Drops the record `v1`."""
+
+    def apply(self, record: Any) -> Any:
+        """Drop or keep a record."""
+        return None if record.value == "v1" else record
+
+
+async def test_dropped_records_are_acknowledged_at_once() -> None:
+    """A filtered record does not wait for the transaction; one that is sent does."""
+    config = {"transforms": "f", "transforms_f_type": class_name(DropFirst)}
+    script.polls.append([row(1), row(2)])
+    async with worker_of(others=[DropFirst]) as worker:
+        await begin(worker, **NEVER, **config)
+        await until(lambda: script.acknowledged)
+        assert script.acknowledged == [("v1", None)]
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        assert [value for value, _ in script.acknowledged] == ["v1", "v2"]
+        assert await values_in(worker.plane.log, "t") == [b"v2"]
+
+
+async def test_aborted_records_are_acknowledged() -> None:
+    """The task hears of them without a place: they are in no log, and are not read again."""
+    async with worker_of() as worker:
+        await begin(worker, transaction_boundary="connector")
+        await ask(worker, lambda asked: asked.abort(), [row(1)])
+        assert script.acknowledged == [("v1", None)]
 
 
 async def test_an_empty_transaction_is_aborted() -> None:

@@ -4,7 +4,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Iterator
 from functools import partial
-from typing import Any
+from itertools import count
+from typing import Any, ClassVar
 
 import pytest
 
@@ -148,6 +149,50 @@ async def test_restarts() -> None:
             await plane.execute(command)
             await asyncio.sleep(0.05)
             await until_state(worker, "n", "RUNNING", "RUNNING")
+
+
+class RestlessSource(Source):
+    """Its generator and its methods give way to others; it notes who runs."""
+
+    config = (key("topic", default="t"),)
+    began: ClassVar[list[str]] = []
+    overlaps: ClassVar[list[tuple[str, ...]]] = []
+    running: ClassVar[list[str]] = []
+
+    async def rest(self, method: str) -> None:
+        """Let others run, and note those that should not."""
+        self.began.append(method)
+        self.running.append(method)
+        try:
+            await asyncio.sleep(0.01)
+        finally:
+            if len(self.running) > 1:
+                self.overlaps.append(tuple(self.running))
+            self.running.remove(method)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield records, and wait after each."""
+        for number in count(1):
+            yield task.record(str(number), {"p": 1}, {"at": number})
+            await self.rest("read")
+
+    async def acked(self, task: SourceRun, record: Any, metadata: Any) -> None:
+        """Note the call."""
+        del task, record, metadata
+        await self.rest("acked")
+
+    async def committed(self, task: SourceRun) -> None:
+        """Note the call."""
+        del task
+        await self.rest("committed")
+
+
+async def test_methods_run_one_after_another() -> None:
+    """No method is called while `read` or another one waits in an `await`."""
+    async with running(RestlessSource) as worker:
+        await worker.plane.execute(CreateConnector("s", config_of(RestlessSource)))
+        await until(lambda: {"read", "acked", "committed"} <= {*RestlessSource.began[10:]})
+    assert RestlessSource.overlaps == []
 
 
 class FailingSource(Source):

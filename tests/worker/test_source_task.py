@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from controlplane.connect import RetriableError
 from controlplane.core.codec.status import decode_status
 from controlplane.core.commands import (
     CreateConnector,
@@ -86,6 +87,24 @@ async def test_a_task_that_is_created_paused_does_not_start() -> None:
         await until(lambda: "start" in script.calls)
 
 
+@pytest.mark.parametrize("exactly_once", [False, True])
+async def test_a_task_that_never_started_is_not_called(exactly_once: bool) -> None:
+    """A task that was paused all its life is neither told of commits nor stopped."""
+    runtime = msgspec.structs.replace(QUICK, exactly_once=exactly_once)
+    async with running(ScriptedSource, runtime=runtime) as worker:
+        await begin(worker)
+        await worker.plane.execute(PauseConnector("s"))
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        await worker.plane.execute(RestartTask("s", 0))
+        await until(lambda: "stop" in script.calls)
+        await until_state(worker, "s", "PAUSED", "PAUSED")
+        script.calls.clear()
+        await asyncio.sleep(0.05)
+        await worker.plane.execute(StopConnector("s"))
+        await until_state(worker, "s", "STOPPED")
+        assert script.calls == []
+
+
 async def test_a_pause_ends_the_polls() -> None:
     """Records that were polled before are sent and committed."""
     async with running(ScriptedSource) as worker:
@@ -120,6 +139,27 @@ async def test_a_failing_poll_commits_what_was_sent() -> None:
         assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
         assert script.calls[-1] == "stop"
         assert "commit" not in script.calls
+
+
+async def test_no_transaction_at_least_once() -> None:
+    """Without exactly-once support, a task that sets boundaries has no transaction."""
+    transactions: list[Any] = []
+    script.polls.append(lambda task: transactions.append(task.context.transaction))
+    async with running(ScriptedSource) as worker:
+        await begin(worker, transaction_boundary="connector")
+        await until(lambda: transactions)
+    assert transactions == [None]
+
+
+async def test_a_poll_is_repeated_after_a_retriable_error() -> None:
+    """The task stays RUNNING, and a notice names the cause."""
+    notices = RecordedNotices()
+    script.polls.extend([failing(RetriableError("not now")), [row(1)]])
+    async with running(ScriptedSource, notices=notices) as worker:
+        await begin(worker)
+        await until_values(worker.plane.log, "t", [b"v1"])
+        await until_state(worker, "s", "RUNNING", "RUNNING")
+    assert notices.of("source_polled_again") == [{"reason": "RetriableError('not now')"}]
 
 
 async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
@@ -197,6 +237,23 @@ async def test_a_commit_that_takes_too_long_is_repeated() -> None:
         assert notices.of("offsets_not_committed")[0]["reason"] == "the commit timed out"
         log.release(topic)
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 1}})
+
+
+async def test_a_slow_copy_does_not_repeat_a_commit() -> None:
+    """Offsets in the connector's own topic are committed, if only the worker's topic is slow."""
+    log, notices = FaultyLog(), RecordedNotices()
+    runtime = msgspec.structs.replace(QUICK, offset_flush_timeout_ms=200)
+    async with running(ScriptedSource, log=log, notices=notices, runtime=runtime) as worker:
+        await begin(worker, offsets_storage_topic="own")
+        log.held.add(worker.plane.state.topics.offsets)
+        script.polls.append([row(1)])
+        await until(lambda: notices.of("offsets_copy_not_written"))
+        assert not notices.of("offsets_not_committed")
+        assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
+        log.release(worker.plane.state.topics.offsets)
+        commits = script.calls.count("commit")
+        await until(lambda: script.calls.count("commit") > commits + 2)
+        assert len(await entries_in(log, "own")) == 1
 
 
 async def test_sends_are_retried() -> None:

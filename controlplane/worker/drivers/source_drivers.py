@@ -59,6 +59,11 @@ class SourceDriver(Protocol):
         ...
 
     @property
+    def repeats_polls(self) -> bool:
+        """True if a poll that raised `RetriableError` may be repeated."""
+        ...
+
+    @property
     def has_offsets_hook(self) -> bool:
         """True if the author has written `update_offsets`."""
         ...
@@ -82,6 +87,8 @@ class SourceDriver(Protocol):
 
 class PollingDriver:
     """Runs a `SourceTask`."""
+
+    repeats_polls = True
 
     def __init__(self, task: SourceTask, context: TaskContext, thread: AuthorThread) -> None:
         self._task = task
@@ -149,6 +156,9 @@ class GeneratorDriver:
     waits for long holds up no record that it has yielded before.
     """
 
+    repeats_polls = False
+    """A generator has ended with any exception."""
+
     def __init__(self, source: Source, context: TaskContext, thread: AuthorThread) -> None:
         self._source = source
         self._run = SourceRun(context)
@@ -160,8 +170,13 @@ class GeneratorDriver:
         self._loop = asyncio.get_running_loop()
         self._idle: Idle | None = None
         self._ended = False
+        self._committed: asyncio.Future[Any] | None = None
+        """Latest call of `committed`."""
         self._resting = asyncio.Lock()
-        """Held in the author's thread while the generator runs; a cancelled call ends later."""
+        """Held in the author's thread by each call, as an `async def` may give way to another.
+
+        Calls take it in their order. A cancelled call ends later.
+        """
 
     async def start(self) -> None:
         """Make the generator. Its code begins to run at the first poll."""
@@ -279,18 +294,28 @@ class GeneratorDriver:
         if self._busy or not self.has_offsets_hook:
             return None
         hook = self._source.update_offsets
-        return await self._thread.checked_call(checked_offsets, hook, self._run, offsets)
+        arguments = self._alone, hook, self._run, offsets
+        return await self._thread.checked_call(checked_offsets, *arguments)
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call `acked` for each record, if the source has the method."""
         if records and _overrides(self._source, Source, "acked"):
-            call = self._thread.submit(_for_each, _bound(self._source.acked, self._run), records)
-            await self._unless_busy(call)
+            acked = _bound(self._source.acked, self._run)
+            await self._unless_busy(self._thread.submit(self._alone, _for_each, acked, records))
 
     async def committed(self) -> None:
-        """Call `committed`, if the source has the method."""
-        if _overrides(self._source, Source, "committed"):
-            await self._unless_busy(self._thread.submit(self._source.committed, self._run))
+        """Call `committed`, if the source has the method and no such call still waits."""
+        waits = self._committed is not None and not self._committed.done()
+        if _overrides(self._source, Source, "committed") and not waits:
+            hook = self._source.committed
+            self._committed = self._thread.submit(self._alone, hook, self._run)
+            await self._unless_busy(self._committed)
+
+    async def _alone(self, method: Any, *arguments: Any) -> Any:
+        """Call a method in the author's thread while no other method of the source runs."""
+        async with self._resting:
+            result = method(*arguments)
+            return await result if inspect.isawaitable(result) else result
 
     async def _unless_busy(self, call: "asyncio.Future[Any]") -> None:
         """Await a call, unless the generator runs: then the call follows when it rests."""

@@ -3,6 +3,7 @@
 The key bytes of the log are reused, as by commands (`core.decide.source_offsets`).
 """
 
+import asyncio
 import base64
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -174,12 +175,9 @@ def _plain_offset(offset: OffsetFields | None) -> dict[str, Any] | None:
 
 
 async def write_offsets(
-    producer: Producer,
-    offsets: SourceOffsetStore,
-    pairs: Sequence[OffsetPair],
-    notices: Notices,
-) -> None:
-    """Commit offsets without records.
+    producer: Producer, offsets: SourceOffsetStore, pairs: Sequence[OffsetPair]
+) -> Sequence[Draft]:
+    """Commit offsets without records; return the copy to write (`write_copy`).
 
     Raises:
         DataError: an offset is not made of primitive values; nothing was written.
@@ -189,14 +187,22 @@ async def write_offsets(
     await producer.write_offsets(batches.removals_of_copy)
     await producer.write_offsets(batches.primary)
     offsets.committed(pairs)
-    await write_copy(producer, batches.values_of_copy, notices)
+    return batches.values_of_copy
 
 
 async def write_copy(
-    producer: Producer | TransactionalProducer, drafts: Sequence[Draft], notices: Notices
+    producer: Producer | TransactionalProducer,
+    drafts: Sequence[Draft],
+    notices: Notices,
+    deadline: float | None = None,
 ) -> None:
-    """Write the copy in the worker's topic; a failure is only reported."""
+    """Write the copy in the worker's topic; a failure is only reported.
+
+    `deadline` is a time of the event loop, in seconds; None: the producer's own limits hold.
+    """
     try:
-        await producer.write_offsets(drafts)
-    except (ProducerFailure, ProducerFenced) as failure:
-        notices.warning("offsets_copy_not_written", reason=str(failure))
+        async with asyncio.timeout_at(deadline):
+            await producer.write_offsets(drafts)
+    except (ProducerFailure, ProducerFenced, TimeoutError) as failure:
+        reason = str(failure) or "the copy timed out"
+        notices.warning("offsets_copy_not_written", reason=reason)

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from typing import NamedTuple
 
 from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
+from controlplane.core.plan import Draft
 from controlplane.event_loop import ended
 from controlplane.worker.data_topics.clients import (
     Producer,
@@ -18,7 +18,7 @@ from controlplane.worker.data_topics.clients import (
 )
 from controlplane.worker.drivers.source_drivers import Acknowledged
 from controlplane.worker.log_context import offset_logs
-from controlplane.worker.offsets.source_offsets import write_offsets
+from controlplane.worker.offsets.source_offsets import write_copy, write_offsets
 from controlplane.worker.offsets.submitted_records import (
     SourcePartitionId,
     SubmittedRecord,
@@ -51,7 +51,13 @@ class AtLeastOnce:
         self._asks = parts.updates_offsets and parts.driver.has_offsets_hook
         """True if the task is asked for further offsets: it is shown all that are committed."""
         self._tolerant = parts.pipeline.errors.settings.tolerant
-        self._committer = asyncio.create_task(self._commit_at_intervals(), name="offset commits")
+        self._committers: list[asyncio.Task[None]] = []
+        """Commits at an interval; nothing before the start of the task."""
+
+    def started(self) -> None:
+        """Begin to commit at an interval."""
+        commits = self._commit_at_intervals()
+        self._committers.append(asyncio.create_task(commits, name="offset commits"))
 
     async def begin_iteration(self) -> None:
         """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
@@ -67,10 +73,9 @@ class AtLeastOnce:
         hold it back, so no offset passes a record in flight.
         """
         if self._asks:
-            about_to_commit = deepcopy([*self._committable.values()])
-            returned = await self._parts.driver.update_offsets(about_to_commit)
+            returned = await self._parts.ask_for_offsets(self._committable.values())
             # Records that were acknowledged meanwhile stay: they must be shown before a commit.
-            self._committable |= self._submitted.submit_acked(returned or ())
+            self._committable |= self._submitted.submit_acked(returned)
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
@@ -129,7 +134,7 @@ class AtLeastOnce:
 
     async def finish(self, *, failed: bool) -> None:
         """Wait for records in flight, up to the flush time-out, and commit once more."""
-        await ended([self._committer])
+        await ended(self._committers)
         with suppress(TimeoutError):
             async with asyncio.timeout(self._parts.settings.offset_flush_timeout_ms / 1_000):
                 while self._in_flight() and self._failure is None:
@@ -141,7 +146,8 @@ class AtLeastOnce:
 
     def abandon(self) -> None:
         """Commit nothing more."""
-        self._committer.cancel()
+        for committer in self._committers:
+            committer.cancel()
 
     def _in_flight(self) -> int:
         self._merge()
@@ -162,12 +168,14 @@ class AtLeastOnce:
             offsets, self._committable = self._committable, {}
             pairs = [*offsets.values()]
             parts = self._parts
+            timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
+            deadline = asyncio.get_running_loop().time() + timeout_s
+            copy: Sequence[Draft] = ()
             try:
-                timeout_s = parts.settings.offset_flush_timeout_ms / 1_000
                 with parts.metrics.commit():
-                    async with asyncio.timeout(timeout_s):
+                    async with asyncio.timeout_at(deadline):
                         if pairs:
-                            await write_offsets(self._producer, parts.offsets, pairs, parts.notices)
+                            copy = await write_offsets(self._producer, parts.offsets, pairs)
             except asyncio.CancelledError:
                 self._committable = offsets | self._committable  # for the last commit of the task
                 raise
@@ -176,6 +184,8 @@ class AtLeastOnce:
                 reason = str(failure) or "the commit timed out"
                 parts.notices.warning("offsets_not_committed", reason=reason)
                 return
+            if copy:  # the offsets are durable: they are not committed again without their copy
+                await write_copy(self._producer, copy, parts.notices, deadline)
             if tell and self._failure is None:
                 await parts.tell_committed()
 

@@ -6,7 +6,6 @@ wait in memory until it ends.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from copy import deepcopy
 from enum import Enum
 
 from controlplane.connect.errors import ConnectError
@@ -44,8 +43,10 @@ class ExactlyOnce:
         self._interval_s = self._interval_ms() / 1_000
         self._records: list[ProducerRecord] = []
         self._bytes = 0
-        self._sent: list[tuple[SourceRecord, bool]] = []
-        """Records of the transaction, and whether each is among `_records`."""
+        self._sent: list[SourceRecord] = []
+        """Source of each of `_records`."""
+        self._dropped: list[Acknowledged] = []
+        """Records of the present poll that do not get into the log."""
         self._offsets: dict[SourcePartitionId, OffsetPair] = {}
         self._committed_at = asyncio.get_running_loop().time()
         self._failed = False
@@ -55,6 +56,10 @@ class ExactlyOnce:
         return (
             self._parts.settings.offset_flush_interval_ms if configured is None else int(configured)
         )
+
+    def started(self) -> None:
+        """Begin the first interval."""
+        self._committed_at = asyncio.get_running_loop().time()
 
     async def begin_iteration(self) -> None:
         """Do nothing: every failure is raised by the commit."""
@@ -71,7 +76,7 @@ class ExactlyOnce:
                 case SentRecord():
                     self._add(item)
                 case TransactionCommit():
-                    await self._end_at_connectors(self._commit)
+                    await self._end_at_connectors(self._ask_and_commit)
                 case TransactionAbort():
                     await self._end_at_connectors(self._abort)
 
@@ -85,7 +90,7 @@ class ExactlyOnce:
         record, converted = sent
         if converted is None:
             self._parts.metrics.dropped += 1
-            self._sent.append((record, False))
+            self._dropped.append((record, None))
             return
         if converted.topic in self._parts.offsets.topics[:1]:
             raise ConnectError(
@@ -99,7 +104,7 @@ class ExactlyOnce:
                 "commit more often"
             )
         self._records.append(converted)
-        self._sent.append((record, True))
+        self._sent.append(record)
         if record.source_partition is not None:
             self._add_offsets([(record.source_partition, record.source_offset)])
 
@@ -107,16 +112,21 @@ class ExactlyOnce:
         self._offsets |= {frozen(partition): (partition, offset) for partition, offset in offsets}
 
     async def batch_dispatched(self) -> None:
-        """Commit, if the boundary lies here."""
+        """Tell the task of dropped records, and commit, if the boundary lies here."""
+        dropped, self._dropped = self._dropped, []
+        await self._parts.tell_acknowledged(dropped)
         loop = asyncio.get_running_loop()
         due = loop.time() - self._committed_at >= self._interval_s
         if self._boundary is TransactionBoundary.POLL or (
             self._boundary is TransactionBoundary.INTERVAL and due
         ):
-            await self._commit()
+            await self._ask_and_commit()
 
     async def pausing(self) -> None:
-        """Commit, unless the connector sets the boundaries."""
+        """Commit, unless the connector sets the boundaries; `update_offsets` is not asked.
+
+        Its answer could cover records of a poll that a stop has dropped.
+        """
         if self._boundary is not TransactionBoundary.CONNECTOR:
             await self._commit()
 
@@ -129,13 +139,14 @@ class ExactlyOnce:
         """Drop the transaction: nothing of it is in the log."""
         self._records.clear()
 
-    async def _commit(self) -> None:
-        """Append the records and offsets in one transaction, and tell the task.
+    async def _ask_and_commit(self) -> None:
+        """Ask `update_offsets`, with the offsets of this transaction (KIP-910), and commit."""
+        await self._ask_for_offsets()
+        await self._commit()
 
-        `update_offsets` is asked just before, with the offsets of this transaction (KIP-910).
-        """
+    async def _commit(self) -> None:
+        """Append the records and offsets in one transaction, and tell the task."""
         try:
-            await self._ask_for_offsets()
             if self._records or self._offsets:
                 await self._append()
         except (ProducerFailure, ProducerFenced) as failure:
@@ -146,8 +157,7 @@ class ExactlyOnce:
 
     async def _ask_for_offsets(self) -> None:
         if self._parts.updates_offsets:
-            about_to_commit = deepcopy([*self._offsets.values()])
-            self._add_offsets(await self._parts.driver.update_offsets(about_to_commit) or ())
+            self._add_offsets(await self._parts.ask_for_offsets(self._offsets.values()))
 
     async def _append(self) -> None:
         parts, pairs = self._parts, [*self._offsets.values()]
@@ -155,25 +165,24 @@ class ExactlyOnce:
         with parts.metrics.commit():
             batches = parts.offsets.batches(pairs)
             await self._producer.write_offsets(batches.removals_of_copy)
-            places = iter(await self._producer.transact(self._records, batches.primary))
+            places = await self._producer.transact(self._records, batches.primary)
         parts.metrics.written += len(self._records)
         parts.offsets.committed(pairs)
         await write_copy(self._producer, batches.values_of_copy, parts.notices)
         for topic in dict.fromkeys(record.topic for record in self._records):
             parts.note_topic(topic)
-        sent: list[Acknowledged] = [
-            (record, next(places) if is_sent else None) for record, is_sent in self._sent
-        ]
+        sent: list[Acknowledged] = [*zip(self._sent, places, strict=True)]
         self._clear()
         await parts.tell_acknowledged(sent)
 
     async def _abort(self) -> None:
         """Drop the records; their offsets are committed, so that they are not read again."""
         self._parts.metrics.dropped += len(self._records)
+        self._dropped += [(record, None) for record in self._sent]
         self._records.clear()
         self._sent.clear()
         self._bytes = 0
-        await self._commit()
+        await self._ask_and_commit()
 
     def _clear(self) -> None:
         self._records.clear()

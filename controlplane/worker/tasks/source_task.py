@@ -1,13 +1,15 @@
 """Loop of a source task: poll, convert, send, commit (Kafka: `AbstractWorkerSourceTask`)."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from copy import deepcopy
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
-from controlplane.connect.records import SourceRecord
-from controlplane.connect.source import Mark, TransactionAbort, TransactionCommit
+from controlplane.connect.errors import RetriableError
+from controlplane.connect.records import OffsetPair, SourceRecord
+from controlplane.connect.source import Mark, OffsetPairs, TransactionAbort, TransactionCommit
 from controlplane.projection.notices import Notices
 from controlplane.worker.data_topics.clients import ProducerRecord
 from controlplane.worker.drivers.author_thread import AuthorThread
@@ -26,6 +28,10 @@ Boundary = TransactionCommit | TransactionAbort
 
 EMPTY_POLL_S = 0.001
 """Pause after a poll without records: a task that does not wait by itself takes no whole core."""
+
+
+RETRIED_POLL_S = 0.1
+"""Pause after a poll that raised `RetriableError`. Kafka has none; it keeps the log readable."""
 
 
 class SentRecord(NamedTuple):
@@ -58,6 +64,18 @@ class SourceTaskParts(NamedTuple):
     """True: `update_offsets` is called (KIP-910); no release has it."""
     metrics: SourceTaskMetrics
 
+    async def ask_for_offsets(self, about_to_commit: Iterable[OffsetPair]) -> OffsetPairs:
+        """Show copies of offsets to the task's `update_offsets`, and return its answer (KIP-910).
+
+        A `RetriableError` is an empty answer.
+        """
+        shown = deepcopy([*about_to_commit])
+        try:
+            return await self.driver.update_offsets(shown) or ()
+        except RetriableError as failure:
+            self.notices.warning("offsets_hook_skipped", reason=repr(failure))
+            return ()
+
     async def tell_acknowledged(self, records: Sequence[Acknowledged]) -> None:
         """Call the task's `commit_record` or `acked` for each record; Kafka only logs failures."""
         try:
@@ -75,6 +93,10 @@ class SourceTaskParts(NamedTuple):
 
 class Delivery(Protocol):
     """Way of records and offsets into the log: at least once, or exactly once."""
+
+    def started(self) -> None:
+        """The task has started: it may be told of commits."""
+        ...
 
     async def begin_iteration(self) -> None:
         """Raise the failure of an earlier record, and take note of acknowledgements."""
@@ -126,15 +148,15 @@ class SourceTaskRun:
         async with (
             pipeline_closed(parts.pipeline, parts.thread, parts.notices),
             self._open_delivery() as delivery,
-            _stopped(driver, parts.notices),
-            _finished(delivery),
         ):
             await control.while_paused()
             if control.stopping:
-                return
-            await driver.start()
-            started()
-            await self._loop(delivery, paused)
+                return  # never started: no method of the task is called
+            async with _stopped(driver, parts.notices), _finished(delivery):
+                await driver.start()
+                started()
+                delivery.started()
+                await self._loop(delivery, paused)
 
     async def _loop(self, delivery: Delivery, paused: Callable[[bool], None]) -> None:
         control = self._parts.control
@@ -160,15 +182,22 @@ class SourceTaskRun:
                 await asyncio.sleep(EMPTY_POLL_S)
 
     async def _polled(self) -> Sequence[PolledItem] | None:
-        """Poll; None: the task shall stop, and a poll that can be cancelled is cancelled."""
+        """Poll; None: the task shall stop, and a poll that can be cancelled is cancelled.
+
+        A poll that raises `RetriableError` has no records.
+        """
         control = self._parts.control
         poll = asyncio.ensure_future(self._parts.driver.poll())
         stop = asyncio.ensure_future(control.until_stopped())
         try:
             await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
-            if poll.done():
-                return poll.result()
-            return None
+            return poll.result() if poll.done() else None
+        except RetriableError as failure:
+            if not self._parts.driver.repeats_polls:
+                raise
+            self._parts.notices.warning("source_polled_again", reason=repr(failure))
+            await asyncio.sleep(RETRIED_POLL_S)
+            return []
         finally:
             for waiting in (poll, stop):
                 waiting.cancel()
