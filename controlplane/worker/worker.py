@@ -239,11 +239,16 @@ class ConnectWorker:
             await self._statuses.close()
 
     async def _close_actors(self) -> None:
-        for actor in self._actors.values():
-            actor.close()
-        await asyncio.gather(
-            *(actor.ended for actor in self._actors.values()), return_exceptions=True
-        )
+        """Stop all connectors within a time limit; abandon those that hang."""
+        if not self._actors:
+            return
+        actors = {actor.ended: name for name, actor in self._actors.items()}
+        for name in actors.values():
+            self._actors[name].close()
+        _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
+        for ended_ in pending:
+            self._notices.warning("connector_left_behind", connector=actors[ended_])
+            self._actors[actors[ended_]].abandon()
 
     def _clean_statuses(self) -> None:
         """Remove the statuses of connectors whose deletion was cut off by a crash."""

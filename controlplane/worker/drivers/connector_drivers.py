@@ -22,10 +22,21 @@ class ConnectorRequests(NamedTuple):
 class RunningConnector:
     """Services for a running connector (`ConnectorContext`)."""
 
-    def __init__(self, name: str, config: ResolvedConfig, requests: ConnectorRequests) -> None:
+    def __init__(
+        self, name: str, resolved: Callable[[], ResolvedConfig], requests: ConnectorRequests
+    ) -> None:
         self._name = name
-        self._config = config
+        self._resolved = resolved
+        self._config: ResolvedConfig = {}
         self._requests = requests
+
+    def resolve(self) -> None:
+        """Ask config providers for the config; called in the connector's thread: they may hang.
+
+        Raises:
+            ConnectError: a provider fails.
+        """
+        self._config = self._resolved()
 
     @property
     def name(self) -> str:
@@ -61,6 +72,10 @@ class ConnectorDriver(Protocol):
         """Ask the running connector for task configs."""
         ...
 
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connector's thread, and return its result."""
+        ...
+
     async def stop(self) -> None:
         """Stop the connector."""
         ...
@@ -84,6 +99,7 @@ class ClassicDriver:
     async def make(self) -> None:
         """Make the connector in its own thread, unless it exists."""
         if self._connector is None:
+            await self._thread.call(self._context.resolve)
             connector = await self._thread.call(self._class)
             connector.context = self._context
             self._connector = connector
@@ -99,6 +115,10 @@ class ClassicDriver:
         assert self._connector is not None
         check = partial(checked_configs, self._class)
         return await self._thread.checked_call(check, self._connector.task_configs, limit)
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connector's thread, and return its result."""
+        return await self._thread.call(function, *arguments)
 
     async def stop(self) -> None:
         """Stop the connector."""
@@ -123,6 +143,7 @@ class OneClassDriver:
     async def make(self) -> None:
         """Make the connector in its own thread, unless it exists."""
         if self._connector is None:
+            await self._thread.call(self._context.resolve)
             self._connector = await self._thread.call(self._class)
 
     async def start(self) -> None:
@@ -148,6 +169,10 @@ class OneClassDriver:
         return await self._thread.checked_call(
             check, self._connector.split, self._context.config, limit
         )
+
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connector's thread, and return its result."""
+        return await self._thread.call(function, *arguments)
 
     async def stop(self) -> None:
         """Stop watching."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.connect.errors import ConnectError
 from controlplane.core.records import State, Target
+from controlplane.event_loop import ended
 from controlplane.logs.log import LogError
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
@@ -21,6 +22,7 @@ class RunningTasks:
         self._name = name
         self._parts = parts
         self._tasks: dict[int, TaskInstance] = {}
+        self._ending = asyncio.Event()
 
     @property
     def running(self) -> list[int]:
@@ -33,7 +35,7 @@ class RunningTasks:
         return {number: task.metrics for number, task in self._tasks.items()}
 
     async def start(self, numbers: Iterable[int], assignment: Assignment) -> None:
-        """Start tasks. One that cannot be started is reported as FAILED."""
+        """Start tasks, unless the connector ends. One that cannot start is reported as FAILED."""
         numbers = [*numbers]
         if not numbers:
             return
@@ -43,10 +45,12 @@ class RunningTasks:
             )
             if excess is not None:  # task configs of a release without the limit
                 raise excess
-            await self._parts.factory.prepare_tasks(self._name, assignment.config)
+            await self._prepare(assignment)
         except (LogError, ConnectError) as failure:
             for number in numbers:
                 self._report_failed(number, failure)
+            return
+        if self._ending.is_set():
             return
         for number in numbers:
             try:
@@ -55,6 +59,23 @@ class RunningTasks:
                 )
             except Exception as failure:  # noqa: BLE001 - its class may raise anything
                 self._report_failed(number, failure)
+
+    async def _prepare(self, assignment: Assignment) -> None:
+        """Make ready for the tasks; an outage of the log must not hold up the connector's end."""
+        preparing = asyncio.create_task(
+            self._parts.factory.prepare_tasks(self._name, assignment.config)
+        )
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait({preparing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if preparing.done():
+                preparing.result()
+        finally:
+            await ended([preparing, ending])  # type: ignore[list-item]
+
+    def end(self) -> None:
+        """Start no more tasks: the connector ends."""
+        self._ending.set()
 
     def _report_failed(self, number: int, failure: BaseException) -> None:
         trace = trace_of(failure)
