@@ -80,6 +80,10 @@ class ConnectorDriver(Protocol):
         """Stop the connector."""
         ...
 
+    def end_watch(self) -> None:
+        """End what runs beside the calls: the connector has failed, or stops."""
+        ...
+
     def abandon(self) -> None:
         """Leave a hanging connector behind."""
         ...
@@ -125,6 +129,9 @@ class ClassicDriver:
         assert self._connector is not None
         await self._thread.call(self._connector.stop)
 
+    def end_watch(self) -> None:
+        """Do nothing: as in Kafka, the author's code hears nothing of a failure."""
+
     def abandon(self) -> None:
         """Leave the thread behind."""
         self._thread.abandon()
@@ -149,6 +156,7 @@ class OneClassDriver:
     async def start(self) -> None:
         """Begin to watch, in another thread than that of `split`."""
         await self.make()
+        self.end_watch()
         assert self._connector is not None
         base = Source if issubclass(self._class, Source) else Sink
         if self._class.watch is base.watch:
@@ -176,6 +184,10 @@ class OneClassDriver:
 
     async def stop(self) -> None:
         """Stop watching."""
+        self.end_watch()
+
+    def end_watch(self) -> None:
+        """Cancel the author's `watch`, and end its thread."""
         if self._watch is not None:
             (thread, watching), self._watch = self._watch, None
             watching.cancel()
