@@ -59,6 +59,8 @@ class ConnectorActor:
         self._tasks = RunningTasks(name, parts)
         self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None
+        self._is_republication_due = False
+        """True: the connector has asked for new task configs during a publication."""
         self._loop = asyncio.get_running_loop()
         self.ended = asyncio.create_task(self._run(), name=f"actor {name}")
 
@@ -269,7 +271,10 @@ class ConnectorActor:
 
     def _reconfigure(self) -> None:
         connector = self._connector
-        if connector is not None and connector.runs and self._publishing_is_idle():
+        if connector is None or not connector.runs:
+            return
+        self._is_republication_due = True
+        if self._publishing_is_idle():
             self._publishing = asyncio.create_task(self._publish(connector))
 
     def _publishing_is_idle(self) -> bool:
@@ -295,6 +300,7 @@ class ConnectorActor:
         await connector.settled()
         pauses = backoff(settings.publish_retry_first_ms, settings.publish_retry_last_ms)
         while connector.runs:
+            self._is_republication_due = False
             try:
                 await self._publish_once()
             except Exception as failure:  # noqa: BLE001 - a connector may raise anything
@@ -303,7 +309,8 @@ class ConnectorActor:
                 )
                 await asyncio.sleep(next(pauses))
             else:
-                return
+                if not self._is_republication_due:
+                    return
 
     async def _publish_once(self) -> None:
         """Ask the connector for task configs, and publish them if they differ from the log's.
