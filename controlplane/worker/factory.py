@@ -186,7 +186,7 @@ class InstanceFactory:
                 return await self._source_run(draft, metrics)
             return await self._sink_run(draft, metrics)
 
-        return TaskInstance(identity, made, thread, control, self._statuses, metrics)
+        return TaskInstance(identity, made, thread, control, self._statuses, self._notices, metrics)
 
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity

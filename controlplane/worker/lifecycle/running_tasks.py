@@ -10,9 +10,11 @@ from controlplane.logs.log import LogError
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.statuses import trace_of
-from controlplane.worker.lifecycle.task_instance import TaskInstance
+from controlplane.worker.lifecycle.task_instance import TaskInstance, report_task_failure
 from controlplane.worker.lifecycle.tasks_max import excess_tasks
+from controlplane.worker.log_context import task_logs
 from controlplane.worker.metrics.task_metrics import TaskMetrics
+from controlplane.worker.task_identity import TaskIdentity
 
 
 class RunningTasks:
@@ -78,6 +80,9 @@ class RunningTasks:
         self._ending.set()
 
     def _report_failed(self, number: int, failure: BaseException) -> None:
+        task = TaskIdentity(self._name, number)
+        with task_logs(task):
+            report_task_failure(self._parts.notices, task, failure)
         trace = trace_of(failure)
         self._parts.startups.tasks.count(succeeded=False)
         self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
