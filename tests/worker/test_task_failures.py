@@ -1,11 +1,13 @@
 """Failures of tasks in the log and in their statuses."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 import pytest
 
 from controlplane.core.commands import CreateConnector, StopConnector
+from controlplane.core.order import Ends
+from controlplane.logs.memory import MemoryLog
 from tests.patience import PATIENCE_S
 from tests.worker.faulty_log import FaultyLog
 from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
@@ -62,3 +64,25 @@ async def test_a_failure_while_stopping_is_logged(exactly_once: bool) -> None:
         assert "refused" in line["reason"]
         await until_state(worker, "c", "STOPPED")
         assert not notices.of("task_failed")
+
+
+class BrokenLog(MemoryLog):
+    """Log with a defect: the end of the offsets topic alone cannot be asked for."""
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Answer, or fail as no log should."""
+        topics = [*topics]
+        if topics == ["connect-offsets"]:
+            raise RuntimeError("a defect")
+        return await super().ends(topics)
+
+
+async def test_tasks_that_cannot_be_prepared() -> None:
+    """They are FAILED, whatever went wrong."""
+    notices = RecordedNotices()
+    async with running(ScriptedSource, log=BrokenLog(), notices=notices) as worker:
+        await worker.plane.execute(CreateConnector("c", scripted()))
+        await until_state(worker, "c", "RUNNING", "FAILED")
+        assert "a defect" in task_trace(worker, "c")
+        [line] = notices.of("task_failed")
+        assert line["reason"] == "RuntimeError('a defect')"

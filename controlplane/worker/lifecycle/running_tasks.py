@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from controlplane.connect.errors import ConnectError
 from controlplane.core.records import State, Target
 from controlplane.event_loop import ended
-from controlplane.logs.log import LogError
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.statuses import trace_of
@@ -42,13 +40,8 @@ class RunningTasks:
         if not numbers:
             return
         try:
-            excess = excess_tasks(
-                self._name, assignment.config, len(assignment.tasks), self._parts.profile
-            )
-            if excess is not None:  # task configs of a release without the limit
-                raise excess
             await self._prepare(assignment)
-        except (LogError, ConnectError) as failure:
+        except Exception as failure:  # noqa: BLE001 - no task may be left without a status
             for number in numbers:
                 self._report_failed(number, failure)
             return
@@ -63,7 +56,17 @@ class RunningTasks:
                 self._report_failed(number, failure)
 
     async def _prepare(self, assignment: Assignment) -> None:
-        """Make ready for the tasks; an outage of the log must not hold up the connector's end."""
+        """Make ready for the tasks; an outage of the log must not hold up the connector's end.
+
+        Raises:
+            ConnectError: the log has task configs of a release without the limit.
+            Exception: see `Factory.prepare_tasks`.
+        """
+        excess = excess_tasks(
+            self._name, assignment.config, len(assignment.tasks), self._parts.profile
+        )
+        if excess is not None:
+            raise excess
         preparing = asyncio.create_task(
             self._parts.factory.prepare_tasks(self._name, assignment.config)
         )
