@@ -34,6 +34,7 @@ from controlplane.core.views.group_progress import LogEnd
 from controlplane.event_loop import ended
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
+from controlplane.worker.background_tasks import background_task
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
@@ -229,7 +230,7 @@ class ConnectWorker:
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         self._clean_statuses()
-        following = asyncio.create_task(self._follow(), name="worker")
+        following = background_task(self._follow(), "worker", self._notices)
         try:
             yield
         finally:

@@ -10,6 +10,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, SourceRecord
 from controlplane.connect.source import Mark
 from controlplane.event_loop import ended
+from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.clients import (
     Producer,
     ProducerFailure,
@@ -51,7 +52,10 @@ class AtLeastOnce:
         self._asks = parts.updates_offsets and parts.driver.has_offsets_hook
         """True if the task is asked for further offsets: it is shown all that are committed."""
         self._tolerant = parts.pipeline.errors.settings.tolerant
-        self._committer = asyncio.create_task(self._commit_at_intervals(), name="offset commits")
+        self._committer = background_task(
+            self._commit_at_intervals(), "offset commits", parts.notices
+        )
+        self._committer.add_done_callback(self._fail_without_commits)
 
     async def begin_iteration(self) -> None:
         """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
@@ -142,6 +146,12 @@ class AtLeastOnce:
     def abandon(self) -> None:
         """Commit nothing more."""
         self._committer.cancel()
+
+    def _fail_without_commits(self, committer: "asyncio.Task[None]") -> None:
+        """Fail the task if commits have ended: it must not go on without them."""
+        failure = None if committer.cancelled() else committer.exception()
+        if isinstance(failure, Exception):
+            self._failure = self._failure or failure
 
     def _in_flight(self) -> int:
         self._merge()
