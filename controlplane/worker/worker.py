@@ -307,6 +307,7 @@ class ConnectWorker:
                 continue  # its actor is ending; then it gets a new one
             if name not in self._actors:
                 self._actors[name] = ConnectorActor(name, self._parts)
+                self._actors[name].ended.add_done_callback(lambda _: self._wake.set())
             self._actors[name].assign(assignment_of(state, name))
         self._request_restarts()
 
@@ -318,7 +319,6 @@ class ConnectWorker:
                 self._deleted.discard(name)
             else:
                 actor.assign(None)
-                actor.ended.add_done_callback(lambda _: self._wake.set())
 
     def _request_restarts(self) -> None:
         requests, self._restarts = self._restarts, []

@@ -80,7 +80,9 @@ class ConnectorActor:
         self._changed.set()
 
     async def restart(self, instances: RestartedInstances) -> None:
-        """Restart the connector (None) or tasks; return when they have been started.
+        """Restart the connector (None) or tasks; return when the tasks have stopped.
+
+        The connector has then been started; tasks start afterwards.
 
         Raises:
             Exception: the connector cannot be started.
