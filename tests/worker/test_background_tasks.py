@@ -21,7 +21,7 @@ def _fresh() -> Iterator[None]:
     script.released.set()
 
 
-class BrokenLog(MemoryLog):
+class UnwritableLog(MemoryLog):
     """Log with a defect: it cannot append to one topic."""
 
     def __init__(self, topic: str) -> None:
@@ -46,7 +46,9 @@ async def reported(notices: RecordedNotices, task: str) -> None:
 async def test_statuses() -> None:
     """Statuses are no longer written."""
     notices = RecordedNotices()
-    async with running(ScriptedSource, log=BrokenLog("connect-status"), notices=notices) as worker:
+    async with running(
+        ScriptedSource, log=UnwritableLog("connect-status"), notices=notices
+    ) as worker:
         await worker.plane.execute(CreateConnector("c", scripted()))
         await reported(notices, "statuses")
 
@@ -55,7 +57,9 @@ async def test_offset_commits() -> None:
     """A source that can no longer commit is FAILED."""
     notices = RecordedNotices()
     script.polls.append([row(1)])
-    async with running(ScriptedSource, log=BrokenLog("connect-offsets"), notices=notices) as worker:
+    async with running(
+        ScriptedSource, log=UnwritableLog("connect-offsets"), notices=notices
+    ) as worker:
         await worker.plane.execute(CreateConnector("c", scripted()))
         await until_state(worker, "c", "RUNNING", "FAILED")
         await reported(notices, "offset commits")

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import sys
+import warnings
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from signal import SIGKILL
@@ -23,11 +24,6 @@ from tests.worker.worker_fixture import (
     until_values,
 )
 
-pytestmark = [
-    pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork"),
-    pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning"),  # Python 3.12: threads
-]
-
 children: list[int] = []
 """Process ids of the children."""
 
@@ -45,7 +41,9 @@ def _fresh() -> Iterator[None]:
 
 def fork() -> bool:
     """Fork; return True in the child."""
-    child = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: there are threads
+        child = os.fork()
     if child:
         children.append(child)
     return not child

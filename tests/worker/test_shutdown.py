@@ -28,7 +28,7 @@ from tests.worker.worker_fixture import (
 )
 
 
-class Idle(Source):
+class RestingSource(Source):
     """Has nothing."""
 
     config = (key("password", default=""),)
@@ -42,7 +42,7 @@ class Idle(Source):
 @asynccontextmanager
 async def ending_in_time(**parts: Any) -> AsyncIterator[ConnectWorker]:
     """Run a worker whose end is waited for with a limit."""
-    opened = running(Idle, **parts)
+    opened = running(RestingSource, **parts)
     worker = await opened.__aenter__()
     try:
         yield worker
@@ -56,14 +56,14 @@ async def test_a_deletion_during_an_outage(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(statuses, "CLOSE_S", 0.1)
     log = FaultyLog()
     async with ending_in_time(log=log) as worker:
-        await worker.plane.execute(CreateConnector("c", config_of(Idle)))
+        await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))
         await until_state(worker, "c", "RUNNING", "RUNNING")
         topic = worker.plane.state.topics.status
         log.held.add(topic)
         await worker.plane.execute(DeleteConnector("c"))
         await until(lambda: topic in log.waiting)
     log.release(topic)
-    async with running(Idle, log=log) as worker:
+    async with running(RestingSource, log=log) as worker:
         await until(lambda: connector_status(worker, "c") is None)
 
 
@@ -87,7 +87,7 @@ async def test_a_config_provider_that_hangs(deleted: bool) -> None:
     answered.clear()
     try:
         async with ending_in_time(providers=HangingProviders({}, {})) as worker:
-            config = config_of(Idle, password="${vault:password}")
+            config = config_of(RestingSource, password="${vault:password}")
             await worker.plane.execute(CreateConnector("c", config))
             await until(asked.is_set)
             if deleted:
@@ -116,7 +116,7 @@ async def test_tasks_that_wait_for_their_offsets(deleted: bool) -> None:
     """The start of tasks is given up."""
     log, notices = SilentLog(), RecordedNotices()
     async with ending_in_time(log=log, notices=notices) as worker:
-        await worker.plane.execute(CreateConnector("c", config_of(Idle)))
+        await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))
         await until(lambda: log.asked)
         if deleted:
             await worker.plane.execute(DeleteConnector("c"))

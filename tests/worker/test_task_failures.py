@@ -66,7 +66,7 @@ async def test_a_failure_while_stopping_is_logged(exactly_once: bool) -> None:
         assert not notices.of("task_failed")
 
 
-class BrokenLog(MemoryLog):
+class UnmeasurableLog(MemoryLog):
     """Log with a defect: the end of the offsets topic alone cannot be asked for."""
 
     async def ends(self, topics: Iterable[str]) -> Ends:
@@ -80,7 +80,7 @@ class BrokenLog(MemoryLog):
 async def test_tasks_that_cannot_be_prepared() -> None:
     """They are FAILED, whatever went wrong."""
     notices = RecordedNotices()
-    async with running(ScriptedSource, log=BrokenLog(), notices=notices) as worker:
+    async with running(ScriptedSource, log=UnmeasurableLog(), notices=notices) as worker:
         await worker.plane.execute(CreateConnector("c", scripted()))
         await until_state(worker, "c", "RUNNING", "FAILED")
         assert "a defect" in task_trace(worker, "c")
