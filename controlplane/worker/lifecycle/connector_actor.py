@@ -175,7 +175,8 @@ class ConnectorActor:
             return True
         try:
             await self._follow(self._wanted)
-            while self._requests:
+            # A request may count on an assignment that has come meanwhile: that is applied first.
+            while self._requests and self._applied is self._wanted:
                 await self._answer(self._requests.popleft())
             if self._is_reload_due:
                 await self._reload()
