@@ -1,6 +1,5 @@
 """Makes connectors and tasks from their configs."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -95,16 +94,16 @@ class InstanceFactory:
         self._offsets: dict[str, SourceOffsetStore] = {}
         """Committed offsets of each source, shared by its tasks."""
 
-    async def connector(
+    def connector(
         self, name: str, config: Mapping[str, Any], requests: ConnectorRequests
     ) -> ConnectorDriver:
-        """Make a connector, with the references in its config resolved.
+        """Return the driver of a connector; it resolves the references in the config itself.
 
         Raises:
-            Exception: its class or config cannot be used.
+            ConnectError: its class cannot be used.
         """
         connector = self._classes.named(connector_class(config))
-        resolved = await asyncio.to_thread(self._resolved, name, connector, config, config)
+        resolved = partial(self._resolved, name, connector, config, config)
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
     def published_configs(
@@ -187,7 +186,7 @@ class InstanceFactory:
                 return await self._source_run(draft, metrics)
             return await self._sink_run(draft, metrics)
 
-        return TaskInstance(identity, made, thread, control, self._statuses, metrics)
+        return TaskInstance(identity, made, thread, control, self._statuses, self._notices, metrics)
 
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity

@@ -67,6 +67,14 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
     producer: ProducerLimits = ProducerLimits()
 
+    @property
+    def close_timeout_ms(self) -> int:
+        """Time limit for all connectors at the end of a worker; then they are abandoned.
+
+        A connector may have to finish one stop of itself and its tasks before it begins the last.
+        """
+        return 2 * (self.connector_stop_timeout_ms + self.task_shutdown_graceful_timeout_ms)
+
 
 _CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
 

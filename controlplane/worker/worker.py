@@ -34,6 +34,7 @@ from controlplane.core.views.group_progress import LogEnd
 from controlplane.event_loop import ended
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane, Settings, Surroundings, opened_log
+from controlplane.worker.background_tasks import background_task
 from controlplane.worker.config_resolver import ConfigResolver, PrivateNotices
 from controlplane.worker.connector_classes import class_name
 from controlplane.worker.data_topics.clients import ClientActions, TaskClients, TaskCluster
@@ -233,7 +234,7 @@ class ConnectWorker:
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         self._clean_statuses()
-        following = asyncio.create_task(self._follow(), name="worker")
+        following = background_task(self._follow(), "worker", self._notices)
         try:
             yield
         finally:
@@ -243,11 +244,16 @@ class ConnectWorker:
             await self._statuses.close()
 
     async def _close_actors(self) -> None:
-        for actor in self._actors.values():
-            actor.close()
-        await asyncio.gather(
-            *(actor.ended for actor in self._actors.values()), return_exceptions=True
-        )
+        """Stop all connectors within a time limit; abandon those that hang."""
+        if not self._actors:
+            return
+        actors = {actor.ended: name for name, actor in self._actors.items()}
+        for name in actors.values():
+            self._actors[name].close()
+        _, pending = await asyncio.wait(actors, timeout=self._settings.close_timeout_ms / 1_000)
+        for ended_ in pending:
+            self._notices.warning("connector_left_behind", connector=actors[ended_])
+            self._actors[actors[ended_]].abandon()
 
     def _clean_statuses(self) -> None:
         """Remove the statuses of connectors whose deletion was cut off by a crash."""
@@ -305,6 +311,7 @@ class ConnectWorker:
                 continue  # its actor is ending; then it gets a new one
             if name not in self._actors:
                 self._actors[name] = ConnectorActor(name, self._parts)
+                self._actors[name].ended.add_done_callback(lambda _: self._wake.set())
             self._actors[name].assign(assignment_of(state, name))
         self._request_restarts()
 
@@ -316,7 +323,6 @@ class ConnectWorker:
                 self._deleted.discard(name)
             else:
                 actor.assign(None)
-                actor.ended.add_done_callback(lambda _: self._wake.set())
 
     def _request_restarts(self) -> None:
         requests, self._restarts = self._restarts, []

@@ -9,7 +9,9 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source
+import pytest
+
+from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source, key
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import (
     AnyCommand,
@@ -84,6 +86,24 @@ class FailingAtOnce(Source):
         """Raise."""
         yield task.idle(0)
         raise ValueError("at once")
+
+
+class FailingWatch(Source):
+    """Watches until it reports a failure itself, or raises one."""
+
+    config = (key("raise"),)
+
+    async def watch(self, connector: Any) -> None:
+        """Fail; then go on, as if nothing had happened."""
+        if connector.config["raise"] == "true":
+            raise ValueError("watch")
+        connector.fail(ValueError("watch"))
+        await asyncio.Event().wait()
+
+    def split(self, config: Any, limit: int) -> Any:
+        """Return no task."""
+        del config, limit
+        return []
 
 
 class Draining(Sink):
@@ -171,7 +191,7 @@ async def test_failures_leave_nothing() -> None:
         empty = await _idle()
         await worker.plane.execute(CreateConnector("f", config_of(FailingAtOnce)))
         await until_state(worker, "f", "RUNNING", "FAILED")
-        before = inventory()
+        before = await _idle()
         for _ in range(CYCLES // 10):
             await worker.plane.execute(RestartTask("f", 0))
             await until_state(worker, "f", "RUNNING", "FAILED")
@@ -179,6 +199,25 @@ async def test_failures_leave_nothing() -> None:
         await worker.plane.execute(DeleteConnector("f"))
         await until(lambda: connector_status(worker, "f") is None)
         assert task_states(worker, "f") == []
+        await _until_same(empty)
+
+
+@pytest.mark.parametrize("raises", ["true", "false"])
+async def test_failed_watches_leave_nothing(raises: str) -> None:
+    """The watch of a failed connector has ended, and a stopped and resumed one has only its own."""
+    async with running(FailingWatch) as worker:
+        empty = await _idle()
+        config = config_of(FailingWatch) | {"raise": raises}
+        await worker.plane.execute(CreateConnector("f", config))
+        await until_state(worker, "f", "FAILED")
+        for _ in range(CYCLES // 10):
+            await until(lambda: not inventory().threads["watch f"])
+            await worker.plane.execute(StopConnector("f"))
+            await until_state(worker, "f", "STOPPED")
+            await worker.plane.execute(ResumeConnector("f"))
+            await until_state(worker, "f", "FAILED")
+        await worker.plane.execute(DeleteConnector("f"))
+        await until(lambda: connector_status(worker, "f") is None)
         await _until_same(empty)
 
 

@@ -199,6 +199,23 @@ async def test_lines_of_the_runtime_about_a_connector(log: LogLines) -> None:
         assert log.context_of("task_configs_not_published") == "[f|worker]"
 
 
+class FailingAuthor(Source):
+    """Has a task that fails."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Raise."""
+        yield task.idle(0)
+        raise ValueError("no")
+
+
+async def test_lines_of_the_runtime_about_a_task(log: LogLines) -> None:
+    """The line about a failed task has its context."""
+    async with running(FailingAuthor, notices=log.logger) as worker:
+        await worker.plane.execute(CreateConnector("f", config_of(FailingAuthor)))
+        await until(lambda: log.context_of("task_failed"))
+        assert log.context_of("task_failed") == "[f|task-0]"
+
+
 def test_the_field_in_logfmt() -> None:
     """It follows the event; a line about no connector has none."""
     stream = io.StringIO()

@@ -6,10 +6,12 @@ API nor other tasks.
 
 import asyncio
 import inspect
+import os
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import Context, copy_context
+from selectors import DefaultSelector
 from typing import Any, TypeVar
 
 from controlplane.connect.errors import ConnectError
@@ -21,6 +23,33 @@ class AuthorExit(ConnectError):
     """The connector's code tried to end the process or a task: it raised no `Exception`."""
 
 
+FORKED_EXIT = 70
+"""Exit code of a child process that has returned from the connector's code (`EX_SOFTWARE`)."""
+
+
+class _OwnSelector(DefaultSelector):
+    """Selector of one process: a child process would take the events of its parent."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._process = os.getpid()
+
+    def select(self, timeout: float | None = None) -> Any:
+        """Wait for events; end a child process."""
+        end_if_forked(self._process)
+        return super().select(timeout)
+
+
+def end_if_forked(process: int) -> None:
+    """End this process if it is not the one with this id.
+
+    The connector's code has forked, and its child has returned. The child has only this thread. It
+    must end here: it shares the open files and event loops of its parent.
+    """
+    if os.getpid() != process:
+        os._exit(FORKED_EXIT)
+
+
 class AuthorThread:
     """Calls functions in one thread with an event loop of its own, one after another.
 
@@ -29,7 +58,7 @@ class AuthorThread:
     """
 
     def __init__(self, name: str, context: Context | None = None) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = asyncio.SelectorEventLoop(_OwnSelector())
         self._left_behind = False
         context = context or copy_context()
         self._thread = threading.Thread(
@@ -120,6 +149,7 @@ class AuthorThread:
 
 async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
     """Call a function, and await its result if it is awaitable."""
+    process = os.getpid()
     try:
         result = function(*arguments)
         return await result if inspect.isawaitable(result) else result
@@ -130,6 +160,8 @@ async def _called(function: Callable[..., Any], arguments: tuple[Any, ...]) -> A
         if isinstance(ended, asyncio.CancelledError) and task is not None and task.cancelling():
             raise  # the runtime has cancelled the call
         raise AuthorExit(f"The connector raised {ended!r}") from ended
+    finally:
+        end_if_forked(process)
 
 
 async def _checked(

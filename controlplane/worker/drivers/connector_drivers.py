@@ -22,10 +22,21 @@ class ConnectorRequests(NamedTuple):
 class RunningConnector:
     """Services for a running connector (`ConnectorContext`)."""
 
-    def __init__(self, name: str, config: ResolvedConfig, requests: ConnectorRequests) -> None:
+    def __init__(
+        self, name: str, resolved: Callable[[], ResolvedConfig], requests: ConnectorRequests
+    ) -> None:
         self._name = name
-        self._config = config
+        self._resolved = resolved
+        self._config: ResolvedConfig = {}
         self._requests = requests
+
+    def resolve(self) -> None:
+        """Ask config providers for the config; called in the connector's thread: they may hang.
+
+        Raises:
+            ConnectError: a provider fails.
+        """
+        self._config = self._resolved()
 
     @property
     def name(self) -> str:
@@ -61,8 +72,16 @@ class ConnectorDriver(Protocol):
         """Ask the running connector for task configs."""
         ...
 
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connector's thread, and return its result."""
+        ...
+
     async def stop(self) -> None:
         """Stop the connector."""
+        ...
+
+    def end_watch(self) -> None:
+        """End what runs beside the calls: the connector has failed, or stops."""
         ...
 
     def abandon(self) -> None:
@@ -84,6 +103,7 @@ class ClassicDriver:
     async def make(self) -> None:
         """Make the connector in its own thread, unless it exists."""
         if self._connector is None:
+            await self._thread.call(self._context.resolve)
             connector = await self._thread.call(self._class)
             connector.context = self._context
             self._connector = connector
@@ -100,10 +120,17 @@ class ClassicDriver:
         check = partial(checked_configs, self._class)
         return await self._thread.checked_call(check, self._connector.task_configs, limit)
 
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connector's thread, and return its result."""
+        return await self._thread.call(function, *arguments)
+
     async def stop(self) -> None:
         """Stop the connector."""
         assert self._connector is not None
         await self._thread.call(self._connector.stop)
+
+    def end_watch(self) -> None:
+        """Do nothing: as in Kafka, the author's code hears nothing of a failure."""
 
     def abandon(self) -> None:
         """Leave the thread behind."""
@@ -123,11 +150,13 @@ class OneClassDriver:
     async def make(self) -> None:
         """Make the connector in its own thread, unless it exists."""
         if self._connector is None:
+            await self._thread.call(self._context.resolve)
             self._connector = await self._thread.call(self._class)
 
     async def start(self) -> None:
         """Begin to watch, in another thread than that of `split`."""
         await self.make()
+        self.end_watch()
         assert self._connector is not None
         base = Source if issubclass(self._class, Source) else Sink
         if self._class.watch is base.watch:
@@ -149,8 +178,16 @@ class OneClassDriver:
             check, self._connector.split, self._context.config, limit
         )
 
+    async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in the connector's thread, and return its result."""
+        return await self._thread.call(function, *arguments)
+
     async def stop(self) -> None:
         """Stop watching."""
+        self.end_watch()
+
+    def end_watch(self) -> None:
+        """Cancel the author's `watch`, and end its thread."""
         if self._watch is not None:
             (thread, watching), self._watch = self._watch, None
             watching.cancel()

@@ -6,6 +6,7 @@ the task's thread, one call after another.
 
 import asyncio
 import inspect
+import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from math import isnan
@@ -27,7 +28,7 @@ from controlplane.connect.source import (
     TransactionAbort,
     TransactionCommit,
 )
-from controlplane.worker.drivers.author_thread import AuthorThread
+from controlplane.worker.drivers.author_thread import AuthorThread, end_if_forked
 from controlplane.worker.drivers.source_context import PolledItem, TaskContext, TransactionRequests
 from controlplane.worker.drivers.source_items import checked_offsets, checked_record
 
@@ -260,13 +261,16 @@ class GeneratorDriver:
         )
 
     async def _next(self) -> Any:
-        if isinstance(self._generator, AsyncIterator):
-            return await anext(self._generator)
-        assert self._generator is not None
+        process = os.getpid()
         try:
+            if isinstance(self._generator, AsyncIterator):
+                return await anext(self._generator)
+            assert self._generator is not None
             return next(self._generator)
         except StopIteration:
             raise _GeneratorEnd from None
+        finally:
+            end_if_forked(process)
 
     def _taken(self) -> list[PolledItem]:
         """Take what was gathered, up to the next `Idle`."""

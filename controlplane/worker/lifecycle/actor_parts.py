@@ -20,13 +20,13 @@ from controlplane.worker.settings import RuntimeSettings
 class Factory(Protocol):
     """Makes the parts of connectors and tasks from their configs."""
 
-    async def connector(
+    def connector(
         self, name: str, config: Mapping[str, Any], requests: ConnectorRequests
     ) -> ConnectorDriver:
-        """Make a connector, with the references in its config resolved.
+        """Return the driver of a connector; it resolves the references in the config itself.
 
         Raises:
-            Exception: its class or config cannot be used.
+            ConnectError: its class cannot be used.
         """
         ...
 

@@ -15,6 +15,7 @@ from controlplane.connect.errors import ConnectError
 from controlplane.core.commands import PublishTasks
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.records import RestartRequest, State, Target
+from controlplane.event_loop import first_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
@@ -53,18 +54,22 @@ class ConnectorActor:
         self._is_reload_due = False
         """True: values of the present config have expired."""
         self._changed = asyncio.Event()
-        self._closing = False
+        self._closing = asyncio.Event()
         self._connector: ConnectorInstance | None = None
         self._tasks = RunningTasks(name, parts)
         self._start_failure: Exception | None = None
         self._publishing: asyncio.Task[None] | None = None
+        self._is_republication_due = False
+        """True: the connector has asked for new task configs during a publication."""
         self._loop = asyncio.get_running_loop()
         self.ended = asyncio.create_task(self._run(), name=f"actor {name}")
 
     # --- what others ask of it ------------------------------------------------------------------
 
     def assign(self, wanted: Assignment | None) -> None:
-        """Set the assignment; None: the connector was deleted."""
+        """Set the assignment; None: the connector was deleted, which is final."""
+        if wanted is None:
+            self._tasks.end()
         if wanted != self._wanted or wanted is None:
             self._wanted = wanted
             self._changed.set()
@@ -75,7 +80,9 @@ class ConnectorActor:
         self._changed.set()
 
     async def restart(self, instances: RestartedInstances) -> None:
-        """Restart the connector (None) or tasks; return when they have been started.
+        """Restart the connector (None) or tasks; return when the tasks have stopped.
+
+        The connector has then been started; tasks start afterwards.
 
         Raises:
             Exception: the connector cannot be started.
@@ -121,7 +128,8 @@ class ConnectorActor:
 
     def close(self) -> None:
         """Stop everything and report that. The task `ended` ends afterwards."""
-        self._closing = True
+        self._closing.set()
+        self._tasks.end()
         self._changed.set()
 
     def abandon(self) -> None:
@@ -158,7 +166,7 @@ class ConnectorActor:
         """Wait for a change and apply it; return True if nothing remains to be run."""
         await self._changed.wait()
         self._changed.clear()
-        if self._closing:
+        if self._closing.is_set():
             await self._stop_connector()
             await self._tasks.stop_all()
             return True
@@ -167,7 +175,8 @@ class ConnectorActor:
             return True
         try:
             await self._follow(self._wanted)
-            while self._requests:
+            # A request may count on an assignment that has come meanwhile: that is applied first.
+            while self._requests and self._applied is self._wanted:
                 await self._answer(self._requests.popleft())
             if self._is_reload_due:
                 await self._reload()
@@ -181,14 +190,20 @@ class ConnectorActor:
         self._parts.statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)
 
     async def _remove(self) -> None:
-        """End a deleted connector; then no status and no active topic of it is left (KIP-558)."""
+        """End a deleted connector; then no status and no active topic of it is left (KIP-558).
+
+        A worker that ends does not wait for the log; the next one removes the rest.
+        """
         self._parts.reloads.cancel(self._name)
         await self._stop_connector()
         await self._tasks.stop_all()
         statuses = self._parts.statuses
-        await statuses.flush()
+        await first_of(statuses.flush(), self._closed())
         statuses.forget_topics(self._name)
         statuses.remove_connector(self._name)
+
+    async def _closed(self) -> None:
+        await self._closing.wait()
 
     async def _follow(self, assignment: Assignment) -> None:
         """Apply the difference between the running parts and the assignment."""
@@ -223,7 +238,7 @@ class ConnectorActor:
         startup = Startup(self._parts.startups.connectors)
         requests = ConnectorRequests(self._reconfigure_from_thread, self._fail_from_thread)
         try:
-            driver = await self._parts.factory.connector(self._name, assignment.config, requests)
+            driver = self._parts.factory.connector(self._name, assignment.config, requests)
         except Exception as failure:  # noqa: BLE001 - its class may raise anything
             trace = trace_of(failure)
             startup.failed()
@@ -259,7 +274,10 @@ class ConnectorActor:
 
     def _reconfigure(self) -> None:
         connector = self._connector
-        if connector is not None and connector.runs and self._publishing_is_idle():
+        if connector is None or not connector.runs:
+            return
+        self._is_republication_due = True
+        if self._publishing_is_idle():
             self._publishing = asyncio.create_task(self._publish(connector))
 
     def _publishing_is_idle(self) -> bool:
@@ -285,6 +303,7 @@ class ConnectorActor:
         await connector.settled()
         pauses = backoff(settings.publish_retry_first_ms, settings.publish_retry_last_ms)
         while connector.runs:
+            self._is_republication_due = False
             try:
                 await self._publish_once()
             except Exception as failure:  # noqa: BLE001 - a connector may raise anything
@@ -293,7 +312,8 @@ class ConnectorActor:
                 )
                 await asyncio.sleep(next(pauses))
             else:
-                return
+                if not self._is_republication_due:
+                    return
 
     async def _publish_once(self) -> None:
         """Ask the connector for task configs, and publish them if they differ from the log's.
@@ -310,7 +330,7 @@ class ConnectorActor:
         if excess is not None:
             connector.fail(excess)
             return
-        stored = await asyncio.to_thread(
+        stored = await connector.driver.call(
             self._parts.factory.published_configs, assignment.config, configs
         )
         if not self._differ(stored):

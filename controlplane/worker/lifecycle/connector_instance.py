@@ -165,5 +165,6 @@ class ConnectorInstance:
 
     def _failed(self, failure: BaseException) -> None:
         self._failure = failure
+        self.driver.end_watch()
         self._startup.failed()
         self._statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)

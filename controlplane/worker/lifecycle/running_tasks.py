@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Iterable, Mapping
 
-from controlplane.connect.errors import ConnectError
 from controlplane.core.records import State, Target
-from controlplane.logs.log import LogError
+from controlplane.event_loop import ended
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
 from controlplane.worker.lifecycle.statuses import trace_of
-from controlplane.worker.lifecycle.task_instance import TaskInstance
+from controlplane.worker.lifecycle.task_instance import TaskInstance, report_task_failure
 from controlplane.worker.lifecycle.tasks_max import excess_tasks
+from controlplane.worker.log_context import task_logs
 from controlplane.worker.metrics.task_metrics import TaskMetrics
+from controlplane.worker.task_identity import TaskIdentity
 
 
 class RunningTasks:
@@ -21,6 +22,7 @@ class RunningTasks:
         self._name = name
         self._parts = parts
         self._tasks: dict[int, TaskInstance] = {}
+        self._ending = asyncio.Event()
 
     @property
     def running(self) -> list[int]:
@@ -33,20 +35,17 @@ class RunningTasks:
         return {number: task.metrics for number, task in self._tasks.items()}
 
     async def start(self, numbers: Iterable[int], assignment: Assignment) -> None:
-        """Start tasks. One that cannot be started is reported as FAILED."""
+        """Start tasks, unless the connector ends. One that cannot start is reported as FAILED."""
         numbers = [*numbers]
         if not numbers:
             return
         try:
-            excess = excess_tasks(
-                self._name, assignment.config, len(assignment.tasks), self._parts.profile
-            )
-            if excess is not None:  # task configs of a release without the limit
-                raise excess
-            await self._parts.factory.prepare_tasks(self._name, assignment.config)
-        except (LogError, ConnectError) as failure:
+            await self._prepare(assignment)
+        except Exception as failure:  # noqa: BLE001 - no task may be left without a status
             for number in numbers:
                 self._report_failed(number, failure)
+            return
+        if self._ending.is_set():
             return
         for number in numbers:
             try:
@@ -56,7 +55,37 @@ class RunningTasks:
             except Exception as failure:  # noqa: BLE001 - its class may raise anything
                 self._report_failed(number, failure)
 
+    async def _prepare(self, assignment: Assignment) -> None:
+        """Make ready for the tasks; an outage of the log must not hold up the connector's end.
+
+        Raises:
+            ConnectError: the log has task configs of a release without the limit.
+            Exception: see `Factory.prepare_tasks`.
+        """
+        excess = excess_tasks(
+            self._name, assignment.config, len(assignment.tasks), self._parts.profile
+        )
+        if excess is not None:
+            raise excess
+        preparing = asyncio.create_task(
+            self._parts.factory.prepare_tasks(self._name, assignment.config)
+        )
+        ending = asyncio.ensure_future(self._ending.wait())
+        try:
+            await asyncio.wait({preparing, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if preparing.done():
+                preparing.result()
+        finally:
+            await ended([preparing, ending])  # type: ignore[list-item]
+
+    def end(self) -> None:
+        """Start no more tasks: the connector ends."""
+        self._ending.set()
+
     def _report_failed(self, number: int, failure: BaseException) -> None:
+        task = TaskIdentity(self._name, number)
+        with task_logs(task):
+            report_task_failure(self._parts.notices, task, failure)
         trace = trace_of(failure)
         self._parts.startups.tasks.count(succeeded=False)
         self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)

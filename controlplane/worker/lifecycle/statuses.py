@@ -23,6 +23,7 @@ from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import ended
 from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
 from controlplane.projection.notices import Notices
+from controlplane.worker.background_tasks import background_task
 
 CLOSE_S = 5.0
 """Longest wait for the log when a worker ends: the next start reports anew."""
@@ -71,7 +72,7 @@ class StatusWriter:
         self._idle.set()
         self._noted: set[tuple[str, str]] = set()
         """Active topics that were written and are not read back yet."""
-        self._task = asyncio.create_task(self._write_queued(), name="statuses")
+        self._task = background_task(self._write_queued(), "statuses", notices)
 
     def connector(
         self, name: str, state: State, trace: str | None = None, *, safe: bool = False
@@ -116,7 +117,11 @@ class StatusWriter:
 
     async def flush(self) -> None:
         """Return as soon as everything so far has been written, or was given up."""
-        await self._idle.wait()
+        idle = asyncio.ensure_future(self._idle.wait())
+        try:
+            await asyncio.wait({idle, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            idle.cancel()
 
     async def close(self) -> None:
         """Write what is queued, for a bounded time, then end."""

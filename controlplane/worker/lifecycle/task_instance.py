@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from controlplane.core.records import State
+from controlplane.projection.notices import Notices
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.lifecycle.statuses import StatusWriter, trace_of
 from controlplane.worker.lifecycle.task_control import TaskControl
@@ -38,6 +39,7 @@ class TaskInstance:
         thread: AuthorThread,
         control: TaskControl,
         statuses: StatusWriter,
+        notices: Notices,
         metrics: TaskMetrics,
     ) -> None:
         self._identity = identity
@@ -45,6 +47,7 @@ class TaskInstance:
         self._thread = thread
         self._control = control
         self._statuses = statuses
+        self._notices = notices
         self.metrics = metrics
         self.ended = asyncio.create_task(self._run(make), name=f"task {identity}")
 
@@ -69,18 +72,18 @@ class TaskInstance:
         self.ended.add_done_callback(lambda _: self._thread.abandon())
 
     async def _run(self, make: Callable[[], Awaitable[TaskRun]]) -> None:
-        try:
-            with task_logs(self._identity):
+        with task_logs(self._identity):
+            try:
                 run = await make()
                 if self._control.paused:
                     self._report(State.PAUSED)
                 await run.run(self._started, self._paused)
-        except asyncio.CancelledError:
-            raise
-        except BaseException as failure:  # noqa: BLE001 - a connector may raise anything
-            self._end(failure)
-        else:
-            self._end(None)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as failure:  # noqa: BLE001 - a connector may raise anything
+                self._end(failure)
+            else:
+                self._end(None)
         self._thread.abandon()
 
     def _started(self) -> None:
@@ -94,6 +97,10 @@ class TaskInstance:
         self._statuses.task(self._name, self.number, state)
 
     def _end(self, failure: BaseException | None) -> None:
+        if failure is not None:
+            report_task_failure(
+                self._notices, self._identity, failure, stopping=self._control.stopping
+            )
         if failure is None or self._control.stopping:
             self.metrics.reached(State.UNASSIGNED)
             self._statuses.task(self._name, self.number, State.UNASSIGNED, safe=True)
@@ -101,3 +108,19 @@ class TaskInstance:
             trace = trace_of(failure)
             self.metrics.reached(State.FAILED)
             self._statuses.task(self._name, self.number, State.FAILED, trace, safe=True)
+
+
+def report_task_failure(
+    notices: Notices, task: TaskIdentity, failure: BaseException, *, stopping: bool = False
+) -> None:
+    """Report a failure in the log; while a task stops, it changes no status (Kafka: `WorkerTask`).
+
+    Records of a last commit that failed are read again at the next start.
+    """
+    notices.warning(
+        "task_failed_while_stopping" if stopping else "task_failed",
+        connector=task.connector,
+        task=task.number,
+        reason=repr(failure),
+        trace=trace_of(failure),
+    )

@@ -10,6 +10,7 @@ from controlplane.connect.records import OffsetPair, Primitive, RecordMetadata, 
 from controlplane.connect.source import Mark
 from controlplane.core.plan import Draft
 from controlplane.event_loop import ended
+from controlplane.worker.background_tasks import background_task
 from controlplane.worker.data_topics.clients import (
     Producer,
     ProducerFailure,
@@ -57,7 +58,9 @@ class AtLeastOnce:
     def started(self) -> None:
         """Begin to commit at an interval."""
         commits = self._commit_at_intervals()
-        self._committers.append(asyncio.create_task(commits, name="offset commits"))
+        committer = background_task(commits, "offset commits", self._parts.notices)
+        committer.add_done_callback(self._fail_without_commits)
+        self._committers.append(committer)
 
     async def begin_iteration(self) -> None:
         """Raise the failure of a record that was sent; tell the task of acknowledged ones."""
@@ -148,6 +151,12 @@ class AtLeastOnce:
         """Commit nothing more."""
         for committer in self._committers:
             committer.cancel()
+
+    def _fail_without_commits(self, committer: "asyncio.Task[None]") -> None:
+        """Fail the task if commits have ended: it must not go on without them."""
+        failure = None if committer.cancelled() else committer.exception()
+        if isinstance(failure, Exception):
+            self._failure = self._failure or failure
 
     def _in_flight(self) -> int:
         self._merge()

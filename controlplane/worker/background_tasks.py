@@ -1,0 +1,21 @@
+"""Background tasks of a worker: nobody awaits them, so their failures are reported."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from controlplane.projection.notices import Notices
+
+
+def background_task(
+    work: Coroutine[Any, Any, None], name: str, notices: Notices
+) -> "asyncio.Task[None]":
+    """Begin a task that ends only when it is cancelled; report an exception that ends it."""
+    task = asyncio.create_task(work, name=name)
+
+    def report(task: "asyncio.Task[None]") -> None:
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            notices.warning("background_task_failed", task=name, reason=repr(failure))
+
+    task.add_done_callback(report)
+    return task

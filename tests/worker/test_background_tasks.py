@@ -1,0 +1,78 @@
+"""Background tasks that end by a defect: the log says so."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from controlplane.core.commands import CreateConnector
+from controlplane.core.entry import Position
+from controlplane.logs.log import Record
+from controlplane.logs.memory import MemoryLog
+from controlplane.worker import worker as worker_module
+from tests.worker.scripted_source import ScriptedSource, row, script, scripted
+from tests.worker.worker_fixture import RecordedNotices, running, until, until_state
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    script.reset()
+    yield
+    script.released.set()
+
+
+class UnwritableLog(MemoryLog):
+    """Log with a defect: it cannot append to one topic."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__()
+        self._topic = topic
+
+    async def append(
+        self, records: Sequence[Record], epoch: int | None = None
+    ) -> Sequence[Position]:
+        """Append, or fail as no log should."""
+        if self._topic in {record.topic for record in records}:
+            raise RuntimeError("a defect")
+        return await super().append(records, epoch)
+
+
+async def reported(notices: RecordedNotices, task: str) -> None:
+    """Wait for the line about a task."""
+    [line] = await until(lambda: notices.of("background_task_failed"))
+    assert line == {"task": task, "reason": "RuntimeError('a defect')"}
+
+
+async def test_statuses() -> None:
+    """Statuses are no longer written."""
+    notices = RecordedNotices()
+    async with running(
+        ScriptedSource, log=UnwritableLog("connect-status"), notices=notices
+    ) as worker:
+        await worker.plane.execute(CreateConnector("c", scripted()))
+        await reported(notices, "statuses")
+
+
+async def test_offset_commits() -> None:
+    """A source that can no longer commit is FAILED."""
+    notices = RecordedNotices()
+    script.polls.append([row(1)])
+    async with running(
+        ScriptedSource, log=UnwritableLog("connect-offsets"), notices=notices
+    ) as worker:
+        await worker.plane.execute(CreateConnector("c", scripted()))
+        await until_state(worker, "c", "RUNNING", "FAILED")
+        await reported(notices, "offset commits")
+
+
+async def test_the_worker_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The worker no longer follows the log."""
+
+    def assignment_of(*_: Any) -> None:
+        raise RuntimeError("a defect")
+
+    notices = RecordedNotices()
+    async with running(ScriptedSource, notices=notices) as worker:
+        monkeypatch.setattr(worker_module, "assignment_of", assignment_of)
+        await worker.plane.execute(CreateConnector("c", scripted()))
+        await reported(notices, "worker")

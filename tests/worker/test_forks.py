@@ -1,0 +1,125 @@
+"""Connectors whose code forks this process."""
+
+import asyncio
+import os
+import sys
+import warnings
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
+from signal import SIGKILL
+from typing import Any
+
+import pytest
+
+from controlplane.connect import Sink, SinkRecord, SinkTaskContext, Source
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector
+from controlplane.worker.drivers.author_thread import FORKED_EXIT
+from tests.worker.worker_fixture import (
+    committed_offsets,
+    config_of,
+    produce,
+    running,
+    until,
+    until_values,
+)
+
+children: list[int] = []
+"""Process ids of the children."""
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Iterator[None]:
+    children.clear()
+    yield
+    for child in children:
+        with suppress(ChildProcessError):  # it has been waited for
+            if _waited(child) is None:
+                os.kill(child, SIGKILL)
+                os.waitpid(child, 0)
+
+
+def fork() -> bool:
+    """Fork; return True in the child."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12: there are threads
+        child = os.fork()
+    if child:
+        children.append(child)
+    return not child
+
+
+class PlainFork(Source):
+    """Forks in a plain generator."""
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Yield in both processes."""
+        yield task.record("1", {"p": 1}, {"at": 1}, topic="t")
+        fork()
+        yield task.record("2", {"p": 1}, {"at": 2}, topic="t")
+        yield task.idle(60)
+
+
+class AsyncFork(Source):
+    """Forks in an async generator, and waits then."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Wait and yield in both processes."""
+        yield task.record("1", {"p": 1}, {"at": 1}, topic="t")
+        fork()
+        await asyncio.sleep(0.01)
+        yield task.record("2", {"p": 1}, {"at": 2}, topic="t")
+        yield task.idle(60)
+
+
+class ExitingFork(Source):
+    """Ends the child as a program would."""
+
+    def read(self, task: SourceRun) -> Iterator[Any]:
+        """Exit in the child."""
+        yield task.record("1", {"p": 1}, {"at": 1}, topic="t")
+        if fork():
+            sys.exit()
+        yield task.record("2", {"p": 1}, {"at": 2}, topic="t")
+        yield task.idle(60)
+
+
+class SinkFork(Sink):
+    """Forks in `put`."""
+
+    def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
+        """Return in both processes."""
+        del task
+        if records:
+            fork()
+
+
+async def ended_child() -> int:
+    """Wait for the child; return its exit code."""
+    [child] = children
+    pid, status = await until(lambda: _waited(child))
+    assert pid == child
+    return os.waitstatus_to_exitcode(status)
+
+
+def _waited(child: int) -> tuple[int, int] | None:
+    pid, status = os.waitpid(child, os.WNOHANG)
+    return (pid, status) if pid else None
+
+
+@pytest.mark.parametrize("connector", [PlainFork, AsyncFork, ExitingFork])
+async def test_a_source_that_forks(connector: type[Source]) -> None:
+    """The child ends where it returns; its parent goes on, and sends each record once."""
+    async with running(connector) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(connector)))
+        await until_values(worker.plane.log, "t", [b"1", b"2"])
+        assert await ended_child() == FORKED_EXIT
+
+
+async def test_a_sink_that_forks() -> None:
+    """The child commits nothing; its parent goes on."""
+    async with running(SinkFork) as worker:
+        await produce(worker.plane.log, "t", "a")
+        await worker.plane.execute(CreateConnector("c", config_of(SinkFork, topics="t")))
+        await until(lambda: committed_offsets(worker, "connect-c") == {("t", 0): 1})
+        assert await ended_child() == FORKED_EXIT

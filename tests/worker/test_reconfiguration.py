@@ -1,0 +1,100 @@
+"""New task configs: requests of a connector, and new configs."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from controlplane.connect import Source
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, PutConfig
+from controlplane.core.order import Ends
+from controlplane.logs.memory import MemoryLog
+from tests.patience import PATIENCE_S
+from tests.worker.worker_fixture import QUICK, config_of, running, until_state
+
+splitting, requested = threading.Event(), threading.Event()
+"""Set by the first `split`, and when the watch has found a second table."""
+
+
+class GrowingSource(Source):
+    """Finds a second table while its first task configs are published."""
+
+    tables = 1
+
+    def split(self, config: Any, limit: int) -> Sequence[Any]:
+        """Return a config for each table known at the beginning."""
+        del limit
+        tables = range(self.tables)
+        splitting.set()
+        requested.wait(PATIENCE_S)
+        return [dict(config) | {"table": str(table)} for table in tables]
+
+    async def watch(self, connector: Any) -> None:
+        """Find the table during the first `split`."""
+        await asyncio.to_thread(splitting.wait, PATIENCE_S)
+        self.tables = 2
+        connector.request_reconfiguration()
+        requested.set()
+        await asyncio.Event().wait()
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield nothing."""
+        while True:
+            yield task.idle(0.01)
+
+
+async def test_a_request_during_a_publication() -> None:
+    """Task configs are published again when the present publication has ended."""
+    splitting.clear()
+    requested.clear()
+    async with running(GrowingSource) as worker:
+        config = config_of(GrowingSource, tasks_max="2")
+        await worker.plane.execute(CreateConnector("c", config))
+        await until_state(worker, "c", "RUNNING", "RUNNING", "RUNNING")
+
+
+class SplitSource(Source):
+    """Has as many tasks as it may."""
+
+    def split(self, config: Any, limit: int) -> Sequence[Any]:
+        """Return a config for each task."""
+        return [dict(config)] * limit
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Yield nothing."""
+        while True:
+            yield task.idle(0.01)
+
+
+class HesitantLog(MemoryLog):
+    """Log that tells the end of the offsets topic alone only when a test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answering = asyncio.Event(), asyncio.Event()
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Wait, then answer."""
+        topics = [*topics]
+        if topics == ["connect-offsets"]:
+            self.asked.set()
+            await self.answering.wait()
+        return await super().ends(topics)
+
+
+async def test_a_new_config_while_tasks_start() -> None:
+    """`started` waits for the tasks of the new config, though the actor starts those of the old."""
+    runtime = msgspec.structs.replace(QUICK, connector_stop_timeout_ms=1_000 * PATIENCE_S)
+    log = HesitantLog()
+    async with running(SplitSource, runtime=runtime, log=log) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(SplitSource)))
+        await log.asked.wait()
+        await worker.plane.execute(PutConfig("c", config_of(SplitSource, tasks_max="2")))
+        started = asyncio.create_task(worker.started("c", PATIENCE_S))
+        await asyncio.sleep(0)  # it has asked the actor
+        log.answering.set()
+        await started
+        assert len(worker.plane.state.config.task_ids("c")) == 2

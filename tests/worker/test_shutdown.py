@@ -1,0 +1,124 @@
+"""End of a worker: nothing holds it up for longer than its limits."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from controlplane.connect import Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.commands import CreateConnector, DeleteConnector
+from controlplane.core.order import Ends
+from controlplane.logs.memory import MemoryLog
+from controlplane.settings.providers import Providers
+from controlplane.worker.lifecycle import statuses
+from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
+from tests.worker.faulty_log import FaultyLog
+from tests.worker.worker_fixture import (
+    RecordedNotices,
+    config_of,
+    connector_status,
+    running,
+    until,
+    until_state,
+)
+
+
+class RestingSource(Source):
+    """Has nothing."""
+
+    config = (key("password", default=""),)
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Wait."""
+        while True:
+            yield task.idle(0.01)
+
+
+@asynccontextmanager
+async def ending_in_time(**parts: Any) -> AsyncIterator[ConnectWorker]:
+    """Run a worker whose end is waited for with a limit."""
+    opened = running(RestingSource, **parts)
+    worker = await opened.__aenter__()
+    try:
+        yield worker
+    finally:
+        async with asyncio.timeout(PATIENCE_S):
+            await opened.__aexit__(None, None, None)
+
+
+async def test_a_deletion_during_an_outage(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deleted connector whose statuses cannot be written; the next worker removes them."""
+    monkeypatch.setattr(statuses, "CLOSE_S", 0.1)
+    log = FaultyLog()
+    async with ending_in_time(log=log) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))
+        await until_state(worker, "c", "RUNNING", "RUNNING")
+        topic = worker.plane.state.topics.status
+        log.held.add(topic)
+        await worker.plane.execute(DeleteConnector("c"))
+        await until(lambda: topic in log.waiting)
+    log.release(topic)
+    async with running(RestingSource, log=log) as worker:
+        await until(lambda: connector_status(worker, "c") is None)
+
+
+class HangingProviders(Providers):
+    """Config provider that gives no answer before the end of a test."""
+
+    def of_connector(self, key: str, text: str) -> Any:
+        """Hang."""
+        asked.set()
+        answered.wait(PATIENCE_S)
+        return super().of_connector(key, text)
+
+
+asked, answered = threading.Event(), threading.Event()
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+async def test_a_config_provider_that_hangs(deleted: bool) -> None:
+    """The connector is left behind, whether or not it was deleted."""
+    asked.clear()
+    answered.clear()
+    try:
+        async with ending_in_time(providers=HangingProviders({}, {})) as worker:
+            config = config_of(RestingSource, password="${vault:password}")
+            await worker.plane.execute(CreateConnector("c", config))
+            await until(asked.is_set)
+            if deleted:
+                await worker.plane.execute(DeleteConnector("c"))
+                await worker.removed("c")
+    finally:
+        answered.set()
+
+
+class SilentLog(MemoryLog):
+    """Log that does not answer a question for the end of the offsets topic alone."""
+
+    asked = False
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Answer, or wait for ever."""
+        topics = [*topics]
+        if topics == ["connect-offsets"]:
+            self.asked = True
+            await asyncio.Event().wait()
+        return await super().ends(topics)
+
+
+@pytest.mark.parametrize("deleted", [True, False])
+async def test_tasks_that_wait_for_their_offsets(deleted: bool) -> None:
+    """The start of tasks is given up."""
+    log, notices = SilentLog(), RecordedNotices()
+    async with ending_in_time(log=log, notices=notices) as worker:
+        await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))
+        await until(lambda: log.asked)
+        if deleted:
+            await worker.plane.execute(DeleteConnector("c"))
+            await worker.removed("c")
+    assert not notices.of("connector_left_behind")
