@@ -1,6 +1,7 @@
 """Nothing is left of a connector that has stopped: no task, no thread, no open file."""
 
 import asyncio
+import gc
 import os
 import threading
 from collections import Counter
@@ -22,11 +23,13 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.worker import ConnectWorker
 from tests.conftest import PROVE
 from tests.worker.worker_fixture import (
     config_of,
     connector_status,
+    offsets,
     running,
     task_states,
     until,
@@ -180,6 +183,24 @@ async def test_failures_leave_nothing() -> None:
         await until(lambda: connector_status(worker, "f") is None)
         assert task_states(worker, "f") == []
         await _until_same(empty)
+
+
+async def test_deleted_connectors_leave_no_offsets() -> None:
+    """Connectors of ever new names leave no offsets behind."""
+    before = _instances(SourceOffsetStore)
+    async with running(Ticking) as worker:
+        for number in range(3):
+            await worker.plane.execute(CreateConnector(f"s{number}", config_of(Ticking)))
+            await until(lambda name=f"s{number}": offsets(worker, name))
+        assert _instances(SourceOffsetStore) == before + 3
+        for number in range(3):
+            await worker.plane.execute(DeleteConnector(f"s{number}"))
+        await until(lambda: _instances(SourceOffsetStore) <= before)
+
+
+def _instances(kind: type[Any]) -> int:
+    gc.collect()
+    return sum(isinstance(instance, kind) for instance in gc.get_objects())
 
 
 async def test_a_closed_worker_leaves_nothing() -> None:

@@ -185,6 +185,7 @@ class ConnectorActor:
         self._parts.reloads.cancel(self._name)
         await self._stop_connector()
         await self._tasks.stop_all()
+        self._parts.factory.forget(self._name)
         statuses = self._parts.statuses
         await statuses.flush()
         statuses.forget_topics(self._name)
