@@ -23,7 +23,7 @@ LINE_CHARACTERS = 8
 """Least length of a line of a longer value that is hidden: shorter ones are no secrets (`}`)."""
 
 _PEM_LABEL = "-----"
-"""Begins lines that are the same in every key, such as `-----BEGIN PRIVATE KEY-----`."""
+"""Begins lines that are the same in every key, such as those of BEGIN and END."""
 
 SECRETS_KEPT = 100
 """Forms of values that are hidden, by reference: values that expire are followed by ever new ones.
@@ -81,14 +81,14 @@ class ConfigResolver:
                 for form in _forms(secret)
                 if len(form) >= SECRET_CHARACTERS and form not in kept
             }
-            given = self._references.setdefault(text, {})
-            given |= {
+            references = self._references.setdefault(text, {})
+            references |= {
                 secret: reference
                 for secret, reference in secrets.items()
                 if len(secret) >= SECRET_CHARACTERS
             }
-            while len(given) > SECRETS_KEPT:
-                del given[next(iter(given))]
+            while len(references) > SECRETS_KEPT:
+                del references[next(iter(references))]
         return value
 
     def referring(
@@ -133,7 +133,7 @@ class ConfigResolver:
             ConnectError: it contains one in a form that cannot be replaced.
         """
         with self._lock:
-            given = {
+            references = {
                 secret: reference
                 for text in texts
                 for secret, reference in self._references.get(text, {}).items()
@@ -141,16 +141,16 @@ class ConfigResolver:
             }
             forms = [form for text in texts for form in self._secrets.get(text, ())]
         replaced, inserted = value, dict[str, str]()
-        if given:
-            longest_first = sorted(given, key=len, reverse=True)
+        if references:
+            longest_first = sorted(references, key=len, reverse=True)
 
             def reference_of(secret: re.Match[str]) -> str:
-                inserted[given[secret[0]]] = secret[0]
-                return given[secret[0]]
+                inserted[references[secret[0]]] = secret[0]
+                return references[secret[0]]
 
             replaced = re.sub("|".join(map(re.escape, longest_first)), reference_of, value)
         # Text before a reference may combine with it to another reference.
-        restored = REFERENCE.sub(lambda found: inserted.get(found[0], found[0]), replaced)
+        restored = REFERENCE.sub(lambda match: inserted.get(match[0], match[0]), replaced)
         rest = REFERENCE.sub("\n\n", replaced)
         if restored != value or any(form in rest for form in forms):
             raise ConnectError(

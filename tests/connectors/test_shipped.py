@@ -164,7 +164,7 @@ async def test_generated_orders_continue(tmp_path: Path) -> None:
         assert (await plane.log.ends(["orders"]))["orders"] == [40]
 
 
-class Committed(NamedTuple):
+class SlowCommitContext(NamedTuple):
     """Context of a task whose commits are slow: the offset of each file stays."""
 
     connector: str
@@ -186,7 +186,9 @@ def test_a_file_made_again_is_read_from_its_start(tmp_path: Path) -> None:
     """So it is if the tombstone of its offset has not been committed yet."""
     file = tmp_path / "a"
     file.write_text("1\n2\n3\n")
-    task = SourceRun(Committed("d", 0, directory_config(tmp_path) | {"heartbeat.seconds": "9"}, 1))
+    task = SourceRun(
+        SlowCommitContext("d", 0, directory_config(tmp_path) | {"heartbeat.seconds": "9"}, 1)
+    )
     source = shipped([tmp_path])["controlplane.connectors.DirectorySource"]()
     assert isinstance(source, DirectorySource)
     items = source.read(task)

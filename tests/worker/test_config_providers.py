@@ -296,7 +296,7 @@ def test_task_configs_get_their_references_back(providers: Providers) -> None:
     """Also values within a text, and under other keys; what the user wrote stays."""
     resolver = ConfigResolver(providers)
     config = {"password": "${env:PASSWORD}", "url": "db://${env:PASSWORD}@h", "own": SECRET}
-    tasks = [
+    tasks: list[dict[str, str | None]] = [
         {"password": SECRET, "topic": "t"},
         {"password": "own", "own": SECRET},
         {"dsn": f"db://me:{SECRET}@host", "env": "${env:MISSING}", "none": None},
@@ -311,14 +311,14 @@ def test_task_configs_get_their_references_back(providers: Providers) -> None:
 
 
 KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0"
-PEM = f"-----BEGIN PRIVATE KEY-----\n{KEY_LINE}\nAb==\n-----END PRIVATE KEY-----\n"
+PEM = f"-----BEGIN KEY-----\n{KEY_LINE}\nAb==\n-----END KEY-----\n"
 
 
 def test_lines_of_a_key_are_hidden() -> None:
     """A message may show one line of a value."""
     resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
     resolver.resolved({"key": "${env:KEY}"})
-    text = f"bad line {KEY_LINE} after -----BEGIN PRIVATE KEY-----, line 2"
+    text = f"bad line {KEY_LINE} after -----BEGIN KEY-----, line 2"
     assert resolver.hidden(text) == text.replace(KEY_LINE, "[hidden]")
 
 

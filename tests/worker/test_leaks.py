@@ -6,6 +6,7 @@ import os
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -191,7 +192,8 @@ async def test_deleted_connectors_leave_no_offsets() -> None:
     async with running(Ticking) as worker:
         for number in range(3):
             await worker.plane.execute(CreateConnector(f"s{number}", config_of(Ticking)))
-            await until(lambda name=f"s{number}": offsets(worker, name))
+        for number in range(3):
+            await until(partial(offsets, worker, f"s{number}"))
         assert _instances(SourceOffsetStore) == before + 3
         for number in range(3):
             await worker.plane.execute(DeleteConnector(f"s{number}"))
