@@ -13,9 +13,13 @@ from controlplane.connect import ConnectError, Source, SourceRun, key
 from controlplane.connect.data import STRING
 from controlplane.connect.source import OffsetPairs
 from controlplane.connectors.file_access import FileConnector
+from controlplane.connectors.growing_file import GrowingFile
 
 LOOK_AGAIN_S = 0.5
 """Pause before the directory is looked at again."""
+
+REMOVED_KEPT = 10_000
+"""Names of deleted files that are kept: their offsets may not be removed from the log yet."""
 
 
 class DirectorySource(FileConnector, Source):
@@ -29,32 +33,38 @@ class DirectorySource(FileConnector, Source):
     )
 
     def __init__(self) -> None:
-        self._read: dict[str, int] = {}
-        """Lines that were read, by file."""
+        self._files: dict[str, GrowingFile] = {}
+        self._removed: dict[str, None] = {}
+        """Deleted files, the last one at the end. If made again, they are read from the start."""
         self._beat = 0.0
 
     def read(self, task: SourceRun) -> Iterator[Any]:
         """Yield new lines of the files in the order of their names."""
-        folder = self.access.path(task.config["directory"])
         while True:
-            for path in sorted(self._files(folder)):
+            for path in sorted(self._paths(task)):
                 partition = {"file": path.name}
-                if path.name not in self._read:
-                    self._read[path.name] = int(
-                        str((task.offset(partition) or {"line": 0})["line"])
-                    )
-                for text in _whole_lines(path)[self._read[path.name] :]:
-                    self._read[path.name] += 1
-                    offset = {"line": self._read[path.name]}
+                file = self._files.get(path.name) or self._begun(task, path.name)
+                for text in file.new_lines(self.access, path):
+                    # A file that is deleted while it is read gets a tombstone after its last line.
+                    self._files[path.name] = file
+                    offset = {"line": file.lines}
                     yield task.record(text, partition, offset, key=path.name, key_schema=STRING)
             yield task.idle(LOOK_AGAIN_S)
 
-    def _files(self, folder: Path) -> list[Path]:
-        """Return the files of a directory; links to other folders are left out.
+    def _begun(self, task: SourceRun, name: str) -> GrowingFile:
+        """Return a file that is read from the committed offset on."""
+        offset = None if name in self._removed else task.offset({"file": name})
+        self._removed.pop(name, None)
+        self._files[name] = GrowingFile(int(str((offset or {"line": 0})["line"])))
+        return self._files[name]
+
+    def _paths(self, task: SourceRun) -> list[Path]:
+        """Return the files of the directory; links to other folders are left out.
 
         Raises:
             ConnectError: it cannot be read.
         """
+        folder = self.access.path(task.config["directory"])
         try:
             return [
                 path for path in folder.iterdir() if path.is_file() and self.access.allows(path)
@@ -65,23 +75,16 @@ class DirectorySource(FileConnector, Source):
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs | None:
         """Remove the offsets of deleted files, and keep a heartbeat."""
         del offsets
-        folder = self.access.path(task.config["directory"])
-        present = {path.name for path in self._files(folder)}
-        updates: list[Any] = [
-            ({"file": name}, None) for name in [*self._read] if name not in present
-        ]
-        for partition, _ in updates:
-            del self._read[partition["file"]]
+        present = {path.name for path in self._paths(task)}
+        deleted = [name for name in self._files if name not in present]
+        for name in deleted:
+            del self._files[name]
+            self._removed[name] = None
+        while len(self._removed) > REMOVED_KEPT:
+            del self._removed[next(iter(self._removed))]
+        updates: list[Any] = [({"file": name}, None) for name in deleted]
         if time() - self._beat >= int(task.config["heartbeat.seconds"]):
             self._beat = time()
+            folder = self.access.path(task.config["directory"])
             updates.append(({"directory": folder.name}, {"seen": int(self._beat)}))
         return updates
-
-
-def _whole_lines(path: Path) -> list[str]:
-    """Return the lines whose end has been written; none of a file that has gone."""
-    try:
-        text = path.read_text("utf-8", "replace")
-    except FileNotFoundError:
-        return []
-    return text.split("\n")[:-1]

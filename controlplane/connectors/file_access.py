@@ -1,8 +1,10 @@
 """Folders whose files connectors may open. A config comes over HTTP: it must reach no others."""
 
+import os
 from collections.abc import Iterable
+from contextlib import ExitStack
 from pathlib import Path
-from typing import ClassVar
+from typing import IO, Any, ClassVar
 
 from controlplane.connect import ConnectError
 
@@ -38,6 +40,35 @@ class FileAccess:
         raise ConnectError(
             f"{text} may not be touched: {SETTING} names the folders of connectors ({allowed})"
         )
+
+    def open(self, path: Path, mode: str = "rb", encoding: str | None = None) -> IO[Any]:
+        """Open a file, whatever links have been made since its path was checked.
+
+        Raises:
+            ConnectError: it lies elsewhere now.
+            OSError: it cannot be opened.
+        """
+        resolved = self.path(str(path))
+        folder = next(folder for folder in self._folders if resolved.is_relative_to(folder))
+
+        def opened(_: str, flags: int) -> int:
+            return _opened_below(folder, resolved, flags)
+
+        return open(resolved, mode, encoding=encoding, opener=opened)
+
+
+def _opened_below(folder: Path, path: Path, flags: int) -> int:
+    """Open a path without links folder by folder: one that is a link by now is an `OSError`."""
+    if os.open not in os.supports_dir_fd:  # Windows, where links need a privilege
+        return os.open(path, flags, 0o666)
+    first = folder if path != folder else folder.parent
+    *parents, name = path.relative_to(first).parts
+    with ExitStack() as to_close:
+        place: int | None = None
+        for part in (str(first), *parents):
+            place = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=place)
+            to_close.callback(os.close, place)
+        return os.open(name, flags | os.O_NOFOLLOW, 0o666, dir_fd=place)
 
 
 class FileConnector:

@@ -7,6 +7,7 @@ Settings, offsets and values are those of Kafka's `FileStreamSourceConnector` an
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from pathlib import Path
 from typing import IO, Any
 
 from controlplane.connect import (
@@ -52,12 +53,27 @@ class FileStreamSource(FileConnector, Source):
         position = _position(task, partition)
         most = int(task.config["batch.size"])
         while True:
-            lines = list(_lines(path, position, most)) if path.exists() else []
+            lines = list(self._lines(path, position, most))
             for text, end in lines:
                 position = end
                 yield task.record(text, partition, {POSITION: end}, value_schema=STRING)
             if len(lines) < most:
                 yield task.idle(LOOK_AGAIN_S)
+
+    def _lines(self, path: Path, position: int, most: int) -> Iterator[tuple[str, int]]:
+        """Yield whole lines from a position on, each with the position after it."""
+        try:
+            file = self.access.open(path)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        with file:
+            file.seek(position)
+            for _ in range(most):
+                line = file.readline()
+                if not line.endswith(b"\n"):
+                    return
+                position += len(line)
+                yield line.rstrip(b"\r\n").decode("utf-8", "replace"), position
 
     @staticmethod
     def alter_offsets(config: Any, offsets: OffsetPairs) -> bool:
@@ -79,18 +95,6 @@ def _position(task: SourceRun, partition: dict[str, Any]) -> int:
     if not isinstance(position, int):
         raise ConnectError(f"The committed offset {dict(offset)} has no position")
     return position
-
-
-def _lines(path: Any, position: int, most: int) -> Iterator[tuple[str, int]]:
-    """Yield whole lines from a position on, each with the position after it."""
-    with path.open("rb") as file:
-        file.seek(position)
-        for _ in range(most):
-            line = file.readline()
-            if not line.endswith(b"\n"):
-                return
-            position += len(line)
-            yield line.rstrip(b"\r\n").decode("utf-8", "replace"), position
 
 
 def _check_offset(partition: Any, offset: Any) -> None:
@@ -128,7 +132,7 @@ class FileStreamSink(FileConnector, Sink):
         if name := task.config.get("file"):
             path = self.access.path(name)
             try:
-                self._out = self._stack.enter_context(path.open("a", encoding="utf-8"))
+                self._out = self._stack.enter_context(self.access.open(path, "a", "utf-8"))
             except OSError as failure:
                 raise ConnectError(
                     f"Couldn't find or create file '{name}' for FileStreamSinkTask"

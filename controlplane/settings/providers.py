@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from controlplane.settings.errors import BadValue, SettingsError
 from controlplane.settings.properties import properties_in
 
-_REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
+REFERENCE = re.compile(r"\$\{(?P<name>[^}:]*):((?P<path>[^}:]*):)?(?P<key>[^}]*)\}")
+"""`${provider:path:key}` or `${provider:key}`."""
 
 GROUP = "controlplane.config_providers"
 """Group of the entry points that declare providers."""
@@ -42,8 +43,8 @@ class ResolvedText(NamedTuple):
     """A value of a connector's config with its references replaced."""
 
     text: str
-    secrets: frozenset[str]
-    """Values that were inserted: they are secret."""
+    secrets: Mapping[str, str]
+    """References that were replaced, by the value that was inserted: it is secret."""
     ttls_ms: Mapping[str, int]
     """Lifetimes of values that expire, by the path of their reference."""
 
@@ -102,9 +103,9 @@ class Providers:
             BadValue: a provider fails, or lacks the value.
             SettingsError: a provider cannot be loaded.
         """
-        if _REFERENCE.search(text):
+        if REFERENCE.search(text):
             self.load()
-        return _REFERENCE.sub(lambda reference: self._looked_up(key, reference), text)
+        return REFERENCE.sub(lambda reference: self._looked_up(key, reference), text)
 
     def of_connector(self, key: str, text: str) -> ResolvedText:
         """Replace the references in a connector's config, as a worker does when it starts it.
@@ -114,7 +115,7 @@ class Providers:
         Raises:
             BadValue: a provider cannot run here, or cannot read the value.
         """
-        values: set[str] = set()
+        values: dict[str, str] = {}
         ttls_ms: dict[str, int] = {}
 
         def looked_up(reference: re.Match[str]) -> str:
@@ -123,12 +124,12 @@ class Providers:
             provided = self._provided(key, reference, _INSTALL)
             if provided is None:
                 return reference[0]
-            values.add(provided.value)
+            values[provided.value] = reference[0]
             if provided.ttl_ms is not None:
                 ttls_ms[f"{reference['name']}:{reference['path'] or ''}"] = provided.ttl_ms
             return provided.value
 
-        return ResolvedText(_REFERENCE.sub(looked_up, text), frozenset(values), ttls_ms)
+        return ResolvedText(REFERENCE.sub(looked_up, text), values, ttls_ms)
 
     def _looked_up(self, key: str, reference: re.Match[str]) -> str:
         if reference["name"] not in self._classes:

@@ -136,8 +136,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # --- connectors that run here ----------------------------------------------------------------
 
     plugin_path: tuple[str, ...] = ()
-    """Python modules, and directories of them, whose connectors run here; empty: none runs, and
-    nothing is imported. For a Java worker it is the path of connector jars."""
+    """Python modules, and directories (`./plugins`), whose connectors run here; empty: none runs,
+    and nothing is imported. For a Java worker it is the path of connector jars."""
 
     connectors_folders: tuple[str, ...] = ()
     """This project's own: folders that the connectors for files may touch; empty: none."""

@@ -3,6 +3,7 @@
 The log keeps the references. The values appear in no answer, status or trace.
 """
 
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
@@ -11,13 +12,18 @@ from typing import Any, NamedTuple
 from controlplane.connect.errors import ConnectError
 from controlplane.projection.notices import Notices
 from controlplane.settings.errors import BadValue
-from controlplane.settings.providers import Providers
+from controlplane.settings.providers import REFERENCE, Providers
 
 _REFERENCE = "${"
 
 SECRET_CHARACTERS = 3
 """Least length of a value that is hidden: hiding each short one would make a trace unreadable."""
 
+LINE_CHARACTERS = 8
+"""Least length of a line of a longer value that is hidden: shorter ones are no secrets (`}`)."""
+
+_PEM_LABEL = "-----"
+"""Begins lines that are the same in every key, such as those of BEGIN and END."""
 
 SECRETS_KEPT = 100
 """Forms of values that are hidden, by reference: values that expire are followed by ever new ones.
@@ -39,6 +45,8 @@ class ConfigResolver:
         self._providers = providers
         self._secrets: dict[str, deque[str]] = {}
         """Values in the forms in which a text may show them, by the text that refers to them."""
+        self._references: dict[str, dict[str, str]] = {}
+        """References by the values that they gave, by the text that contains them."""
         self._lock = Lock()
         """Tasks resolve their configs in their own threads."""
 
@@ -73,6 +81,14 @@ class ConfigResolver:
                 for form in _forms(secret)
                 if len(form) >= SECRET_CHARACTERS and form not in kept
             }
+            references = self._references.setdefault(text, {})
+            references |= {
+                secret: reference
+                for secret, reference in secrets.items()
+                if len(secret) >= SECRET_CHARACTERS
+            }
+            while len(references) > SECRETS_KEPT:
+                del references[next(iter(references))]
         return value
 
     def referring(
@@ -81,29 +97,67 @@ class ConfigResolver:
         """Return task configs in which values of the connector config are references again.
 
         So are values that a provider has given earlier: the next one may be different. Kafka:
-        `AbstractHerder#reverseTransform`, which also replaces what the author has changed.
+        `AbstractHerder#reverseTransform`, which also replaces what the author has changed. Kafka
+        leaves values under keys that the connector config lacks; here they are replaced, too.
 
         Raises:
-            ConnectError: a provider fails.
+            ConnectError: a provider fails, or a value appears in a form that cannot be replaced.
         """
         references = {
             key: (str(value), self._value(key, str(value), {}))
             for key, value in config.items()
             if value is not None and _REFERENCE in str(value)
         }
+        texts = [text for text, _ in references.values()]
+
+        def stored(key: str, value: str | None) -> str | None:
+            if value is None or value == config.get(key):
+                return value
+            if key in references and self._is_of_provider(value, references[key][1]):
+                return references[key][0]
+            return self._with_references(key, value, texts)
+
         return [
-            {
-                key: references[key][0]
-                if key in references and self._is_of_provider(value, references[key][1])
-                else value
-                for key, value in task_config.items()
-            }
+            {key: stored(key, value) for key, value in task_config.items()}
             for task_config in task_configs
         ]
 
-    def _is_of_provider(self, value: str | None, present: str) -> bool:
+    def _is_of_provider(self, value: str, present: str) -> bool:
         """True if a value is the present one of a reference, or contains an earlier one."""
-        return value == present or (value is not None and self.hidden(value) != value)
+        return value == present or self.hidden(value) != value
+
+    def _with_references(self, key: str, value: str, texts: Sequence[str]) -> str:
+        """Return a value in which each value that one of these texts gave is its reference again.
+
+        Raises:
+            ConnectError: it contains one in a form that cannot be replaced.
+        """
+        with self._lock:
+            references = {
+                secret: reference
+                for text in texts
+                for secret, reference in self._references.get(text, {}).items()
+                if secret in value
+            }
+            forms = [form for text in texts for form in self._secrets.get(text, ())]
+        replaced, inserted = value, dict[str, str]()
+        if references:
+            longest_first = sorted(references, key=len, reverse=True)
+
+            def reference_of(secret: re.Match[str]) -> str:
+                inserted[references[secret[0]]] = secret[0]
+                return references[secret[0]]
+
+            replaced = re.sub("|".join(map(re.escape, longest_first)), reference_of, value)
+        # Text before a reference may combine with it to another reference.
+        restored = REFERENCE.sub(lambda match: inserted.get(match[0], match[0]), replaced)
+        rest = REFERENCE.sub("\n\n", replaced)
+        if restored != value or any(form in rest for form in forms):
+            raise ConnectError(
+                f"The task config {key} has a value of a config provider in a form that cannot be "
+                "stored as a reference: pass the value on as the provider gives it"
+            )
+        return replaced
 
     def hidden(self, text: str) -> str:
         """Return a text without the values of providers."""
@@ -116,9 +170,15 @@ class ConfigResolver:
 
 
 def _forms(secret: str) -> tuple[str, ...]:
-    """Return the forms in which a message may show a value."""
+    """Return the forms in which a message may show a value, or a line of it."""
     bare = secret.strip()
-    return secret, bare, repr(secret)[1:-1], repr(bare)[1:-1]
+    lines = [line.strip() for line in bare.splitlines()]
+    long_lines = [
+        line
+        for line in lines
+        if len(line) >= LINE_CHARACTERS and not line.startswith(_PEM_LABEL) and line != bare
+    ]
+    return secret, bare, repr(secret)[1:-1], repr(bare)[1:-1], *long_lines
 
 
 class PrivateNotices:

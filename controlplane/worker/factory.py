@@ -143,6 +143,10 @@ class InstanceFactory:
                 raise ConnectError(f"Failed to fence zombie tasks: {answer.sentence}")
         self._offsets[name] = await self._read_offsets(name, config)
 
+    def forget(self, name: str) -> None:
+        """Drop the offsets of a deleted connector."""
+        self._offsets.pop(name, None)
+
     async def _read_offsets(self, name: str, config: Mapping[str, Any]) -> SourceOffsetStore:
         """Read the offsets topics to their ends, and return the connector's offsets."""
         plane = self._plane

@@ -1,5 +1,7 @@
 """Classes of connectors from `plugin.path`: Python modules, and directories of them.
 
+A name that can be a module is one: `plugins` is a module, `./plugins` a directory.
+
 A module is imported only if the operator has named it here. No REST request imports anything.
 """
 
@@ -37,7 +39,7 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
     for place in plugin_path:
         if place == SHIPPED:
             classes |= connectors.shipped(folders)
-        elif Path(place).is_dir():
+        elif not _is_module_name(place) and Path(place).is_dir():
             classes |= _in_directory(Path(place))
         elif not Path(place).is_absolute():  # an absolute path is that of a Java worker's jars
             classes |= _in_module(place)
@@ -46,6 +48,11 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
         named={name: plugin for name, plugin in classes.items() if not issubclass(plugin, others)},
         others=[plugin for plugin in classes.values() if issubclass(plugin, others)],
     )
+
+
+def _is_module_name(place: str) -> bool:
+    """True if a place can be a module: a folder of its name must not stand in for it."""
+    return all(part.isidentifier() for part in place.split("."))
 
 
 def _in_module(name: str) -> Mapping[str, type[Any]]:
@@ -61,13 +68,17 @@ def _in_module(name: str) -> Mapping[str, type[Any]]:
     except BaseException as failure:
         raise Unloadable(
             f"plugin.path names {name}, which is neither a directory nor a module that can be "
-            f"imported: {failure!r}"
+            f"imported: {failure!r}{_directory_hint(name)}"
         ) from failure
     classes = {**_defined_in(module)}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
         if point.module == name or point.module.startswith(f"{name}."):
             classes |= _declared(point)
     return classes
+
+
+def _directory_hint(name: str) -> str:
+    return f"; the directory of this name is ./{name}" if Path(name).is_dir() else ""
 
 
 def _declared(point: EntryPoint) -> Mapping[str, type[Any]]:

@@ -1,10 +1,16 @@
 """Connectors that ship: files, a directory, invented orders."""
 
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 
+from controlplane.connect import ConnectError
+from controlplane.connect.source import Idle, SourceRun
 from controlplane.connectors import shipped
+from controlplane.connectors.directory_source import DirectorySource
+from controlplane.connectors.file_access import FileAccess
+from controlplane.connectors.growing_file import GrowingFile
 from controlplane.core.commands import (
     AlterOffsets,
     CreateConnector,
@@ -30,6 +36,12 @@ FILE = "org.apache.kafka.connect.file.FileStream"
 def classes(folder: Path) -> ConnectorClasses:
     """Shipped classes that may touch this folder."""
     return ConnectorClasses(named=shipped([folder]))
+
+
+def directory_config(folder: Path) -> dict[str, str]:
+    """Config of a source of the lines in a directory."""
+    name = "controlplane.connectors.DirectorySource"
+    return {"connector.class": name, "directory": str(folder), "topic": "t"}
 
 
 async def until_text(path: Path, text: str) -> None:
@@ -116,16 +128,7 @@ async def test_a_directory_forgets_deleted_files(tmp_path: Path) -> None:
     (tmp_path / "b").write_text("3\n")
     async with running_classes(classes(tmp_path), runtime=QUICK) as worker:
         plane = worker.plane
-        await plane.execute(
-            CreateConnector(
-                "d",
-                {
-                    "connector.class": "controlplane.connectors.DirectorySource",
-                    "directory": str(tmp_path),
-                    "topic": "t",
-                },
-            )
-        )
+        await plane.execute(CreateConnector("d", directory_config(tmp_path)))
         await until_values(plane.log, "t", [b"1", b"2", b"3"])
         await until(lambda: "{'file': 'a'}" in offsets(worker, "d"))
         await until(lambda: str({"directory": tmp_path.name}) in offsets(worker, "d"))
@@ -159,3 +162,127 @@ async def test_generated_orders_continue(tmp_path: Path) -> None:
         done = {"{'task': 0}": {"order": 20}, "{'task': 1}": {"order": 20}}
         await until(lambda: offsets(worker, "g") == done)
         assert (await plane.log.ends(["orders"]))["orders"] == [40]
+
+
+class SlowCommitContext(NamedTuple):
+    """Context of a task whose commits are slow: the offset of each file stays."""
+
+    connector: str
+    number: int
+    config: dict[str, str]
+    line: int
+    transaction: None = None
+
+    def offset(self, _: Any) -> dict[str, int]:
+        """Return the committed offset."""
+        return {"line": self.line}
+
+    def offsets(self, partitions: Any) -> Any:
+        """Return the offsets of several partitions."""
+        return [(partition, self.offset(partition)) for partition in partitions]
+
+
+def test_a_file_made_again_is_read_from_its_start(tmp_path: Path) -> None:
+    """So it is if the tombstone of its offset has not been committed yet."""
+    file = tmp_path / "a"
+    file.write_text("1\n2\n3\n")
+    task = SourceRun(
+        SlowCommitContext("d", 0, directory_config(tmp_path) | {"heartbeat.seconds": "9"}, 1)
+    )
+    source = shipped([tmp_path])["controlplane.connectors.DirectorySource"]()
+    assert isinstance(source, DirectorySource)
+    items = source.read(task)
+    assert [next(items).value for _ in range(2)] == ["2", "3"]
+    assert isinstance(next(items), Idle)
+    file.unlink()
+    tombstone = {"file": "a"}, None
+    assert tombstone in (source.update_offsets(task, []) or ())
+    assert tombstone not in (source.update_offsets(task, []) or ())
+    assert isinstance(next(items), Idle)
+    file.write_text("1\n2\n3\nnew\n")
+    assert [next(items).value for _ in range(2)] == ["1", "2"]
+    file.unlink()  # deleted while it is read: its offset is removed after its last line
+    assert tombstone in (source.update_offsets(task, []) or ())
+    assert [next(items).source_offset for _ in range(2)] == [{"line": 3}, {"line": 4}]
+    assert isinstance(next(items), Idle)
+    assert tombstone in (source.update_offsets(task, []) or ())
+
+
+def test_looks_at_a_growing_file(tmp_path: Path) -> None:
+    """Appended lines go on; a file with other contents is read from its start."""
+    path, access = tmp_path / "a", FileAccess.to([tmp_path])
+    path.write_text("1\n2\n3")
+    file = GrowingFile(1)
+
+    def look() -> list[str]:
+        return [*file.new_lines(access, path)]
+
+    assert look() == ["2"]
+    assert look() == []
+    with path.open("a") as appended:
+        appended.write("+\n4\n")
+    assert look() == ["3+", "4"]
+    (tmp_path / "b").write_text("1\n2\n3+\n4\n5\n")
+    (tmp_path / "b").rename(path)
+    assert look() == ["5"]
+    path.write_text("x\n")
+    assert look() == ["x"]
+    path.unlink()
+    assert look() == []
+    path.write_text("y\nz\n")
+    assert look() == ["y", "z"]
+    assert file.lines == 2
+    assert [*GrowingFile(9).new_lines(access, path)] == ["y", "z"]
+
+
+class Swapped(FileAccess):
+    """Replaces a path by a link between the check and the opening."""
+
+    link: Path
+    target: Path
+
+    def path(self, text: str) -> Path:
+        """Check, then replace."""
+        checked = super().path(text)
+        if not self.link.is_symlink():
+            self.link.rename(self.link.with_name("moved"))
+            self.link.symlink_to(self.target)
+        return checked
+
+
+@pytest.mark.parametrize("mode", ["rb", "a"])
+@pytest.mark.parametrize("linked", ["inside/file", "inside"])
+def test_a_link_made_after_the_check(tmp_path: Path, mode: str, linked: str) -> None:
+    """Neither the file nor a folder above it is followed; nothing is created elsewhere."""
+    for name in ("folders/inside", "outside"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "file").write_text("text\n")
+    access = Swapped((tmp_path / "folders",))
+    access.link = tmp_path / "folders" / linked
+    access.target = tmp_path / "outside" / ("new" if linked.endswith("file") else "")
+    with pytest.raises(OSError, match=r"symbolic|directory"):
+        access.open(tmp_path / "folders" / "inside" / "file", mode)
+    with pytest.raises(ConnectError, match=r"connectors\.folders names"):
+        access.open(tmp_path / "folders" / "inside" / "file", mode)
+    assert [path.name for path in (tmp_path / "outside").iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("made", ["file", "parent"])
+async def test_a_link_made_while_the_source_waits(tmp_path: Path, made: str) -> None:
+    """The source waits for its file; a link to another folder fails the task instead."""
+    inside, outside = tmp_path / "inside", tmp_path / "outside"
+    inside.mkdir()
+    outside.mkdir()
+    (outside / "file").write_text("secret\n")
+    config = {
+        "connector.class": f"{FILE}SourceConnector",
+        "file": str(inside / "link" / "file" if made == "parent" else inside / "link"),
+        "topic": "t",
+    }
+    async with running_classes(classes(inside), runtime=QUICK) as worker:
+        await worker.plane.execute(CreateConnector("f", config))
+        await until_state(worker, "f", "RUNNING", "RUNNING")
+        (inside / "link").symlink_to(outside if made == "parent" else outside / "file")
+        await until(lambda: _state(worker) == "FAILED")
+        assert "connectors.folders names" in (worker.plane.state.status.tasks["f"][0].trace or "")
+        assert "t" not in await worker.plane.log.topics()

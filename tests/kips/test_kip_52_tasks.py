@@ -1,10 +1,15 @@
-"""KIP-52 with tasks that run: pause and resume."""
+"""KIP-52 with tasks that run: pause, resume, and a failed restart."""
 
+from collections.abc import Sequence
+from typing import Any
+
+from controlplane.connect import SourceConnector, SourceTask, key
 from controlplane.core.commands import CreateConnector, PauseConnector, ResumeConnector
 from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.worker.connector_classes import ConnectorClasses
+from tests.worker.bad_connectors import rest_of
 from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import config_of, running, task_states, until_state, until_values
 
@@ -52,6 +57,40 @@ class TestPauseAndResume:
             await plane.execute(PauseConnector("c"))
             await until_state(worker, "c", "PAUSED", "PAUSED")
             assert task_states(worker, "c") == ["PAUSED"]
+
+
+class Unstartable(SourceConnector):
+    """Raises in `start`."""
+
+    config = (key("database"),)
+    task = SourceTask
+
+    def start(self, config: Any) -> None:
+        """Raise."""
+        raise ValueError(f"no database {config['database']}")
+
+    def task_configs(self, limit: int) -> Sequence[Any]:
+        """Return none."""
+        del limit
+        return []
+
+
+class TestRestartConnector:
+    """Restart Connector."""
+
+    async def test_the_start_throws(self) -> None:
+        """The client that asks for the restart gets Kafka's message; ours has the cause, too."""
+        message = "Failed to start connector: c"
+        async with running(Unstartable) as worker:
+            config = config_of(Unstartable, database="d")
+            await worker.plane.execute(CreateConnector("c", config))
+            await until_state(worker, "c", "FAILED")
+            async with rest_of(worker) as client:
+                answer = await client.post("/compat/3.9.1/connectors/c/restart")
+                ours = await client.post("/connectors/c/restart")
+        assert answer.status_code == ours.status_code == 500
+        assert answer.json() == {"error_code": 500, "message": message}
+        assert ours.json()["message"] == f"{message}: no database d"
 
 
 class TestUpgrade:

@@ -313,7 +313,7 @@ def test_a_provider_of_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert found.settings(WorkerSettings).group_id == "of-${env:CLUSTER}"
     resolved = found.providers.of_connector("password", "x${vault:a:id}")
     assert resolved.text == "xa${env:CLUSTER}"
-    assert resolved.secrets == {"a${env:CLUSTER}"}
+    assert {*resolved.secrets} == {"a${env:CLUSTER}"}
     assert resolved.ttls_ms == {"vault:a": 60_000}
 
 

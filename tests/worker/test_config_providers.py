@@ -17,6 +17,7 @@ from controlplane.connect import (
     SourceTask,
     key,
 )
+from controlplane.connect.errors import ConnectError
 from controlplane.connect.source import SourceRun
 from controlplane.core.commands import CreateConnector
 from controlplane.logs.log import Log
@@ -292,12 +293,59 @@ def test_a_value_within_a_text(providers: Providers) -> None:
 
 
 def test_task_configs_get_their_references_back(providers: Providers) -> None:
-    """Only values that the author has not changed, under the same key."""
+    """Also values within a text, and under other keys; what the user wrote stays."""
     resolver = ConfigResolver(providers)
-    config = {"password": "${env:PASSWORD}", "topic": "t"}
-    tasks = [{"password": SECRET, "topic": "t"}, {"password": "own"}, {"topic": SECRET}]
-    assert resolver.referring(config, tasks) == [
-        {"password": "${env:PASSWORD}", "topic": "t"},
-        {"password": "own"},
-        {"topic": SECRET},
+    config = {"password": "${env:PASSWORD}", "url": "db://${env:PASSWORD}@h", "own": SECRET}
+    tasks: list[dict[str, str | None]] = [
+        {"password": SECRET, "topic": "t"},
+        {"password": "own", "own": SECRET},
+        {"dsn": f"db://me:{SECRET}@host", "env": "${env:MISSING}", "none": None},
     ]
+    stored = resolver.referring(config, tasks)
+    assert stored == [
+        {"password": "${env:PASSWORD}", "topic": "t"},
+        {"password": "own", "own": SECRET},
+        {"dsn": "db://me:${env:PASSWORD}@host", "env": "${env:MISSING}", "none": None},
+    ]
+    assert resolver.resolved(stored[2]).config["dsn"] == f"db://me:{SECRET}@host"
+
+
+KEY_LINE = "MIIEvQIBADANBgkqhkiG9w0"
+PEM = f"-----BEGIN KEY-----\n{KEY_LINE}\nAb==\n-----END KEY-----\n"
+
+
+def test_lines_of_a_key_are_hidden() -> None:
+    """A message may show one line of a value."""
+    resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
+    resolver.resolved({"key": "${env:KEY}"})
+    text = f"bad line {KEY_LINE} after -----BEGIN KEY-----, line 2"
+    assert resolver.hidden(text) == text.replace(KEY_LINE, "[hidden]")
+
+
+@pytest.mark.parametrize("value", [f"key={KEY_LINE}", PEM.strip(), f"${{x{PEM}"])
+def test_task_configs_that_would_tell(value: str) -> None:
+    """A value in a form that no reference can stand for is refused; the message names its key."""
+    resolver = ConfigResolver(Providers({"env": f"{KAFKAS}.EnvVarConfigProvider"}, {"KEY": PEM}))
+    with pytest.raises(ConnectError, match="The task config dsn has a value") as failure:
+        resolver.referring({"key": "${env:KEY}"}, [{"dsn": value}])
+    assert KEY_LINE not in str(failure.value)
+
+
+class Composing(Telling):
+    """Composes the secret with other text under a key of its own."""
+
+    def split(self, config: Any, limit: int) -> Sequence[Any]:
+        """Return one config."""
+        del limit
+        return [{"topic": "t", "password": "", "raise": "", "dsn": f"db://{config['password']}@h"}]
+
+
+async def test_composed_values_reach_the_task_only(providers: Providers) -> None:
+    """The log gets the reference within the text."""
+    async with running(Composing, providers=providers) as worker:
+        config = config_of(Composing, topic="t", password="${env:PASSWORD}")
+        await worker.plane.execute(CreateConnector("s", config))
+        await until(lambda: [config.get("dsn") for config in seen] == [f"db://{SECRET}@h"])
+        shown = await everything_in(worker.plane.log) + await answers_of(worker, "s")
+    assert "db://${env:PASSWORD}@h" in shown
+    assert not [form for form in forms() if form in shown]

@@ -16,7 +16,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.projection.loader import load
 from tests.conftest import PROVE, ROOT, seeded
 
-KILLS = 60 if PROVE else 4
+KILLS = 300 if PROVE else 4
 """Lives of the process; each is killed at a random moment of its first second."""
 
 pytestmark = pytest.mark.slow

@@ -1,10 +1,12 @@
 """Nothing is left of a connector that has stopped: no task, no thread, no open file."""
 
 import asyncio
+import gc
 import os
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,11 +26,13 @@ from controlplane.core.commands import (
     ResumeConnector,
     StopConnector,
 )
+from controlplane.worker.offsets.source_offsets import SourceOffsetStore
 from controlplane.worker.worker import ConnectWorker
 from tests.conftest import PROVE
 from tests.worker.worker_fixture import (
     config_of,
     connector_status,
+    offsets,
     running,
     task_states,
     until,
@@ -219,6 +223,25 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
         await worker.plane.execute(DeleteConnector("f"))
         await until(lambda: connector_status(worker, "f") is None)
         await _until_same(empty)
+
+
+async def test_deleted_connectors_leave_no_offsets() -> None:
+    """Connectors of ever new names leave no offsets behind."""
+    before = _instances(SourceOffsetStore)
+    async with running(Ticking) as worker:
+        for number in range(3):
+            await worker.plane.execute(CreateConnector(f"s{number}", config_of(Ticking)))
+        for number in range(3):
+            await until(partial(offsets, worker, f"s{number}"))
+        assert _instances(SourceOffsetStore) == before + 3
+        for number in range(3):
+            await worker.plane.execute(DeleteConnector(f"s{number}"))
+        await until(lambda: _instances(SourceOffsetStore) <= before)
+
+
+def _instances(kind: type[Any]) -> int:
+    gc.collect()
+    return sum(isinstance(instance, kind) for instance in gc.get_objects())
 
 
 async def test_a_closed_worker_leaves_nothing() -> None:

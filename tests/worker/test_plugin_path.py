@@ -92,6 +92,23 @@ async def test_a_directory(tmp_path: Path, modules: Path, traces: Path) -> None:
     assert classes.named("pp_second.Quiet").__name__ == "Quiet"
 
 
+def test_a_folder_named_like_a_module(
+    tmp_path: Path, modules: Path, traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The name is the module, even if the working directory has a folder of this name."""
+    write_module(modules, traces, "pp_named")
+    folder = tmp_path / "pp_named"
+    folder.mkdir()
+    write_module(folder, traces, "pp_in_folder")
+    monkeypatch.chdir(tmp_path)
+    assert classes_in(["pp_named"]).named("pp_named.Quiet")
+    assert imported(traces) == {"pp_named"}
+    assert classes_in(["./pp_named"]).named("pp_in_folder.Quiet")
+    (tmp_path / "pp_missing").mkdir()
+    with pytest.raises(Unloadable, match=r"the directory of this name is \./pp_missing"):
+        classes_in(["pp_missing"])
+
+
 def _package(folder: Path, traces: Path, name: str) -> None:
     """Install a package whose metadata declare a connector in a module of their own."""
     (folder / name).mkdir()

@@ -72,6 +72,8 @@ class LogGroups:
         offsets = self._committed.setdefault(group, {})
         if offset is None:
             offsets.pop((topic, partition), None)
+            if not offsets:
+                del self._committed[group]
         else:
             offsets[topic, partition] = offset.offset
 
@@ -113,6 +115,8 @@ class LogGroups:
     def leave(self, group: str) -> None:
         """Subtract a member from the count of a group."""
         self._members[group] -= 1
+        if not self._members[group]:
+            del self._members[group]
 
     # --- actions of commands ----------------------------------------------------------------------
 
@@ -195,6 +199,8 @@ class GroupAssignments:
     def remove(self, member: "GroupMember") -> None:
         """Let a consumer leave; others get its partitions at their next poll."""
         self._groups[member.group].remove(member)
+        if not self._groups[member.group]:
+            del self._groups[member.group]
 
     async def assignment(
         self, member: "GroupMember", selects: Callable[[str], bool]

@@ -31,6 +31,9 @@ from controlplane.worker.data_topics.client_settings import (
 )
 from controlplane.worker.task_identity import TaskIdentity
 
+CLUSTERS_KEPT = 100
+"""Ways to reach brokers whose key stores are kept: configs that change bring ever new ones."""
+
 SettingsT = TypeVar("SettingsT", ProducerSettings, SinkConsumerSettings, AdminSettings)
 
 
@@ -132,5 +135,5 @@ class ClientConnections:
             if opened_access == access:
                 return cluster
         cluster = await asyncio.to_thread(Cluster, *access, self.reading)
-        self._clusters.append((access, cluster))
+        self._clusters = [*self._clusters, (access, cluster)][-CLUSTERS_KEPT:]
         return cluster

@@ -40,6 +40,10 @@ class Factory(Protocol):
         """Make ready for a new set of tasks: fence older ones with exactly-once support."""
         ...
 
+    def forget(self, name: str) -> None:
+        """Drop what is kept for a deleted connector."""
+        ...
+
     async def task(
         self, name: str, number: int, assignment: Assignment, *, paused: bool
     ) -> TaskInstance:

@@ -197,6 +197,7 @@ class ConnectorActor:
         self._parts.reloads.cancel(self._name)
         await self._stop_connector()
         await self._tasks.stop_all()
+        self._parts.factory.forget(self._name)
         statuses = self._parts.statuses
         await first_of(statuses.flush(), self._closed())
         statuses.forget_topics(self._name)

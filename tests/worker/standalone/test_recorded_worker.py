@@ -103,7 +103,7 @@ class OnlyFile(FileAccess):
     """Access to one file, whatever the config calls it."""
 
     def __init__(self, file: Path) -> None:
-        super().__init__()
+        super().__init__((file.parent,))
         self._file = file
 
     def path(self, text: str) -> Path:

@@ -1,0 +1,82 @@
+"""Files that grow: each look reads on from the last position."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from controlplane.connectors.file_access import FileAccess
+
+TAIL_BYTES = 1_024
+"""Bytes before the position that are compared: other ones mean another file of the same name."""
+
+
+class GrowingFile:
+    """Lines of a file, as they are written. A line counts once its end has been written.
+
+    A file that was truncated, or replaced by one with other contents, is read from its start.
+    """
+
+    def __init__(self, lines: int) -> None:
+        """`lines`: those that were read earlier, in another run."""
+        self.lines = lines
+        """Lines that were read."""
+        self._position: int | None = None
+        """Position in bytes after them; None: it is unknown."""
+        self._tail = b""
+        self._stamp: tuple[int, ...] = ()
+        """Tells whether the file has changed since it was read to its end."""
+
+    def new_lines(self, access: FileAccess, path: Path) -> Iterator[str]:
+        """Yield the lines since the last look; none of a file that has gone.
+
+        Raises:
+            ConnectError: it may not be opened.
+        """
+        try:
+            stamp = _stamp(path)
+            if stamp == self._stamp:
+                return
+            file = access.open(path)
+        except FileNotFoundError:
+            return
+        with file:
+            self._go_on(file)
+            for line in _whole_lines(file):
+                self._take(line)
+                yield line[:-1].decode("utf-8", "replace")
+        self._stamp = stamp
+
+    def _go_on(self, file: IO[bytes]) -> None:
+        """Move to the position, or to the start of a file that is another one now."""
+        if self._position is None:
+            lines = self.lines
+            self._start_over()
+            for line in _whole_lines(file):
+                if self.lines == lines:
+                    break
+                self._take(line)
+            is_same = self.lines == lines
+        else:
+            file.seek(self._position - len(self._tail))
+            is_same = file.read(len(self._tail)) == self._tail
+        if not is_same:
+            self._start_over()
+        file.seek(self._position or 0)
+
+    def _start_over(self) -> None:
+        self.lines, self._position, self._tail = 0, 0, b""
+
+    def _take(self, line: bytes) -> None:
+        self.lines += 1
+        self._position = (self._position or 0) + len(line)
+        self._tail = (self._tail + line)[-TAIL_BYTES:]
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    status = path.stat()
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
+    while (line := file.readline()).endswith(b"\n"):
+        yield line
