@@ -104,6 +104,8 @@ class InlineThread:
 class PlannedDriver:
     """Source that reads what the plan says, from the committed offsets on (`SourceDriver`)."""
 
+    repeats_polls = True
+
     def __init__(self, world: "SourceWorld", store: SourceOffsetStore) -> None:
         self._world = world
         committed = {part: store.get({"p": part}) for part in world.totals}
