@@ -12,6 +12,7 @@ from controlplane.connect.source import Source, SourceConnector
 from controlplane.core.commands import FenceTasks
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import Rejected
+from controlplane.core.plugins.catalogue import UNDEFINED_VERSION, Plugin
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.plane import ControlPlane
@@ -107,6 +108,14 @@ class InstanceFactory:
         resolved = await asyncio.to_thread(self._resolved, name, connector, config, config)
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
+    def version(self, config: Mapping[str, Any]) -> str | None:
+        """Return the version of a connector's class for its statuses; None: it has none."""
+        path = self._plane.context.plugins.at(self._plane.state.profile)
+        plugin = path.connector(connector_class(config))
+        if not isinstance(plugin, Plugin) or plugin.version == UNDEFINED_VERSION:
+            return None
+        return plugin.version
+
     def published_configs(
         self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
     ) -> list[dict[str, str | None]]:
@@ -187,7 +196,8 @@ class InstanceFactory:
                 return await self._source_run(draft, metrics)
             return await self._sink_run(draft, metrics)
 
-        return TaskInstance(identity, made, thread, control, self._statuses, metrics)
+        version = self.version(assignment.config)
+        return TaskInstance(identity, made, thread, control, self._statuses, metrics, version)
 
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity

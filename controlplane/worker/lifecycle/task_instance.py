@@ -39,7 +39,9 @@ class TaskInstance:
         control: TaskControl,
         statuses: StatusWriter,
         metrics: TaskMetrics,
+        version: str | None,
     ) -> None:
+        self._version = version
         self._identity = identity
         self._name, self.number = identity
         self._thread = thread
@@ -91,7 +93,7 @@ class TaskInstance:
 
     def _report(self, state: State) -> None:
         self.metrics.reached(state)
-        self._statuses.task(self._name, self.number, state)
+        self._statuses.task(self._name, self.number, state, version=self._version)
 
     def _end(self, failure: BaseException | None) -> None:
         if failure is None or self._control.stopping:
@@ -100,4 +102,6 @@ class TaskInstance:
         else:
             trace = trace_of(failure)
             self.metrics.reached(State.FAILED)
-            self._statuses.task(self._name, self.number, State.FAILED, trace, safe=True)
+            self._statuses.task(
+                self._name, self.number, State.FAILED, trace, safe=True, version=self._version
+            )
