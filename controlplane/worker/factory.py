@@ -341,6 +341,7 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
 
 
 def _task_class(connector: type[Any]) -> str:
-    """Return the value of `task.class`; in Java it is a class of its own."""
-    name = class_name(getattr(connector, "task", connector))
-    return name.removesuffix("Connector") + "Task" if hasattr(connector, "java_name") else name
+    """Return the value of `task.class`; a twin of a Java class has that of the original."""
+    if hasattr(connector, "java_name"):
+        return class_name(connector).removesuffix("Connector") + "Task"
+    return class_name(getattr(connector, "task", connector))

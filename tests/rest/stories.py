@@ -175,7 +175,9 @@ class HistoryReplay:
             RecordedAnswer(step.status, step.answer),
             response.headers.get("location"),
         )
-        return ComparedAnswer(step, step.path, recorded, recorded_form(response), location, unrecorded)
+        return ComparedAnswer(
+            step, step.path, recorded, recorded_form(response), location, unrecorded
+        )
 
     def _recognize(self, step: StoryStep, written: list[Entry]) -> tuple[Entry, ...]:
         """Take recorded records with the same bytes as written; return those without any."""

@@ -5,7 +5,7 @@ cluster wrote; what else it writes, too, is found with the next step.
 """
 
 import asyncio
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
@@ -17,10 +17,9 @@ from msgspec.structs import replace
 from controlplane.core.entry import Entry, Position, TopicPartition
 from controlplane.core.order import before, entries_of, in_order
 from controlplane.logs.dumps import read_dump
-from controlplane.logs.log import Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings, Surroundings
-from controlplane.scenario.story import RecordedAnswer, StoryStep, same
+from controlplane.scenario.story import RecordedAnswer, StoryStep, read_story, same
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
@@ -43,35 +42,59 @@ class Episode(NamedTuple):
 
     step: StoryStep
     observations: Sequence[StoryStep]
-
-    @property
-    def ends(self) -> Mapping[str, Sequence[int]]:
-        """Ends of the recorded log when all was quiet."""
-        return [self.step, *self.observations][-1].positions
+    recorded: Sequence[Entry]
+    """Records of the cluster, in order."""
 
 
-def episodes(steps: Sequence[StoryStep]) -> list[Episode]:
-    """The steps of a story, each with the observations after it."""
+def episodes(history: str, *, until: int | None = None) -> Iterator[Episode]:
+    """The episodes of a story, up to a step."""
+    steps = read_story(HISTORIES / f"{history}.story.jsonl")
+    steps = [step for step in steps if until is None or step.n <= until]
+    entries, known = recorded_entries(history), set[Position]()
     starts = [index for index, step in enumerate(steps) if step.kind != "observe"]
-    return [
-        Episode(steps[start], steps[start + 1 : end])
-        for start, end in zip(starts, [*starts[1:], len(steps)], strict=True)
-    ]
+    for start, end in zip(starts, [*starts[1:], len(steps)], strict=True):
+        written = before(entries, steps[end - 1].positions)
+        recorded = [entry for entry in written if entry.position not in known]
+        known |= {entry.position for entry in recorded}
+        yield Episode(steps[start], steps[start + 1 : end], recorded)
+
+
+class Tolerance(NamedTuple):
+    """Differences that an episode may have."""
+
+    sent: bool = True
+    """False: the request is not sent; what the cluster wrote is taken over."""
+    answers: Container[str] = ()
+    """Paths whose answers are not waited for."""
+    more: Container[str] = ()
+    """Keys of records that our worker alone writes."""
 
 
 class LivedEpisode(NamedTuple):
-    """An episode of both clusters: their records in order, and answers that differ."""
+    """An episode, and what our worker did in it."""
 
     episode: Episode
-    recorded: list[Entry]
+    tolerance: Tolerance
     ours: list[Entry]
+    """Records of our worker, in order."""
     differences: list[str]
     """Paths of the answers that differ."""
 
     @property
-    def same_records(self) -> bool:
-        """True if both clusters have written the same."""
-        return values_by_key(self.recorded) == values_by_key(self.ours)
+    def unequal(self) -> list[str]:
+        """Keys with different values, and the values."""
+        recorded, ours = values_by_key(self.episode.recorded), values_by_key(self.ours)
+        tolerated = {place for place in ours.keys() - recorded if place[1] in self.tolerance.more}
+        return [
+            f"{place[1]}: {ours.get(place)}, not {recorded.get(place)}"
+            for place in sorted({*recorded, *ours} - tolerated)
+            if recorded.get(place) != ours.get(place)
+        ]
+
+    @property
+    def more(self) -> set[str]:
+        """Keys of tolerated records that are there."""
+        return {key for _, key in values_by_key(self.ours) if key in self.tolerance.more}
 
 
 class HistoryLife:
@@ -79,9 +102,7 @@ class HistoryLife:
 
     def __init__(self, history: str, folder: Path) -> None:
         self._history, self._folder = history, folder
-        self._entries = recorded_entries(history)
         self._topics = dict(read_dump(HISTORIES / f"{history}.log.jsonl").about["end"])
-        self._lived: set[Position] = set()
         self._compared: dict[TopicPartition, int] = {}
         """Ends of our log, up to which its records have been compared."""
         self._log = MemoryLog()
@@ -98,39 +119,26 @@ class HistoryLife:
     async def __aexit__(self, *_: object) -> None:
         await self._workers.aclose()
 
-    async def live(
-        self, episode: Episode, *, sent: bool = True, excepted: Container[str] = ()
-    ) -> LivedEpisode:
-        """Live through one episode. What a request that is not `sent` wrote is taken over.
-
-        Answers of the excepted paths are not waited for.
-        """
-        recorded = self._recorded_until(episode)
-        lived = LivedEpisode(episode, recorded, [], [])
-        step = episode.step
+    async def live(self, episode: Episode, tolerance: Tolerance) -> LivedEpisode:
+        """Live through one episode."""
+        lived, step = LivedEpisode(episode, tolerance, [], []), episode.step
         if step.kind == "start":
             await self._start(step)
         elif step.kind == "stop":
             await self._workers.aclose()
-        elif step.kind == "request" and sent:
+        elif step.kind == "request" and tolerance.sent:
             answer = RecordedAnswer(step.status, step.answer)
             lived.differences.extend(await self._differences(step, step.path, answer))
         elif step.kind != "kill":
-            await self._take_over(recorded)
+            await self._take_over(episode.recorded)
         await self._until_same(lived)
         for observation in episode.observations:
             for path, answer in observation.answers.items():
-                patient = path not in excepted
+                patient = path not in tolerance.answers
                 lived.differences.extend(
                     await self._differences(observation, path, answer, patient=patient)
                 )
         return lived
-
-    def _recorded_until(self, episode: Episode) -> list[Entry]:
-        until = before(self._entries, episode.ends)
-        recorded = [entry for entry in until if entry.position not in self._lived]
-        self._lived |= {entry.position for entry in recorded}
-        return recorded
 
     async def _start(self, step: StoryStep) -> None:
         """Start a worker. One that was killed is still there: it is fenced, and writes no more."""
@@ -154,17 +162,15 @@ class HistoryLife:
 
     async def _take_over(self, recorded: Sequence[Entry]) -> None:
         """Write what somebody else wrote."""
-        await self._log.append(
-            [
-                Record(entry.topic, entry.partition, entry.timestamp, entry.key, entry.value)
-                for entry in recorded
-            ]
-        )
+        for entry in recorded:
+            ends = await self._log.ends([entry.topic])
+            end = ends[entry.topic][entry.partition]
+            await self._log.put([replace(entry, offset=end, timestamp=next(self._clock))])
 
     async def _until_same(self, lived: LivedEpisode) -> None:
         """Wait until the worker has written what the cluster wrote, for a bounded time."""
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
-        while not lived.same_records and asyncio.get_running_loop().time() < deadline:
+        while lived.unequal and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_S)
             lived.ours[:] = await self._written()
         self._compared |= {(entry.topic, entry.partition): entry.offset + 1 for entry in lived.ours}

@@ -17,13 +17,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from controlplane.core.codec import decode_config, decode_partition, decode_status
+from controlplane.core.codec import decode_config, decode_status
 from controlplane.core.entry import Entry
 from controlplane.core.records import (
     ActiveTopic,
     ConnectorConfig,
     ConnectorStatus,
-    SourcePartition,
     TaskCommit,
     TaskConfig,
     TaskStatus,
@@ -52,21 +51,32 @@ def values_by_key(entries: Iterable[Entry]) -> RecordedValues:
 
 
 def _key(key: bytes) -> str:
-    text = key.decode()
-    return json.dumps(json.loads(text), sort_keys=True) if text.startswith("[") else text
+    content = _content(key)
+    return json.dumps(content, sort_keys=True) if isinstance(content, list) else key.decode()
+
+
+def _content(text: bytes) -> Any:
+    """Content of JSON; the text if it is none, as foreign hands write it."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return repr(text)
 
 
 def _value(entry: Entry) -> Any:
     if entry.value is None:
         return None
-    content = json.loads(entry.value)
-    if entry.topic != TOPICS.status:
+    content = _content(entry.value)
+    if entry.topic != TOPICS.status or not isinstance(content, dict):
         return content
     if "topic" in content:
         return ACTIVE
-    version = None if content["state"] == "UNASSIGNED" else content.get("version")
-    told = {"trace": content["trace"] and sentence(content["trace"]), "version": version}
-    return {"state": content["state"], "worker_id": content["worker_id"]} | told
+    content.pop("generation", None)
+    if content.get("trace") is not None:
+        content["trace"] = sentence(content["trace"])
+    if content.get("state") == "UNASSIGNED":
+        content.pop("version", None)
+    return content
 
 
 def sentence(trace: str) -> str:
@@ -81,10 +91,11 @@ def _lasting(topic: str, values: Sequence[Any]) -> list[Any]:
     if topic != TOPICS.status:
         is_repeated = any(value == before for before, value in pairwise(values))
         return [*values] if is_repeated else [*values[-1:]]
-    after_the_first = [
-        value for before, value in pairwise(values) if value != before or value not in {None, ACTIVE}
+    repeatable = (None, ACTIVE)
+    later = [
+        value for before, value in pairwise(values) if value != before or value not in repeatable
     ]
-    return [values[0], *after_the_first]
+    return [values[0], *later]
 
 
 def without_stacks(answer: Any) -> Any:

@@ -20,8 +20,6 @@ EMOJI = '\U0001f600\x1f"\\'
 class PagesTask(SourceTask):
     """Writes `rows` rows of each of its `pages` pages: with each poll a row of every page."""
 
-    java_name = "lab.PagesSourceTask"
-
     def start(self, config: Mapping[str, str]) -> None:
         """Look where each page was left; fail if the config says so."""
         self._fail = config.get("fail", "")
@@ -69,6 +67,7 @@ class PagesTask(SourceTask):
 class PagesSource(SourceConnector):
     """Makes as many tasks as it may; it fails where the config says so."""
 
+    java_name = PAGES
     version = "1.0"
     task = PagesTask
 
