@@ -19,7 +19,7 @@ from tests.patience import PATIENCE_S
 from tests.worker.recorded_connectors import FILE_SINK as SINK
 from tests.worker.recorded_connectors import FILE_SOURCE as SOURCE
 from tests.worker.recorded_connectors import recorded_classes
-from tests.worker.worker_fixture import QUICK, connector_status, offsets, until
+from tests.worker.worker_fixture import QUICK, connector_status, offsets, task_states, until
 
 __all__ = ["JSON", "SINK", "SOURCE", "AtWork", "Files", "at_work"]
 
@@ -89,8 +89,8 @@ class AtWork(NamedTuple):
         """True unless a source of a file has lines left."""
         config = self.worker.plane.state.config.connectors[name]
         file = self.folder / Path(str(config.get("file", "none"))).name
-        states = [task.state for task in self.worker.plane.state.status.tasks.get(name, {}).values()]
-        if config["connector.class"] != SOURCE or not file.exists() or State.FAILED in states:
+        has_failed = State.FAILED.value in task_states(self.worker, name)
+        if config["connector.class"] != SOURCE or not file.exists() or has_failed:
             return True
         expected = {"position": file.stat().st_size}
         return [*offsets(self.worker, name).values()] == [expected]

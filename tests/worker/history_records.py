@@ -123,7 +123,7 @@ ORDER = (
     ("task UNASSIGNED", "connector gone"),
     ("topic gone", "connector gone"),
 )
-"""What comes first if one step causes both for a connector. Any other order is a matter of time."""
+"""Cause and effect among the records of one step about a connector. Other orders vary."""
 
 
 def disorder(entries: Iterable[Entry], profile: Profile) -> list[tuple[str, str, str]]:

@@ -102,8 +102,6 @@ class FolderAccess(FileAccess):
 class EarlierFileSource(FileStreamSource):
     """Makes the task configs that the file source of 2.8 made."""
 
-    config = ()  # its defaults are not ours to leave out
-
     def split(self, config: Mapping[str, str], limit: int) -> Sequence[Mapping[str, str]]:
         """Return file, topic and batch size."""
         del limit
@@ -127,6 +125,8 @@ def recorded_classes(folder: Path, release: str = KIP) -> ConnectorClasses:
     }
     named: dict[str, AnyConnectorClass] = {PAGES: PagesSource}
     for java_name, twin in twins.items():
-        fields = {"access": FolderAccess(folder), "java_name": java_name}
+        fields: dict[str, Any] = {"access": FolderAccess(folder), "java_name": java_name}
+        if earlier:
+            fields["config"] = ()  # a worker leaves out defaults that it knows
         named[java_name] = type(java_name.rpartition(".")[2], (twin,), fields)
     return ConnectorClasses(named=named)

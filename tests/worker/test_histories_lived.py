@@ -80,7 +80,7 @@ EXTENTS = {
 
 
 def tolerance_of(history: str, step: int) -> Tolerance:
-    """What the tables say about a step."""
+    """Differences that the tables allow at a step."""
     return Tolerance(
         sent=(history, step) not in EXCEPTIONS,
         answers={path for name, path in DIFFERENT_ANSWERS if name == history},
