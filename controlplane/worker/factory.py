@@ -11,6 +11,7 @@ from controlplane.connect.source import Source, SourceConnector
 from controlplane.core.commands import FenceTasks
 from controlplane.core.decide.sink_offsets import group_of
 from controlplane.core.plan import Rejected
+from controlplane.core.plugins.catalogue import UNDEFINED_VERSION, Plugin
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.source_partitions import topics_of
 from controlplane.plane import ControlPlane
@@ -106,6 +107,14 @@ class InstanceFactory:
         resolved = partial(self._resolved, name, connector, config, config)
         return driver_of(connector, RunningConnector(name, resolved, requests))
 
+    def version(self, config: Mapping[str, Any]) -> str | None:
+        """Return the version of a connector's class for its statuses; None: it has none."""
+        path = self._plane.context.plugins.at(self._plane.state.profile)
+        plugin = path.connector(connector_class(config))
+        if not isinstance(plugin, Plugin) or plugin.version == UNDEFINED_VERSION:
+            return None
+        return plugin.version
+
     def published_configs(
         self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
     ) -> list[dict[str, str | None]]:
@@ -190,7 +199,10 @@ class InstanceFactory:
                 return await self._source_run(draft, metrics)
             return await self._sink_run(draft, metrics)
 
-        return TaskInstance(identity, made, thread, control, self._statuses, self._notices, metrics)
+        version = self.version(assignment.config)
+        return TaskInstance(
+            identity, made, thread, control, self._statuses, self._notices, metrics, version
+        )
 
     async def _source_run(self, draft: "_TaskDraft", metrics: SourceTaskMetrics) -> SourceTaskRun:
         name, number = draft.identity
@@ -337,6 +349,7 @@ async def _sink_driver(draft: _TaskDraft, context: SinkContext) -> SinkDriver:
 
 
 def _task_class(connector: type[Any]) -> str:
-    """Return the value of `task.class`; in Java it is a class of its own."""
-    name = class_name(getattr(connector, "task", connector))
-    return name.removesuffix("Connector") + "Task" if hasattr(connector, "java_name") else name
+    """Return the value of `task.class`; a twin of a Java class has that of the original."""
+    if hasattr(connector, "java_name"):
+        return class_name(connector).removesuffix("Connector") + "Task"
+    return class_name(getattr(connector, "task", connector))

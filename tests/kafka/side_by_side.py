@@ -55,7 +55,7 @@ def name_of(row: ProbeRow) -> str:
 async def side_by_side(
     worker: KafkaWorker, ours: AtWork, rows: Iterable[ProbeRow], excepted: Collection[str]
 ) -> list[ComparedExchange]:
-    """Ask both; the worker waits until it is where it is to be, ours goes there at once.
+    """Ask both, and wait until the connectors of both are where they are to be.
 
     A worker does not report the end of a request. A read whose answers differ is
     therefore asked again until they are equal, or until it is clear that they stay different.

@@ -1,41 +1,99 @@
-"""A control plane at work: it listens like a worker, and something runs its connectors.
+"""A control plane at work: a worker in this process runs its connectors, and it listens."""
 
-Kafka's file connectors do not run here. What they would leave behind is written by the stand-in
-that the probes use (`tests.rest.probes.runtime`), whenever a test lets it: `settle`.
-"""
-
+import asyncio
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from controlplane.core.context import DecisionSettings
 from controlplane.core.plugins import Plugins
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.records import State, Target
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import ControlPlane, Settings, Surroundings
+from controlplane.plane import Settings, Surroundings
 from controlplane.rest.http.server import listen, serving, url_of
-from tests.rest.broker import SimulatedBroker
-from tests.rest.probes.rows import ProbeRow
-from tests.rest.probes.runtime import Recording, Runtime
+from controlplane.worker.factory import RuntimeEnvironment
+from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
+from tests.worker.recorded_connectors import FILE_SINK as SINK
+from tests.worker.recorded_connectors import FILE_SOURCE as SOURCE
+from tests.worker.recorded_connectors import recorded_classes
+from tests.worker.worker_fixture import QUICK, connector_status, offsets, task_states, until
 
-SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
+__all__ = ["JSON", "SINK", "SOURCE", "AtWork", "Files", "at_work"]
+
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 Files = Mapping[str, list[str]]
 """Lines by path."""
 
+TURNS = 50
+"""Turns of the event loop in which a queued status reaches a log in memory."""
+
+_FINAL = {
+    Target.STARTED: State.RUNNING,
+    Target.PAUSED: State.PAUSED,
+    Target.STOPPED: State.STOPPED,
+}
+"""State of a connector that has followed its target state."""
+
 
 class AtWork(NamedTuple):
-    """Address of the service, and the runtime of its connectors."""
+    """Address of the service, and the worker that runs its connectors."""
 
     url: str
     """URL of `/compat/{release}`."""
-    runtime: Runtime
+    worker: ConnectWorker
+    folder: Path
+    """Folder of the files; configs name them in any other folder."""
+
+    async def append(self, path: str, *lines: str) -> None:
+        """Append lines to a file, and wait until its sources have committed them."""
+        with (self.folder / Path(path).name).open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+        await self.settle()
 
     async def settle(self) -> None:
-        """Let connectors and tasks come to where they are to be, and commit what they have done."""
-        await self.runtime.settle(long=True)
+        """Wait until connectors and tasks are where they are to be, with their offsets."""
+        config = self.worker.plane.state.config
+        # The first time the task configs are published; the second time their tasks are started.
+        for name in [*config.connectors] * 2:
+            with suppress(Exception):  # the status says so
+                await self.worker.started(name, PATIENCE_S)
+        for _ in range(TURNS):
+            await asyncio.sleep(0)
+        await until(self._is_settled)
+
+    def _is_settled(self) -> bool:
+        state = self.worker.plane.state
+        present = state.config.connectors
+        gone = state.status.connectors.keys() - present
+        return not gone and all(map(self._has_followed, present))
+
+    def _has_followed(self, name: str) -> bool:
+        state = self.worker.plane.state
+        target = state.config.targets.get(name, Target.STARTED)
+        final = {_FINAL[target], State.FAILED}
+        tasks = state.status.tasks.get(name, {})
+        status = connector_status(self.worker, name)
+        return (
+            status is not None
+            and status.state in final
+            and [*sorted(tasks)] == [*state.config.task_ids(name)]
+            and all(task.state in final for task in tasks.values())
+            and (target is not Target.STARTED or self._has_committed(name))
+        )
+
+    def _has_committed(self, name: str) -> bool:
+        """True unless a source of a file has lines left."""
+        config = self.worker.plane.state.config.connectors[name]
+        file = self.folder / Path(str(config.get("file", "none"))).name
+        has_failed = State.FAILED.value in task_states(self.worker, name)
+        if config["connector.class"] != SOURCE or not file.exists() or has_failed:
+            return True
+        expected = {"position": file.stat().st_size}
+        return [*offsets(self.worker, name).values()] == [expected]
 
 
 @asynccontextmanager
@@ -43,15 +101,17 @@ async def at_work(
     release: str, plugins: Plugins | None = None, files: Files | None = None
 ) -> AsyncIterator[AtWork]:
     """A control plane that is asked as a worker of a release, over a socket."""
-    log, broker = MemoryLog(), SimulatedBroker()
-    settings = Settings(worker=DecisionSettings(key_converter=JSON, value_converter=JSON))
-    around = Surroundings(plugins=plugins, outside=broker)
-    async with (
-        ControlPlane.open(log, settings, around) as plane,
-        serving(plane.app, listening := listen("127.0.0.1", 0)),
-    ):
-        runtime = Runtime(log, plane, broker, Recording({}, {}), Profile.of(release))
-        await runtime.lead()
+    settings = Settings(
+        profile=release, worker=DecisionSettings(key_converter=JSON, value_converter=JSON)
+    )
+    with TemporaryDirectory() as folder:
         for path, lines in (files or {}).items():
-            runtime.write(ProbeRow(n=0, kind="file", path=path, lines=lines))
-        yield AtWork(f"{url_of(listening)}/compat/{release}", runtime)
+            (Path(folder) / Path(path).name).write_text("".join(f"{line}\n" for line in lines))
+        environment = RuntimeEnvironment(recorded_classes(Path(folder)), QUICK)
+        async with (
+            ConnectWorker.open(
+                MemoryLog(), environment, settings, Surroundings(plugins=plugins)
+            ) as worker,
+            serving(worker.plane.app, listening := listen("127.0.0.1", 0)),
+        ):
+            yield AtWork(f"{url_of(listening)}/compat/{release}", worker, Path(folder))

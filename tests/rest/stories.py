@@ -6,6 +6,7 @@ recording, as records of somebody else. Whenever a worker of the history starts,
 plane: it finds what those before it have left.
 """
 
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from typing import NamedTuple, Self
 from urllib.parse import unquote
@@ -25,6 +26,19 @@ from tests.rest.broker import SimulatedBroker
 
 EXACTLY_ONCE = {("exactly-once-3.9", "w1"), ("exactly-once-3.9", "w2"), ("aborted-3.9", "w2")}
 """Workers that ran with exactly-once support."""
+
+NINETY_SECONDS = "removals with an own offsets topic and exactly-once support hang in Kafka"
+NO_LOG4J = "the worker ran without log4j-core and could set no logger level at all"
+OLD_LEADER = "the leader was of an older release, which has never heard of what it was asked"
+
+EXCEPTIONS: Mapping[tuple[str, int], str] = {
+    ("exactly-once-3.9", 21): NINETY_SECONDS,
+    ("exactly-once-3.9", 23): NINETY_SECONDS,
+    ("life-4.3", 99): NO_LOG4J,
+    ("life-4.3", 100): NO_LOG4J,
+    ("roll-3.4-3.9-3.4", 13): OLD_LEADER,
+}
+"""Requests that cannot be answered as they were; what the cluster did is taken as it is."""
 
 
 class ComparedAnswer(NamedTuple):
@@ -161,7 +175,9 @@ class HistoryReplay:
             RecordedAnswer(step.status, step.answer),
             response.headers.get("location"),
         )
-        return ComparedAnswer(step, step.path, recorded, _given(response), location, unrecorded)
+        return ComparedAnswer(
+            step, step.path, recorded, recorded_form(response), location, unrecorded
+        )
 
     def _recognize(self, step: StoryStep, written: list[Entry]) -> tuple[Entry, ...]:
         """Take recorded records with the same bytes as written; return those without any."""
@@ -180,7 +196,7 @@ class HistoryReplay:
 
     async def _observed(self, step: StoryStep, path: str) -> ComparedAnswer:
         response = await self._ask(step, "GET", path)
-        return ComparedAnswer(step, path, step.answers[path], _given(response))
+        return ComparedAnswer(step, path, step.answers[path], recorded_form(response))
 
     async def _ask(
         self, step: StoryStep, method: str, path: str, body: bytes | None = None
@@ -208,7 +224,7 @@ def _name_in(location: str | None) -> str | None:
     return None if location is None else unquote(location.partition("/connectors/")[2])
 
 
-def _given(response: httpx.Response) -> RecordedAnswer:
+def recorded_form(response: httpx.Response) -> RecordedAnswer:
     """An answer as stories have it; a body is JSON, text, or nothing."""
     if not response.text:
         return RecordedAnswer(response.status_code, None)

@@ -6,26 +6,12 @@ the bytes of every record that our control plane writes for the requests in betw
 """
 
 from collections import Counter
-from collections.abc import Mapping
 
 import pytest
 
 from controlplane.scenario.story import read_story
 from tests.recorded_requests import HISTORIES
-from tests.rest.stories import ComparedAnswer, HistoryReplay
-
-NINETY_SECONDS = "removals with an own offsets topic and exactly-once support hang in Kafka"
-NO_LOG4J = "the worker ran without log4j-core and could set no logger level at all"
-OLD_LEADER = "the leader was of an older release, which has never heard of what it was asked"
-
-EXCEPTIONS: Mapping[tuple[str, int], str] = {
-    ("exactly-once-3.9", 21): NINETY_SECONDS,
-    ("exactly-once-3.9", 23): NINETY_SECONDS,
-    ("life-4.3", 99): NO_LOG4J,
-    ("life-4.3", 100): NO_LOG4J,
-    ("roll-3.4-3.9-3.4", 13): OLD_LEADER,
-}
-"""Requests that cannot be answered as they were; what the cluster did is taken as it is."""
+from tests.rest.stories import EXCEPTIONS, ComparedAnswer, HistoryReplay
 
 COMPACTED_AWAY = {("compacted-3.9", 13)}
 """Requests of which the recorded log has lost a record; it would hold the one that is written."""

@@ -30,6 +30,10 @@ class Factory(Protocol):
         """
         ...
 
+    def version(self, config: Mapping[str, Any]) -> str | None:
+        """Return the version of a connector's class for its statuses; None: it has none."""
+        ...
+
     def published_configs(
         self, config: Mapping[str, Any], configs: Sequence[Mapping[str, str | None]]
     ) -> Sequence[Mapping[str, str | None]]:

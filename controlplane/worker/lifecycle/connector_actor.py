@@ -253,6 +253,7 @@ class ConnectorActor:
             self._parts.notices,
             StoppedPause(self._publish_once, self._parts.profile.pause_starts_stopped),
             startup,
+            self._parts.factory.version(assignment.config),
         )
         self._go(assignment.target)
 
@@ -341,12 +342,16 @@ class ConnectorActor:
             raise ConnectError(answer.sentence)
 
     def _differ(self, stored: Sequence[Mapping[str, str | None]]) -> bool:
-        """True if the log has other task configs, or they are of an older connector config."""
+        """True if the log has other task configs, or they are of an older connector config.
+
+        Releases that do not store the applied config compare the task configs only.
+        """
         state, name = self._parts.state(), self._name
         tasks = state.config.tasks.get(name, {})
         present = [tasks.get(task) for task in state.config.task_ids(name)]
         of_this_config = state.config.applied.get(name) == state.config.connectors.get(name)
-        return present != [*map(dict, stored)] or not of_this_config
+        outdated = self._parts.profile.commit_needs_config and not of_this_config
+        return present != [*map(dict, stored)] or outdated
 
     # --- restarts -------------------------------------------------------------------------------
 

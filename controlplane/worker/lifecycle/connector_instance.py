@@ -35,8 +35,10 @@ class ConnectorInstance:
         notices: Notices,
         pausing: StoppedPause,
         startup: Startup,
+        version: str | None,
     ) -> None:
         self._name = name
+        self._version = version
         self._startup = startup
         self.driver = driver
         self._statuses = statuses
@@ -161,10 +163,12 @@ class ConnectorInstance:
 
     def _reached(self, target: Target, state: State) -> None:
         self._current = target
-        self._statuses.connector(self._name, state)
+        self._statuses.connector(self._name, state, version=self._version)
 
     def _failed(self, failure: BaseException) -> None:
         self._failure = failure
         self.driver.end_watch()
         self._startup.failed()
-        self._statuses.connector(self._name, State.FAILED, trace_of(failure), safe=True)
+        self._statuses.connector(
+            self._name, State.FAILED, trace_of(failure), safe=True, version=self._version
+        )

@@ -75,20 +75,33 @@ class StatusWriter:
         self._task = background_task(self._write_queued(), "statuses", notices)
 
     def connector(
-        self, name: str, state: State, trace: str | None = None, *, safe: bool = False
+        self,
+        name: str,
+        state: State,
+        trace: str | None = None,
+        *,
+        safe: bool = False,
+        version: str | None = None,
     ) -> None:
-        """Report the state of a connector."""
+        """Report the state of a connector, and its version while it is present (KIP-891)."""
         cached = self._state().status.connectors.get(name)
         if not safe or self._may_replace(cached):
-            self._add(ConnectorStatus(name, self._status(state, trace)))
+            self._add(ConnectorStatus(name, self._status(state, trace, version)))
 
-    def task(
-        self, name: str, task: int, state: State, trace: str | None = None, *, safe: bool = False
+    def task(  # noqa: PLR0913 - fields of one report
+        self,
+        name: str,
+        task: int,
+        state: State,
+        trace: str | None = None,
+        *,
+        safe: bool = False,
+        version: str | None = None,
     ) -> None:
-        """Report the state of a task."""
+        """Report the state of a task, and its version while it is present (KIP-891)."""
         cached = self._state().status.tasks.get(name, {}).get(task)
         if not safe or self._may_replace(cached):
-            self._add(TaskStatus(name, task, self._status(state, trace)))
+            self._add(TaskStatus(name, task, self._status(state, trace, version)))
 
     def remove_tasks(self, name: str, tasks: Iterable[int]) -> None:
         """Remove the statuses of tasks that no longer exist."""
@@ -130,9 +143,9 @@ class StatusWriter:
                 await self.flush()
         await ended([self._task])
 
-    def _status(self, state: State, trace: str | None) -> Status:
+    def _status(self, state: State, trace: str | None, version: str | None) -> Status:
         trace = None if trace is None else _shortened(self._hidden(trace))
-        return Status(state, trace, self._worker_id, self._epoch())
+        return Status(state, trace, self._worker_id, self._epoch(), version)
 
     def _may_replace(self, cached: Status | None) -> bool:
         """True if a safe status may be written (`CacheEntry#canWriteSafely`)."""

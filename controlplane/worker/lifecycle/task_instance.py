@@ -41,7 +41,9 @@ class TaskInstance:
         statuses: StatusWriter,
         notices: Notices,
         metrics: TaskMetrics,
+        version: str | None,
     ) -> None:
+        self._version = version
         self._identity = identity
         self._name, self.number = identity
         self._thread = thread
@@ -94,7 +96,7 @@ class TaskInstance:
 
     def _report(self, state: State) -> None:
         self.metrics.reached(state)
-        self._statuses.task(self._name, self.number, state)
+        self._statuses.task(self._name, self.number, state, version=self._version)
 
     def _end(self, failure: BaseException | None) -> None:
         if failure is not None:
@@ -107,7 +109,9 @@ class TaskInstance:
         else:
             trace = trace_of(failure)
             self.metrics.reached(State.FAILED)
-            self._statuses.task(self._name, self.number, State.FAILED, trace, safe=True)
+            self._statuses.task(
+                self._name, self.number, State.FAILED, trace, safe=True, version=self._version
+            )
 
 
 def report_task_failure(

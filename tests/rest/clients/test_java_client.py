@@ -27,11 +27,11 @@ a path, encoded or not.
 
 
 class Client:
-    """The client in a JVM of its own; behind each call connectors get time to follow."""
+    """The client in a JVM of its own; after each call the connectors are waited for."""
 
     def __init__(self, process: asyncio.subprocess.Process, world: AtWork) -> None:
         self._process = process
-        self._world = world
+        self.world = world
 
     async def __call__(self, method: str, name: str = "", config: object = None) -> Any:
         """Call a method and return its result."""
@@ -51,7 +51,7 @@ class Client:
         call = {"method": method, "name": name, "config": config or {}}
         asked.write(json.dumps(call).encode() + b"\n")
         answer = json.loads(await said.readline())
-        await self._world.settle()
+        await self.world.settle()
         return answer
 
 
@@ -82,6 +82,7 @@ async def test_a_whole_life(release: str, name: str) -> None:
     async with client_of(release) as client:
         assert (await client("getConnectServerVersion"))["version"] == release
         await _created(client, name)
+        await client.world.append("/orders.txt", "three")
         await _looked_at(client, name)
         await _changed(client, name)
         await _deleted(client, name)

@@ -15,7 +15,7 @@ FILES = {"/orders.txt": ["one", "two"]}
 
 
 class Using:
-    """The library in a thread; behind each call connectors get time to follow."""
+    """The library in a thread; after each call the connectors are waited for."""
 
     def __init__(self, world: AtWork) -> None:
         self._world = world
@@ -35,6 +35,9 @@ async def test_a_whole_life(release: str) -> None:
         using = Using(world)
         assert await using.ask(lambda: using.cluster.version) == release
         await _created(using)
+        await world.append("/orders.txt", "three")
+        topics = await using.ask(lambda: using.cluster.api.get("/connectors/orders/topics"))
+        assert topics == {"orders": {"topics": ["orders", "orders-2"]}}
         await _paused_and_restarted(using)
         await _deleted(using)
 

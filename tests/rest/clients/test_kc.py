@@ -18,7 +18,7 @@ WORKER = "127.0.0.1:8083"
 
 
 class Kc:
-    """The command, in a process of its own each time; behind it connectors get time to follow."""
+    """The command, in a process of its own each time; then the connectors are waited for."""
 
     def __init__(self, world: AtWork) -> None:
         self._world = world
@@ -58,6 +58,7 @@ async def test_a_whole_life() -> None:
         kc = Kc(world)
         assert (await kc.told("info"))["version"] == "3.9.1"
         await _created(kc)
+        await world.append("/orders.txt", "three")
         await _looked_at(kc)
         await _paused_and_restarted(kc)
         await _deleted(kc)
@@ -92,7 +93,7 @@ async def _looked_at(kc: Kc) -> None:
     assert task["id"] == {"connector": "orders", "task": 0}
     assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
     assert await kc.told("task-status", "orders", "0") == running["tasks"][0]
-    # It has written to both of its topics by now.
+    # The third line went to its second topic.
     topics = {"orders": {"topics": ["orders", "orders-2"]}}
     assert await kc.told("list-topics", "orders") == topics
     assert await kc("reset-topics", "orders") == "null"

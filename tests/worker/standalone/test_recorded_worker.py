@@ -7,16 +7,11 @@ The world `standalone` of the probe (`tests/rest/probes`): ours gets the same re
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from controlplane.connect import SourceConnector, SourceRecord, SourceTask
-from controlplane.connectors.file_access import FileAccess
-from controlplane.connectors.file_stream import FileStreamSource
 from controlplane.core.state import Topics
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Settings, Surroundings
 from controlplane.rest.app import App
-from controlplane.worker.connector_classes import ConnectorClasses
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.standalone.offset_file import OffsetFile
 from controlplane.worker.standalone.standalone_commands import StandaloneCommands
@@ -28,6 +23,7 @@ from tests.rest.probes.probe_replay import PREFIX, probe_plugins, worlds
 from tests.rest.probes.raw_requests import call
 from tests.rest.probes.rows import RELEASE, ProbeRow
 from tests.rest.probes.runtime import KEY
+from tests.worker.recorded_connectors import recorded_classes
 from tests.worker.worker_fixture import QUICK
 
 POLL_S = 0.02
@@ -54,79 +50,13 @@ EQUAL = 60
 """Number of equal answers."""
 
 
-class PagesTask(SourceTask):
-    """Writes its rows once."""
-
-    def start(self, config: Any) -> None:
-        """Begin with the first row."""
-        self._topic, self._left = config["topic"], int(config["rows"])
-
-    def poll(self) -> Sequence[SourceRecord]:
-        """Return the rows."""
-        left, self._left = self._left, 0
-        partition = {"topic": self._topic}
-        return [
-            SourceRecord(
-                topic=self._topic,
-                value=str(row),
-                source_partition=partition,
-                source_offset={"page": row},
-            )
-            for row in range(left)
-        ]
-
-
-class PagesSource(SourceConnector):
-    """Twin of the recording's class: a task for each topic, failures by the config."""
-
-    task = PagesTask
-
-    def start(self, config: Any) -> None:
-        """Fail if the config says so."""
-        if config.get("fail") == "connector":
-            raise RuntimeError("told to fail in connector start")
-        self.given = config
-
-    def task_configs(self, limit: int) -> Sequence[Any]:
-        """Return a config for each task, or fail."""
-        if self.given.get("fail") == "tasks":
-            raise RuntimeError("told to fail in task configs")
-        topics = self.given["topics"].split(",")
-        rows = self.given.get("rows", "0")
-        return [{"topic": topics[number % len(topics)], "rows": rows} for number in range(limit)]
-
-    def stop(self) -> None:
-        """Do nothing."""
-
-
-class OnlyFile(FileAccess):
-    """Access to one file, whatever the config calls it."""
-
-    def __init__(self, file: Path) -> None:
-        super().__init__((file.parent,))
-        self._file = file
-
-    def path(self, text: str) -> Path:
-        """Return the file."""
-        del text
-        return self._file
-
-
-def classes(file: Path) -> ConnectorClasses:
-    """The twins by the names of the recording; the source of lines reads this file."""
-    name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
-    fields = {"access": OnlyFile(file), "java_name": name}
-    lines = type("FileStreamSourceConnector", (FileStreamSource,), fields)
-    return ConnectorClasses(named={"lab.PagesSourceConnector": PagesSource, name: lines})
-
-
 async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:
     """Exactly the excepted answers differ. What a worker does later is waited for."""
     (rows,) = (rows for about, rows in worlds() if about.world == "standalone")
     lines = tmp_path / "orders.txt"
     file = OffsetFile(tmp_path / "connect.offsets")
     log = await StandaloneLog.open(Topics(), MemoryLog(), file, file.load())
-    environment = RuntimeEnvironment(classes(lines), QUICK)
+    environment = RuntimeEnvironment(recorded_classes(tmp_path), QUICK)
     around = Surroundings(plugins=probe_plugins(harvested=False))
     settings = Settings(profile=RELEASE)
     excepted = {row for numbers in EXCEPTIONS.values() for row in numbers}

@@ -1,0 +1,210 @@
+"""Histories of real clusters, lived once more with running connectors.
+
+A worker on a log in memory runs twins of the recorded connectors, and gets the recorded requests.
+It writes the statuses, offsets and configs that the cluster wrote, and gives its answers, except
+for what `tests/worker/history_records.py` and the tables here name.
+
+Left out:
+
+- `mirror-3.9`: there are no twins of MirrorMaker's connectors.
+- `roll-3.4-3.9-3.4`: two workers at a time hand connectors over.
+- `odd-records-3.9`: a foreign hand stops a connector and leaves its tasks. A worker of Kafka never
+  runs these again; ours does when the connector is resumed.
+- `compacted-3.9` after step 12: compaction has removed records of the later steps.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from controlplane.core.codec import decode_status
+from controlplane.core.entry import Entry
+from controlplane.core.records import ConnectorStatus, TaskStatus
+from controlplane.core.releases.profiles import Profile
+from controlplane.plane import Settings
+from tests.recorded_requests import recorded_entries
+from tests.rest.probes.comparison import differences
+from tests.rest.probes.raw_requests import call
+from tests.rest.probes.rows import RELEASE, rows
+from tests.rest.probes.runtime import KEY
+from tests.rest.stories import EXCEPTIONS
+from tests.worker.history_life import HistoryLife, LivedEpisode, Tolerance, episodes
+from tests.worker.history_records import ORDER, TOPICS, disorder, values_by_key
+from tests.worker.recorded_connectors import recorded_classes
+from tests.worker.worker_fixture import entries_in, running_classes, until_state
+
+UNTIL = {"compacted-3.9": 12}
+"""Last step of a history that is lived in part."""
+
+MEMBER_ORDER = "an offset is found whatever the order of its partition's members; Kafka shows null"
+EAGER_FENCE = "a paused task fences its predecessor when it starts; Kafka's does when it resumes"
+NO_CONNECTOR = "active topics are removed with the other statuses of what is no connector"
+
+DIFFERENT_ANSWERS: Mapping[tuple[str, str], str] = {
+    (
+        "life-3.9",
+        "/connectors/gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B/offsets",
+    ): MEMBER_ORDER,
+}
+"""Paths whose answer differs in each observation."""
+
+MORE_RECORDS: Mapping[tuple[str, int, str], str] = {
+    ("aborted-3.9", 9, "tasks-fencing-pages"): EAGER_FENCE,
+    ("aborted-3.9", 9, "status-topic-aborted:connector-aborted"): NO_CONNECTOR,
+}
+"""Records that our worker alone writes, by step and key."""
+
+
+class HistoryExtent(NamedTuple):
+    """Numbers of requests that are sent, of observed answers, and of recorded records."""
+
+    requests: int
+    answers: int
+    statuses: int
+    offsets: int
+
+
+EXTENTS = {
+    "aborted-3.9": HistoryExtent(2, 64, 57, 21),
+    "compacted-3.9": HistoryExtent(10, 26, 62, 24),
+    "exactly-once-3.9": HistoryExtent(16, 190, 63, 97),
+    "life-2.8": HistoryExtent(35, 552, 125, 33),
+    "life-3.4": HistoryExtent(38, 552, 136, 33),
+    "life-3.9": HistoryExtent(81, 1088, 198, 56),
+    "life-4.3": HistoryExtent(79, 1068, 215, 56),
+}
+
+
+def tolerance_of(history: str, step: int) -> Tolerance:
+    """Differences that the tables allow at a step."""
+    return Tolerance(
+        sent=(history, step) not in EXCEPTIONS,
+        answers={path for name, path in DIFFERENT_ANSWERS if name == history},
+        more={key for name, number, key in MORE_RECORDS if (name, number) == (history, step)},
+    )
+
+
+async def lived(history: str, folder: Path) -> list[LivedEpisode]:
+    """All episodes; the first with other records than the cluster's fails the test."""
+    done = []
+    async with HistoryLife(history, folder) as life:
+        for episode in episodes(history, until=UNTIL.get(history)):
+            step = episode.step
+            done.append(await life.live(episode, tolerance_of(history, step.n)))
+            heading = f"{step.n} {step.kind} {step.method} {step.path}"
+            assert not done[-1].unequal, "\n".join([heading, *done[-1].unequal])
+    return done
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("history", EXTENTS)
+async def test_a_cluster_writes_and_answers_the_same_again(history: str, tmp_path: Path) -> None:
+    """Step by step: the same records of each connector, task, topic and offset; same answers."""
+    done = await lived(history, tmp_path)
+    check_answers(history, done)
+    check_order(done)
+    check_generations(done)
+    assert extent(done) == EXTENTS[history]
+    more = {(history, one.episode.step.n, key) for one in done for key in one.more}
+    assert more == {place for place in MORE_RECORDS if place[0] == history}
+
+
+def check_answers(history: str, done: Iterable[LivedEpisode]) -> None:
+    """Exactly the answers of the table differ."""
+    observed = (path for one in done for step in one.episode.observations for path in step.answers)
+    expected = [path for path in observed if (history, path) in DIFFERENT_ANSWERS]
+    assert [path for one in done for path in one.differences] == expected
+
+
+def check_order(done: Iterable[LivedEpisode]) -> None:
+    """Effects follow their causes here and in the recording."""
+    for one in done:
+        profile = release_of(one)
+        assert disorder(one.episode.recorded, profile) == [], "the cluster does not keep this order"
+        assert disorder(one.ours, profile) == []
+
+
+def check_generations(done: Iterable[LivedEpisode]) -> None:
+    """A worker has one generation from its start to its end, and a later one has a higher one."""
+    lives: list[set[int]] = []
+    for one in done:
+        if one.episode.step.kind == "start":
+            lives.append(set())
+        if one.episode.step.kind in {"start", "request", "stop"}:
+            lives[-1] |= generations(one.ours, release_of(one))
+    assert {len(life) for life in lives if life} == {1}
+    assert all(max(before) < min(after) for before, after in pairwise(filter(None, lives)))
+
+
+def generations(entries: Iterable[Entry], profile: Profile) -> set[int]:
+    """Generations of the statuses among these records."""
+    statuses = (entry for entry in entries if entry.topic == TOPICS.status)
+    records = [decode_status(entry.key, entry.value, profile) for entry in statuses]
+    reports = [record for record in records if isinstance(record, ConnectorStatus | TaskStatus)]
+    return {report.status.generation for report in reports if report.status is not None}
+
+
+def release_of(one: LivedEpisode) -> Profile:
+    """Release of the worker of an episode; the newest between two workers."""
+    return Profile.of(one.episode.step.release or "kip")
+
+
+def extent(done: Iterable[LivedEpisode]) -> HistoryExtent:
+    """Numbers of what was compared."""
+    done = [*done]
+    topics = Counter(entry.topic for one in done for entry in one.episode.recorded)
+    sent = [one for one in done if one.episode.step.kind == "request" and one.tolerance.sent]
+    return HistoryExtent(
+        requests=len(sent),
+        answers=sum(len(step.answers) for one in done for step in one.episode.observations),
+        statuses=topics[TOPICS.status],
+        offsets=topics.total() - topics[TOPICS.status] - topics[TOPICS.config],
+    )
+
+
+# --- a connector that cannot start --------------------------------------------------------------
+
+
+async def test_the_restart_of_a_connector_whose_start_throws_answers_500(tmp_path: Path) -> None:
+    """The recorded worker's answer; the log has FAILED, UNASSIGNED and FAILED again."""
+    created, restarted = (row for row in rows() if row.n in {43, 1031})
+    classes, settings = recorded_classes(tmp_path), Settings(profile=RELEASE)
+    async with running_classes(classes, settings=settings) as worker:
+        app, prefix = worker.plane.app, f"/compat/{RELEASE}"
+        await call(app, created, prefix, KEY)
+        await until_state(worker, "broken", "FAILED")
+        answer = await call(app, restarted, prefix, KEY)
+        assert answer.status == 500
+        assert differences(restarted, answer, documentation=False) == []
+        await until_state(worker, "broken", "FAILED")
+        statuses = values_by_key(await entries_in(worker.plane.log, TOPICS.status))
+    values = statuses[TOPICS.status, "status-connector-broken"]
+    assert [value["state"] for value in values] == ["FAILED", "UNASSIGNED", "FAILED"]
+
+
+# --- the comparison can fail --------------------------------------------------------------------
+
+ENTRIES = [entry for entry in recorded_entries("life-3.9") if entry.key != b"session-key"]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [b"status-connector-pages", b"status-task-pages-0", b"commit-pages", b'["pages",{"page":7}]'],
+)
+def test_a_lost_record_is_noticed(key: bytes) -> None:
+    """Without one record of a connector, task or offset the values differ."""
+    lost = next(entry for entry in ENTRIES if entry.key == key)
+    left = [entry for entry in ENTRIES if entry is not lost]
+    assert values_by_key(left) != values_by_key(ENTRIES)
+
+
+def test_a_reversed_log_is_noticed() -> None:
+    """Each rule of the order is broken by a cluster whose records run backwards."""
+    backwards = [episode.recorded[::-1] for episode in episodes("life-3.9")]
+    profile = Profile.of("3.9.1")
+    broken = {rule[1:] for entries in backwards for rule in disorder(entries, profile)}
+    assert broken == {*ORDER}
