@@ -237,7 +237,7 @@ async def test_a_converter_fails() -> None:
 # --- transformations of a task that cannot be made ------------------------------------------------
 
 
-class Refusing(Transformation):
+class Unconfigurable(Transformation):
     """Refuses its settings."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
@@ -248,8 +248,8 @@ class Refusing(Transformation):
 
 async def test_a_chain_that_cannot_be_made() -> None:
     """The transformations before the failed one are closed."""
-    async with running(KeepingSink, others=[Picky, Refusing]) as worker:
-        chain = {"transforms": "t,r", "transforms.r.type": class_name(Refusing)}
+    async with running(KeepingSink, others=[Picky, Unconfigurable]) as worker:
+        chain = {"transforms": "t,r", "transforms.r.type": class_name(Unconfigurable)}
         await create_sink(worker, KeepingSink, **transformed_by(Picky) | chain)
         await until_state(worker, "s", "RUNNING", "FAILED")
         assert "no such setting" in task_trace(worker, "s")
