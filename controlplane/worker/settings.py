@@ -66,6 +66,9 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of the worker's converters, by their full keys (`value.converter.schemas.enable`).
     """
     producer: ProducerLimits = ProducerLimits()
+    claim_probe_ms: _Ms = 5_000
+    """Interval at which a worker asks its log whether another process has claimed it. Until then
+    the connectors of both run."""
 
     @property
     def close_timeout_ms(self) -> int:

@@ -234,12 +234,15 @@ class ConnectWorker:
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         self._clean_statuses()
-        following = background_task(self._follow(), "worker", self._notices)
+        tasks = [
+            background_task(self._follow(), "worker", self._notices),
+            background_task(self._probe_claim(), "claim probe", self._notices),
+        ]
         try:
             yield
         finally:
             self._reloads.close()
-            await ended([following])
+            await ended(tasks)
             await self._close_actors()
             await self._statuses.close()
 
@@ -262,6 +265,13 @@ class ConnectWorker:
             if name not in state.config.connectors:
                 self._statuses.forget_topics(name)
                 self._statuses.remove_connector(name)
+
+    async def _probe_claim(self) -> None:
+        """Notice a newer writer of the log also while no command and no status is written."""
+        while True:
+            await asyncio.sleep(self._settings.claim_probe_ms / 1_000)
+            if self.plane.failure is None:
+                await self.plane.trouble()
 
     async def _follow(self) -> None:
         follower = self.plane.follower
