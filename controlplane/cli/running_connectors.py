@@ -48,13 +48,14 @@ async def service_with_connectors(
     log, worker_id, cluster = worker_log
     classes = classes_of(configuration)
     if classes.is_empty:  # `plugin.path` of a Java worker: it names jars
-        note(
-            "Warning: plugin.path names no Python module or directory with connectors, so none "
-            f"runs here: {SHIPPED} has those that ship with this program"
-        )
         if cluster is not None:
             around = around._replace(outside=cluster.actions)
         async with ControlPlane.open(log, settings, around) as plane:
+            if configuration.settings(WorkerSettings).plugin_path:
+                note(
+                    "Warning: plugin.path names no Python module or directory with connectors, so "
+                    f"none runs here: {SHIPPED} has those that ship with this program"
+                )
             yield plane.service
         return
     runtime = runtime_settings(configuration, worker_id=worker_id)
