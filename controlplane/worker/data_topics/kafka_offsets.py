@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import aclosing, asynccontextmanager
 
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
@@ -13,13 +12,12 @@ from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.new_topics import new_topic_defaults
 from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader
 from controlplane.logs.kafka.topic_admin import TopicAdmin
-from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
+from controlplane.logs.log import LogError
 from controlplane.settings import Configuration
 from controlplane.worker.data_topics.clients import OffsetWriter, ProducerFailure
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.data_topics.kafka_connections import ClientConnection
-from controlplane.worker.data_topics.kafka_producer import RecordPlacer
-from controlplane.worker.data_topics.outage_retry import until_available
+from controlplane.worker.data_topics.kafka_producer import RecordPlacer, appended
 from controlplane.worker.settings import ProducerLimits
 
 
@@ -86,20 +84,13 @@ class BrokerOffsetWriter:
         """
         async with self._turn:
             records = [await self._placer.placed_offset(draft) for draft in offsets]
-            while records:
-                try:
-                    append = partial(self._appends.append, records)
-                    outcomes = await until_available(append)
-                except LogError as failure:
-                    raise ProducerFailure(str(failure)) from failure
-                for outcome in outcomes:
-                    if isinstance(outcome, LogNotUsable):
-                        raise ProducerFailure(str(outcome)) from outcome
-                records = [
-                    record
-                    for record, outcome in zip(records, outcomes, strict=True)
-                    if isinstance(outcome, LogUnavailable)
-                ]
+            try:
+                async with aclosing(appended(self._appends, records)) as outcomes:
+                    async for _, outcome in outcomes:
+                        if isinstance(outcome, LogError):
+                            raise outcome
+            except LogError as failure:
+                raise ProducerFailure(str(failure)) from failure
 
 
 class LogOffsets:

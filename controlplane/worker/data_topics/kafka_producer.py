@@ -1,12 +1,13 @@
 """Producers of source tasks on brokers: at least once, and in transactions."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from functools import partial
 from itertools import count
 
 from controlplane.clock import backoff
 from controlplane.connect.records import RecordMetadata
+from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.logs.kafka.client_topics import ClientTopics
@@ -108,6 +109,31 @@ class RecordPlacer:
         return partitions
 
 
+async def appended(
+    appends: IndependentAppends, records: Sequence[Record]
+) -> AsyncGenerator[tuple[int, Position | LogError], None]:
+    """Append records, again while brokers are away; yield the index and outcome of each.
+
+    An outcome is the place of the record, or the refusal of the brokers.
+
+    Raises:
+        LogError: the brokers refuse the producer. The other records are not appended.
+    """
+    pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
+    pending = [*range(len(records))]
+    while pending:
+        attempt = partial(appends.append, [records[index] for index in pending])
+        unsent = []
+        for index, outcome in zip(pending, await until_available(attempt), strict=True):
+            if isinstance(outcome, LogUnavailable):
+                unsent.append(index)
+            else:
+                yield index, outcome
+        if len(unsent) == len(pending):
+            await asyncio.sleep(next(pauses))
+        pending = unsent
+
+
 class IdempotentTaskProducer:
     """Producer of a task with delivery at least once (`clients.Producer`)."""
 
@@ -171,26 +197,17 @@ class IdempotentTaskProducer:
 
     async def _deliver(self, pending: Sequence[tuple[QueuedRecord, Record]]) -> None:
         """Append records until each has been acknowledged or refused."""
-        pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
-        while pending:
-            records = [record for _, record in pending]
-            try:
-                outcomes = await until_available(partial(self._appends.append, records))
-            except LogError as failure:
-                for queued, _ in pending:
-                    queued.settle(ProducerFailure(str(failure)))
-                return
-            unsent = []
-            for (queued, record), outcome in zip(pending, outcomes, strict=True):
-                if isinstance(outcome, LogUnavailable):
-                    unsent.append((queued, record))
-                elif isinstance(outcome, LogError):
+        try:
+            outcomes = appended(self._appends, [record for _, record in pending])
+            async for index, outcome in outcomes:
+                queued, record = pending[index]
+                if isinstance(outcome, LogError):
                     queued.settle(ProducerFailure(str(outcome)))
                 else:
                     queued.settle(RecordMetadata(*outcome, record.timestamp))
-            if len(unsent) == len(pending):
-                await asyncio.sleep(next(pauses))
-            pending = unsent
+        except LogError as failure:
+            for queued, _ in pending:  # those that are settled stay so
+                queued.settle(ProducerFailure(str(failure)))
 
 
 class TransactionalTaskProducer:
