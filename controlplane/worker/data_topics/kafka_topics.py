@@ -41,13 +41,8 @@ class KafkaTopicCreator:
 
     async def _ensure(self, topic: str, rules: TopicRules) -> None:
         new_topic = rules.topic(topic)
-
-        async def create() -> None:
-            if await self._topics.partitions(topic) is None:
-                await self._admin.create([TopicSpec(*new_topic)])
-
         try:
-            await until_available(create)
+            await _create_if_missing(self._topics, self._admin, TopicSpec(*new_topic))
         except LogError as failure:
             if isinstance(failure, TopicRefused) and failure.code in _NOT_ALLOWED:
                 raise ConnectError(
@@ -67,14 +62,24 @@ async def ensure_dead_letter_topic(
     Raises:
         ConnectError: the brokers refuse to create it.
     """
-
-    async def create() -> None:
-        if await topics.partitions(topic) is None:
-            await admin.create([TopicSpec(topic, DEAD_LETTER_PARTITIONS, replication_factor)])
-
     try:
-        await until_available(create)
+        spec = TopicSpec(topic, DEAD_LETTER_PARTITIONS, replication_factor)
+        await _create_if_missing(topics, admin, spec)
     except LogError as failure:
         raise ConnectError(
             f"Could not initialize dead letter queue with topic={topic}: {failure}"
         ) from failure
+
+
+async def _create_if_missing(topics: ClientTopics, admin: TopicAdmin, spec: TopicSpec) -> None:
+    """Create a topic unless it exists; brokers that are away are waited for.
+
+    Raises:
+        LogError: the brokers refuse to create it.
+    """
+
+    async def create() -> None:
+        if await topics.partitions(spec.name) is None:
+            await admin.create([spec])
+
+    await until_available(create)
