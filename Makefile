@@ -13,6 +13,8 @@ KAFKA := 3.9.1
 JOBS := $(shell nproc)
 # Tests with brokers mostly wait: one process more than there are cores.
 TEST_JOBS = $(shell expr $(JOBS) + 1)
+# A run ends after so many failures: each may have waited two minutes for something that never came.
+MOST_FAILURES := 10
 HISTORY := tests/histories/life-3.9.log.jsonl
 PLUGINS := tests/histories/catalogue.json
 DEMO := .cache/$(basename $(basename $(notdir $(HISTORY)))).db
@@ -54,7 +56,7 @@ test: $(READY) ## Run every test (ARGS="-k fold"); as root, install a JDK, Maven
 	@tools/java
 	@tools/browser
 	@tools/prometheus
-	PYTHONHASHSEED=0 $(BIN)/pytest -n $(TEST_JOBS) $(ARGS)
+	PYTHONHASHSEED=0 $(BIN)/pytest -n $(TEST_JOBS) --maxfail=$(MOST_FAILURES) $(ARGS)
 
 prove: $(READY) ## Run every test with far more random input, new in each run: hours (SEED= repeats a run)
 	@tools/java

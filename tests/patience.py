@@ -6,7 +6,7 @@ far above what the slowest and busiest machine needs, so that load never fails a
 
 from controlplane.controller.admission import CommandLimits
 
-PATIENCE_S = 300
+PATIENCE_S = 120
 
 NEVER_RETRIED = CommandLimits(
     write_patience_ms=1_000 * PATIENCE_S, retry_first_ms=2_000 * PATIENCE_S, retry_last_ms=10

@@ -91,8 +91,8 @@ class FolderAccess(FileAccess):
     """Access to the files of one folder, by their names: a config names them in another folder."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__()
-        self._folder = folder
+        self._folder = folder.resolve()
+        super().__init__((self._folder,))
 
     def path(self, text: str) -> Path:
         """Return the file with this name."""
