@@ -161,7 +161,7 @@ class InstanceFactory:
         plane = self._plane
         topics = topics_of(plane.state, config)
         for topic in topics[:-1]:  # its own, which may be new
-            await self._clients.create_offsets_topic(topic, topics[-1])
+            await self._clients.offsets.create(topic, topics[-1])
         await plane.follower.follow(topics)
         await plane.follower.wait_for(await plane.log.ends(topics))
         return SourceOffsetStore(plane.state, name, config)
@@ -261,7 +261,7 @@ class InstanceFactory:
 
     async def _state_with(self, offsets_topics: Sequence[str]) -> ClusterState:
         """Return the state when all transactions that these topics contain now have ended."""
-        ends = await until_available(partial(self._clients.offset_ends, offsets_topics))
+        ends = await until_available(partial(self._clients.offsets.ends, offsets_topics))
         await self._plane.follower.wait_for(ends)
         return self._plane.state
 

@@ -197,6 +197,11 @@ class Rebalancing(Protocol):
 class TaskClients(Protocol):
     """Clients of the tasks of one worker. `config` is a connector's config, resolved."""
 
+    @property
+    def offsets(self) -> OffsetTopics:
+        """Offsets topics of the sources."""
+        ...
+
     def producer(
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Producer]:
@@ -230,22 +235,6 @@ class TaskClients(Protocol):
         rebalancing: Rebalancing,
     ) -> AbstractAsyncContextManager[Consumer]:
         """Join the consumer group of a sink task; leave it at the end of the block."""
-        ...
-
-    async def create_offsets_topic(self, topic: str, like: str) -> None:
-        """Create a connector's own offsets topic with the partitions of the worker's topic.
-
-        Raises:
-            LogError: it cannot be created.
-        """
-        ...
-
-    async def offset_ends(self, topics: Sequence[str]) -> Ends:
-        """Return the ends of offsets topics, behind the records of transactions that are open.
-
-        Raises:
-            LogError: they cannot be read.
-        """
         ...
 
 

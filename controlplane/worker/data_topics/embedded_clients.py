@@ -1,12 +1,11 @@
 """Clients of tasks on a log of our own: data topics lie beside Connect's topics."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 import msgspec
 
-from controlplane.core.order import Ends
 from controlplane.core.topic_names import GROUPS_TOPIC
 from controlplane.logs.log import Log
 from controlplane.plane import ControlPlane
@@ -29,6 +28,7 @@ from controlplane.worker.data_topics.embedded_consumer import (
     Membership,
 )
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
+from controlplane.worker.data_topics.embedded_offsets import LogOffsets
 from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
@@ -53,6 +53,8 @@ class LogClients:
         self._internal_topics = internal_topics
         self._topics = LogTopics(self._log, limits.default_partitions)
         self._assignments = GroupAssignments(self._topics.refresh)
+        self.offsets = LogOffsets(written, self._topics, limits)
+        """Offsets topics of the sources."""
 
     @asynccontextmanager
     async def producer(
@@ -96,14 +98,6 @@ class LogClients:
         if self._notices is not None:
             keys = without_effect_on_a_log(client, client_overrides(config, client))
             warn_of_settings(self._notices, task, [f"{client}.override.{key}" for key in keys])
-
-    async def create_offsets_topic(self, topic: str, like: str) -> None:
-        """Create an offsets topic with the partitions of another one."""
-        await self._topics.create(topic, await self._topics.found_or_created(like))
-
-    async def offset_ends(self, topics: Sequence[str]) -> Ends:
-        """Return the ends of topics: a transaction of a log is never open."""
-        return await self._log.ends(topics)
 
 
 def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:

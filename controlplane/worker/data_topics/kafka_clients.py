@@ -1,12 +1,11 @@
 """Clients of tasks on brokers."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 
 from controlplane.connect.errors import ConnectError
 from controlplane.controller.kafka_actions import KafkaActions
-from controlplane.core.order import Ends
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.group_consumer import GroupConsumer
@@ -33,14 +32,15 @@ from controlplane.worker.data_topics.clients import (
     TopicSubscription,
     TransactionalProducer,
 )
-from controlplane.worker.data_topics.embedded_producer import WrittenLog
+from controlplane.worker.data_topics.embedded_offsets import LogOffsets
+from controlplane.worker.data_topics.embedded_producer import LogTopics, WrittenLog
 from controlplane.worker.data_topics.kafka_connections import (
     ClientConnection,
     ClientConnections,
     TaskClient,
 )
 from controlplane.worker.data_topics.kafka_consumer import KafkaTaskConsumer
-from controlplane.worker.data_topics.kafka_offsets import BrokerOffsets, LogOffsets
+from controlplane.worker.data_topics.kafka_offsets import BrokerOffsets
 from controlplane.worker.data_topics.kafka_producer import (
     IdempotentTaskProducer,
     RecordPlacer,
@@ -65,7 +65,7 @@ _OWN_OPTIONS = {"client_id": "controlplane-offsets"}
 
 
 class KafkaClients:
-    """Makes producers and consumers on brokers (`clients.TaskClients`). Use `opened`."""
+    """Makes producers and consumers on brokers (`clients.TaskClients`)."""
 
     def __init__(
         self,
@@ -74,9 +74,9 @@ class KafkaClients:
         configuration: Configuration,
         plane: ControlPlane,
     ) -> None:
-        """`offsets`: those of sources."""
         self._connections = connections
-        self._offsets = offsets
+        self.offsets = offsets
+        """Offsets topics of the sources."""
         self._plane = plane
         self._creates_topics = configuration.settings(WorkerSettings).topic_creation_enable
 
@@ -127,7 +127,7 @@ class KafkaClients:
         self, task: TaskIdentity, config: Mapping[str, str]
     ) -> AsyncIterator[TransactionalProducer]:
         """Open the producer of a source task with exactly-once support; it fences older ones."""
-        assert self._offsets.on_brokers, "a transaction of brokers holds no offsets of a log"
+        assert self.offsets.on_brokers, "a transaction of brokers holds no offsets of a log"
         client = TaskClient(task, config, "producer")
         settings = self._connections.settings(client, ProducerSettings)
         await self._check_offsets_here(client)
@@ -177,17 +177,9 @@ class KafkaClients:
             finally:
                 await consumer.close()
 
-    async def create_offsets_topic(self, topic: str, like: str) -> None:
-        """Create a connector's own offsets topic like the worker's topic."""
-        await self._offsets.create(topic, like)
-
-    async def offset_ends(self, topics: Sequence[str]) -> Ends:
-        """Return the ends of offsets topics."""
-        return await self._offsets.ends(topics)
-
     async def _check_offsets_here(self, client: TaskClient) -> None:
         """Raise `ConnectError` if a producer would write offsets on another cluster."""
-        if self._offsets.on_brokers and await self._connections.is_elsewhere(client):
+        if self.offsets.on_brokers and await self._connections.is_elsewhere(client):
             servers = client_overrides(client.config, "producer").get("bootstrap.servers")
             raise ConnectError(
                 f"The offsets of connector {client.task.connector} would lie on the Kafka cluster "
@@ -229,7 +221,7 @@ class KafkaClients:
     async def _idempotent(
         self, connection: ClientConnection, creator: KafkaTopicCreator, settings: ProducerSettings
     ) -> AsyncIterator[IdempotentTaskProducer]:
-        async with self._offsets.writer() as offsets:
+        async with self.offsets.writer() as offsets:
             producer = IdempotentTaskProducer(
                 IndependentAppends(connection.cluster, _write_limits(settings)),
                 self._placer(connection, settings),
@@ -277,7 +269,7 @@ class BrokerCluster:
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._actions = KafkaActions(clusters)
-        self._offsets_in_log = offsets_in_log
+        self.offsets_in_log = offsets_in_log
 
     @property
     def actions(self) -> KafkaActions:
@@ -288,7 +280,7 @@ class BrokerCluster:
     async def clients(self, plane: ControlPlane) -> AsyncIterator[TaskClients]:
         """Open the clients of the tasks under this control plane."""
         connections = ClientConnections(self._bootstrap, self._configuration, plane.notices)
-        opened = _log_offsets if self._offsets_in_log else self._broker_offsets
+        opened = _log_offsets if self.offsets_in_log else self._broker_offsets
         async with opened(connections, plane) as offsets:
             yield KafkaClients(connections, offsets, self._configuration, plane)
 
@@ -311,4 +303,5 @@ class BrokerCluster:
 @asynccontextmanager
 async def _log_offsets(_: ClientConnections, plane: ControlPlane) -> AsyncIterator[OffsetTopics]:
     written = WrittenLog(plane.log, lambda: plane.epoch, plane.now_ms)
-    yield LogOffsets(written, ProducerLimits())
+    limits = ProducerLimits()
+    yield LogOffsets(written, LogTopics(plane.log, limits.default_partitions), limits)

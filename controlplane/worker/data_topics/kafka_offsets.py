@@ -1,4 +1,4 @@
-"""Offsets of sources whose records are on brokers: in topics there, or in a log of our own."""
+"""Offsets of sources in topics on brokers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -15,10 +15,8 @@ from controlplane.logs.kafka.topic_admin import TopicAdmin
 from controlplane.logs.log import LogError
 from controlplane.settings import Configuration
 from controlplane.worker.data_topics.clients import OffsetWriter, ProducerFailure
-from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
 from controlplane.worker.data_topics.kafka_connections import ClientConnection
 from controlplane.worker.data_topics.kafka_producer import RecordPlacer, appended
-from controlplane.worker.settings import ProducerLimits
 
 
 class BrokerOffsets:
@@ -91,31 +89,3 @@ class BrokerOffsetWriter:
                             raise outcome
             except LogError as failure:
                 raise ProducerFailure(str(failure)) from failure
-
-
-class LogOffsets:
-    """Offsets topics in the log of the control plane (`OffsetTopics`)."""
-
-    on_brokers = False
-
-    def __init__(self, written: WrittenLog, limits: ProducerLimits) -> None:
-        self._written = written
-        self._limits = limits
-        self._topics = LogTopics(written.log, limits.default_partitions)
-
-    @asynccontextmanager
-    async def writer(self) -> AsyncIterator[OffsetWriter]:
-        """Open a writer with the present epoch of the control plane."""
-        producer = LogProducer(self._written, self._topics, self._limits)
-        try:
-            yield producer
-        finally:
-            await producer.close()
-
-    async def create(self, topic: str, like: str) -> None:
-        """Create a connector's own topic with the partitions of the worker's topic."""
-        await self._topics.create(topic, await self._topics.found_or_created(like))
-
-    async def ends(self, topics: Sequence[str]) -> Ends:
-        """Return the ends: a transaction of a log is never open."""
-        return await self._written.log.ends(topics)

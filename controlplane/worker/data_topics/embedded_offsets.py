@@ -1,0 +1,37 @@
+"""Offsets of sources in a log of our own, wherever their records are."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from controlplane.core.order import Ends
+from controlplane.worker.data_topics.clients import OffsetWriter
+from controlplane.worker.data_topics.embedded_producer import LogProducer, LogTopics, WrittenLog
+from controlplane.worker.settings import ProducerLimits
+
+
+class LogOffsets:
+    """Offsets topics in the log of the control plane (`OffsetTopics`)."""
+
+    on_brokers = False
+
+    def __init__(self, written: WrittenLog, topics: LogTopics, limits: ProducerLimits) -> None:
+        self._written = written
+        self._topics = topics
+        self._limits = limits
+
+    @asynccontextmanager
+    async def writer(self) -> AsyncIterator[OffsetWriter]:
+        """Open a writer with the present epoch of the control plane."""
+        producer = LogProducer(self._written, self._topics, self._limits)
+        try:
+            yield producer
+        finally:
+            await producer.close()
+
+    async def create(self, topic: str, like: str) -> None:
+        """Create a connector's own topic with the partitions of the worker's topic."""
+        await self._topics.create(topic, await self._topics.found_or_created(like))
+
+    async def ends(self, topics: Sequence[str]) -> Ends:
+        """Return the ends: a transaction of a log is never open."""
+        return await self._written.log.ends(topics)
