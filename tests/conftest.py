@@ -9,6 +9,7 @@ import gc
 import os
 import secrets
 import shutil
+import signal
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -27,6 +28,9 @@ from hypothesis.internal.conjecture import providers
 pytest.register_assert_rewrite(
     "tests.laws.commands", "tests.logs.contract", "tests.logs.reading_contract"
 )
+
+# A shell ignores SIGINT for what runs in its background, and all processes of the run inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
