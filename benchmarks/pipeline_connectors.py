@@ -32,7 +32,7 @@ class NumberedLines(Source):
 
 
 class NumberedLinesWithOffsets(NumberedLines):
-    """The same source, which adds an offset at every commit (KIP-910)."""
+    """`NumberedLines` with `update_offsets`: it adds an offset at every commit (KIP-910)."""
 
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs:
         """Return a heartbeat."""

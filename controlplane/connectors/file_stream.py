@@ -7,6 +7,7 @@ Settings, offsets and values are those of Kafka's `FileStreamSourceConnector` an
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,6 +23,7 @@ from controlplane.connect import (
 from controlplane.connect.data import STRING
 from controlplane.connect.source import OffsetPairs
 from controlplane.connectors.file_access import FileConnector
+from controlplane.connectors.growing_file import whole_lines
 
 FILENAME, POSITION = "filename", "position"
 """Fields of the source partition and of the offset."""
@@ -68,10 +70,7 @@ class FileStreamSource(FileConnector, Source):
             return
         with file:
             file.seek(position)
-            for _ in range(most):
-                line = file.readline()
-                if not line.endswith(b"\n"):
-                    return
+            for line in islice(whole_lines(file), most):
                 position += len(line)
                 yield line.rstrip(b"\r\n").decode("utf-8", "replace"), position
 

@@ -41,7 +41,7 @@ class GrowingFile:
             return
         with file:
             self._go_on(file)
-            for line in _whole_lines(file):
+            for line in whole_lines(file):
                 self._take(line)
                 yield line[:-1].decode("utf-8", "replace")
         self._stamp = stamp
@@ -51,7 +51,7 @@ class GrowingFile:
         if self._position is None:
             lines = self.lines
             self._start_over()
-            for line in _whole_lines(file):
+            for line in whole_lines(file):
                 if self.lines == lines:
                     break
                 self._take(line)
@@ -77,6 +77,7 @@ def _stamp(path: Path) -> tuple[int, ...]:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
-def _whole_lines(file: IO[bytes]) -> Iterator[bytes]:
+def whole_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield the lines from the position on that end with a line feed, with it."""
     while (line := file.readline()).endswith(b"\n"):
         yield line

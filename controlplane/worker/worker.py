@@ -50,7 +50,7 @@ from controlplane.worker.metrics.startups import WorkerStartups
 from controlplane.worker.task_identity import TaskIdentity
 
 FAILURE_POLL_S = 1.0
-"""Interval at which a worker looks whether another process has become the log's writer."""
+"""Longest pause until a worker notices that its plane has failed or lost the log to another."""
 
 
 class WorkerActions:

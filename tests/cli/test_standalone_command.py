@@ -295,7 +295,7 @@ class TestConnectorFiles:
         assert says in message
 
     async def test_a_failed_task_is_no_reason_to_end(self, folder: Path) -> None:
-        """As in Kafka: the status tells so, and the worker runs on."""
+        """The status says FAILED and the worker runs on, as in Kafka."""
         file = write_json(folder / "a.json", {**LINES, "file": "/etc/passwd"})
         async with (
             running_worker(folder, file) as worker,

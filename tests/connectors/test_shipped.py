@@ -183,7 +183,7 @@ class SlowCommitContext(NamedTuple):
 
 
 def test_a_file_made_again_is_read_from_its_start(tmp_path: Path) -> None:
-    """So it is if the tombstone of its offset has not been committed yet."""
+    """This holds even before the tombstone of its offset is committed."""
     file = tmp_path / "a"
     file.write_text("1\n2\n3\n")
     task = SourceRun(

@@ -19,7 +19,8 @@ from tests.kafka.attached_cluster import ended
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.own_service import worker_file
 from tests.kafka.real_kafka import Broker, KafkaWorker
-from tests.kafka.test_serve_own import SOURCE, until
+from tests.kafka.test_serve_own import SOURCE
+from tests.kafka.worker_service import until
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]

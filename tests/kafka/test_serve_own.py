@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from tests.kafka.producer import NewTopic, admin, reading, writer
 from tests.kafka.real_kafka import USERS, Broker, KafkaWorker
 from tests.kafka.test_command_line import login
 from tests.kafka.test_log_writes import opened
-from tests.patience import PATIENCE_S
+from tests.kafka.worker_service import until
 from tests.ports import free_ports
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
@@ -61,13 +61,6 @@ def topics() -> Topics:
     """Names of topics that do not exist yet."""
     name = unused_name()
     return Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status", "commands")))
-
-
-async def until(answer: Callable[[], Awaitable[bool]]) -> None:
-    """Wait until it is true."""
-    async with asyncio.timeout(PATIENCE_S):
-        while not await answer():  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.05)
 
 
 async def ended(client: httpx.AsyncClient) -> bool:

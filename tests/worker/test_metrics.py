@@ -408,7 +408,7 @@ async def test_starts() -> None:
 
 
 async def test_a_restart_begins_anew() -> None:
-    """As in Kafka, totals are those since the task was started."""
+    """Totals count from the start of the task, as in Kafka."""
     async with running(ValuesSource) as worker:
         await create_source(worker, "a,b")
         await until_measured(worker, source_task_source_record_write_total=2)

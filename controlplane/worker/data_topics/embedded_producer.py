@@ -7,18 +7,18 @@ from functools import partial
 from itertools import count
 from typing import NamedTuple, TypeVar
 
-from controlplane.clock import backoff
 from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Entry, Position, TopicPartition
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
+from controlplane.logs.log import Fenced, Log, LogError, Record
 from controlplane.worker.data_topics.clients import (
     ProducerFailure,
     ProducerFenced,
     ProducerRecord,
 )
+from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
 from controlplane.worker.data_topics.topic_rules import TopicRules
 from controlplane.worker.settings import ProducerLimits
@@ -182,21 +182,14 @@ class LogProducer:
         Raises:
             ProducerFailure, ProducerFenced: the log refuses, or is unavailable for too long.
         """
-        loop = asyncio.get_running_loop()
-        deadline = loop.time() + self._limits.delivery_timeout_ms / 1_000
-        pauses = backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)
-        while True:
-            try:
-                return await attempt()
-            except Fenced as failure:
-                raise ProducerFenced(str(failure)) from failure
-            except LogUnavailable as failure:
-                pause = next(pauses)
-                if loop.time() + pause > deadline:
-                    raise ProducerFailure(str(failure)) from failure
-                await asyncio.sleep(pause)
-            except LogError as failure:
-                raise ProducerFailure(str(failure)) from failure
+        limits = self._limits
+        pauses_ms = limits.retry_first_ms, limits.retry_last_ms
+        try:
+            return await until_available(attempt, pauses_ms, limits.delivery_timeout_ms)
+        except Fenced as failure:
+            raise ProducerFenced(str(failure)) from failure
+        except LogError as failure:
+            raise ProducerFailure(str(failure)) from failure
 
     async def _placed(self, record: ProducerRecord) -> Record:
         """Return the record with its partition and time.

@@ -23,8 +23,7 @@ from controlplane.worker.data_topics.clients import (
     TopicCreator,
 )
 from controlplane.worker.data_topics.outage_retry import (
-    RETRY_FIRST_MS,
-    RETRY_LAST_MS,
+    RETRY_MS,
     until_available,
 )
 from controlplane.worker.data_topics.record_queue import QueuedRecord, RecordQueue, check_size
@@ -94,7 +93,7 @@ class RecordPlacer:
         Raises:
             ProducerFailure: it does not exist in time, or cannot be written.
         """
-        pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
+        pauses = backoff(*RETRY_MS)
         ask = partial(self._topics.partitions, topic, auto_create=True)
         longest_ms = self._settings.max_block_ms
         try:
@@ -119,7 +118,7 @@ async def appended(
     Raises:
         LogError: the brokers refuse the producer. The other records are not appended.
     """
-    pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
+    pauses = backoff(*RETRY_MS)
     pending = [*range(len(records))]
     while pending:
         attempt = partial(appends.append, [records[index] for index in pending])

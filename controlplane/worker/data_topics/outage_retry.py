@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 from typing import TypeVar
 
 from controlplane.clock import backoff
@@ -9,21 +10,31 @@ from controlplane.logs.log import LogUnavailable
 
 T = TypeVar("T")
 
-RETRY_FIRST_MS, RETRY_LAST_MS = 50, 2_000
-"""Pauses between two attempts."""
+RETRY_MS = 50, 2_000
+"""First and longest pause between two attempts."""
 
 
-async def until_available(attempt: Callable[[], Awaitable[T]]) -> T:
-    """Return the result of an attempt, repeated without end while the brokers are unavailable.
+async def until_available(
+    attempt: Callable[[], Awaitable[T]],
+    pauses_ms: tuple[int, int] = RETRY_MS,
+    patience_ms: float = inf,
+) -> T:
+    """Return the result of an attempt, repeated while the brokers or the log are unavailable.
 
-    A caller with a deadline cancels it.
+    A caller with a deadline for more than this cancels it.
 
     Raises:
-        LogError: the brokers refuse.
+        LogUnavailable: they still are when the patience ends.
+        LogError: they refuse.
     """
-    pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
+    now = asyncio.get_running_loop().time
+    deadline = now() + patience_ms / 1_000
+    pauses = backoff(*pauses_ms)
     while True:
         try:
             return await attempt()
         except LogUnavailable:
-            await asyncio.sleep(next(pauses))
+            pause = next(pauses)
+            if now() + pause > deadline:
+                raise
+            await asyncio.sleep(pause)

@@ -7,7 +7,6 @@ from controlplane.core.records import State, Target
 from controlplane.event_loop import ended
 from controlplane.worker.lifecycle.actor_parts import ActorParts
 from controlplane.worker.lifecycle.assignment import Assignment
-from controlplane.worker.lifecycle.statuses import trace_of
 from controlplane.worker.lifecycle.task_instance import TaskInstance, report_task_failure
 from controlplane.worker.lifecycle.tasks_max import excess_tasks
 from controlplane.worker.log_context import task_logs
@@ -85,8 +84,7 @@ class RunningTasks:
     def _report_failed(self, number: int, failure: BaseException) -> None:
         task = TaskIdentity(self._name, number)
         with task_logs(task):
-            report_task_failure(self._parts.notices, task, failure)
-        trace = trace_of(failure)
+            trace = report_task_failure(self._parts.notices, task, failure)
         self._parts.startups.tasks.count(succeeded=False)
         self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
 

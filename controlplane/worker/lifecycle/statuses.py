@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 
-from controlplane.clock import backoff
 from controlplane.core.codec.status import encode_status
 from controlplane.core.entry import Position
 from controlplane.core.records import (
@@ -21,15 +20,13 @@ from controlplane.core.records import (
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import ended
-from controlplane.logs.log import Fenced, Log, LogError, LogUnavailable, Record
+from controlplane.logs.log import Fenced, Log, LogError, Record
 from controlplane.projection.notices import Notices
 from controlplane.worker.background_tasks import background_task
+from controlplane.worker.data_topics.outage_retry import until_available
 
 CLOSE_S = 5.0
 """Longest wait for the log when a worker ends: the next start reports anew."""
-
-RETRY_MS = (50, 2_000)
-"""First and last pause before statuses are written again while the log is unavailable."""
 
 MAX_TRACE_CHARACTERS = 30_000
 """Length of a trace in a status record; the middle of a longer one is left out."""
@@ -184,17 +181,17 @@ class StatusWriter:
 
     async def _append(self, records: list[Record]) -> Sequence[Position]:
         """Append statuses, again while the log is unavailable; nothing if they are refused."""
-        pauses = backoff(*RETRY_MS)
-        while True:
-            try:
-                return await self._log.append(records, self._epoch())
-            except Fenced:
-                return ()  # the new writer reports what it runs
-            except LogUnavailable:
-                await asyncio.sleep(next(pauses))
-            except LogError as failure:
-                self._notices.warning("statuses_not_written", reason=str(failure))
-                return ()
+
+        async def attempt() -> Sequence[Position]:
+            return await self._log.append(records, self._epoch())
+
+        try:
+            return await until_available(attempt)
+        except Fenced:
+            return ()  # the new writer reports what it runs
+        except LogError as failure:
+            self._notices.warning("statuses_not_written", reason=str(failure))
+            return ()
 
 
 def trace_of(failure: BaseException) -> str:

@@ -99,15 +99,14 @@ class TaskInstance:
         self._statuses.task(self._name, self.number, state, version=self._version)
 
     def _end(self, failure: BaseException | None) -> None:
+        stopping = self._control.stopping
+        trace = None
         if failure is not None:
-            report_task_failure(
-                self._notices, self._identity, failure, stopping=self._control.stopping
-            )
-        if failure is None or self._control.stopping:
+            trace = report_task_failure(self._notices, self._identity, failure, stopping=stopping)
+        if trace is None or stopping:
             self.metrics.reached(State.UNASSIGNED)
             self._statuses.task(self._name, self.number, State.UNASSIGNED, safe=True)
         else:
-            trace = trace_of(failure)
             self.metrics.reached(State.FAILED)
             self._statuses.task(
                 self._name, self.number, State.FAILED, trace, safe=True, version=self._version
@@ -116,15 +115,18 @@ class TaskInstance:
 
 def report_task_failure(
     notices: Notices, task: TaskIdentity, failure: BaseException, *, stopping: bool = False
-) -> None:
-    """Report a failure in the log; while a task stops, it changes no status (Kafka: `WorkerTask`).
+) -> str:
+    """Report a failure in the log, and return its trace for the status.
 
-    Records of a last commit that failed are read again at the next start.
+    While a task stops, it changes no status (Kafka: `WorkerTask`). Records of a last commit that
+    failed are read again at the next start.
     """
+    trace = trace_of(failure)
     notices.warning(
         "task_failed_while_stopping" if stopping else "task_failed",
         connector=task.connector,
         task=task.number,
         reason=repr(failure),
-        trace=trace_of(failure),
+        trace=trace,
     )
+    return trace

@@ -56,6 +56,7 @@ class StandaloneLog:
         """Make it with `open`."""
         self._cluster_id = cluster_id
         self._topics = topics
+        self._control_topics = frozenset(msgspec.structs.astuple(topics))
         self._control = MemoryLog()
         self._records = records
         self._file = file
@@ -243,16 +244,13 @@ class StandaloneLog:
     def _parted(self, topics: Iterable[str]) -> tuple[list[str], list[str]]:
         """Return Connect's topics and the others."""
         names = dict.fromkeys(topics)
-        ours = {*msgspec.structs.astuple(self._topics)}
-        return [name for name in names if name in ours], [
-            name for name in names if name not in ours
-        ]
+        return (
+            [name for name in names if name in self._control_topics],
+            [name for name in names if name not in self._control_topics],
+        )
 
     def _log_of(self, topic: str) -> EmbeddedLog:
-        return self._control if self._is_control(topic) else self._records
-
-    def _is_control(self, topic: str) -> bool:
-        return topic in msgspec.structs.astuple(self._topics)
+        return self._control if topic in self._control_topics else self._records
 
 
 async def _interleaved(tails: Iterable[AsyncIterator[Batch]]) -> AsyncGenerator[Batch, None]:

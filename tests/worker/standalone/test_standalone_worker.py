@@ -142,7 +142,7 @@ async def test_a_connector_without_task_configs_is_answered(tmp_path: Path) -> N
 
 
 async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
-    """The same name can be used at once."""
+    """The name of a deleted connector can be used again as soon as the answer is there."""
     async with standalone(tmp_path, FaultySource) as worker:
         for _ in range(3):
             assert await tasks_told(worker, create()) == 1
@@ -181,7 +181,7 @@ async def test_a_second_life_has_the_offsets_and_no_connectors(tmp_path: Path) -
 
 
 async def test_offsets_of_an_own_topic_are_beside_the_records(tmp_path: Path) -> None:
-    """As in a distributed worker; the file has a copy, which a Java standalone worker reads."""
+    """The own topic has them as in a distributed worker; the offsets file has a copy, for Java."""
     async with standalone(tmp_path, CountingSource) as worker:
         config = config_of(CountingSource, topic="t") | {"offsets.storage.topic": "own"}
         await told(worker, CreateConnector("numbers", config))
