@@ -36,7 +36,7 @@ class WalkLength(NamedTuple):
 
 
 OF_A_RECORD = WalkLength(15, 31)
-OF_A_STOP = WalkLength(29, 132)
+OF_A_STOP = WalkLength(28, 130)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll in the middle of the walk would be counted."""

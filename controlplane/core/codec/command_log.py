@@ -108,7 +108,7 @@ def _draft(topic: str, record: CommandRecord) -> Draft:
 
 
 def _without_answer(outcome: Outcome) -> Outcome:
-    """The outcome as decided, without the fields that `outcome_details` completes."""
+    """The outcome as decided, without the fields that `decide` completes."""
     return msgspec.structs.replace(outcome, release=None, connector=None, status=None)
 
 
