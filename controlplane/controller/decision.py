@@ -81,9 +81,9 @@ class Decider:
         """
         context = self._as(state.profile)
         believed: list[AskHook] = []
+        parts = _offsets(state, command) + _parts(state, command)
         while True:
             deciding = partial(decide, state, command, context, complete=complete)
-            parts = _offsets(state, command) + _parts(state, command)
             decision = await in_thread_if_large(deciding, parts)
             match decision:
                 case Plan() if believed:
