@@ -26,8 +26,8 @@ from controlplane.controller import (
     StepListener,
     WriterEnvironment,
 )
-from controlplane.controller.command_log import command_of
 from controlplane.controller.external import sink_progress
+from controlplane.core.codec.command_log import command_of
 from controlplane.core.commands import (
     AnyCommand,
     CommandRequest,

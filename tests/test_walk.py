@@ -35,8 +35,8 @@ class WalkLength(NamedTuple):
     switches: int
 
 
-OF_A_RECORD = WalkLength(15, 31)
-OF_A_STOP = WalkLength(30, 134)
+OF_A_RECORD = WalkLength(14, 30)
+OF_A_STOP = WalkLength(27, 128)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll in the middle of the walk would be counted."""

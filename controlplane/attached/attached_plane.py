@@ -44,9 +44,9 @@ from controlplane.attached.trail import (
     progress_of,
 )
 from controlplane.clock import now_ms
-from controlplane.controller import command_log
 from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
 from controlplane.controller.controller import Closed, TimedOut
+from controlplane.core.codec import command_log
 from controlplane.core.commands import (
     AnyCommand,
     CommandRequest,
@@ -56,8 +56,8 @@ from controlplane.core.commands import (
 )
 from controlplane.core.moments import position_text
 from controlplane.core.plan import GroupOffsets, Plan, Reason, Rejected
+from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import CommandTrace
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.projection.notices import Notices

@@ -1,6 +1,6 @@
 """Trail of an attached cluster: every command, in a log of our own.
 
-The records are those of a command topic (`controller.command_log`). The record *accepted* is
+The records are those of a command topic (`core.codec.command_log`). The record *accepted* is
 durable before the first request leaves, so a crash never loses a command.
 """
 
@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controller import command_log
-from controlplane.core.codec import encode_command
+from controlplane.core.codec import command_log, encode_command
 from controlplane.core.commands import CommandRequest
 from controlplane.core.entry import Entry
 from controlplane.core.fold.commands import CommandFold
 from controlplane.core.order import Ends
 from controlplane.core.plan import Outcome, Plan, Rejected
-from controlplane.core.records import CommandAccepted, CommandFinished
-from controlplane.core.state import CommandTrace
+from controlplane.core.records import CommandAccepted, CommandFinished, CommandTrace
 from controlplane.logs.log import Log, LogNotUsable, Record
 from controlplane.rest.errors import WorkerAnswer
 

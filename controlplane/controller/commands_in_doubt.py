@@ -8,12 +8,13 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 
-from controlplane.controller import command_log
 from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
 from controlplane.controller.plan_execution import NotTakenBack
+from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest
 from controlplane.core.decide.recovery import ReportedFailure
-from controlplane.core.state import ClusterState, CommandTrace
+from controlplane.core.records import CommandTrace
+from controlplane.core.state import ClusterState
 from controlplane.logs.log import Fenced, LogUnavailable
 from controlplane.projection.notices import Notices
 

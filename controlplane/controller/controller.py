@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from controlplane.controller import command_log
 from controlplane.controller.admission import (
     CommandAnswer,
     CommandLimits,
@@ -30,6 +29,7 @@ from controlplane.controller.plan_execution import (
     no_listener,
     retried,
 )
+from controlplane.core.codec import command_log
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -43,8 +43,9 @@ from controlplane.core.context import Context
 from controlplane.core.decide.prediction import IMPORT_AGAIN, partition_assumptions
 from controlplane.core.decide.recovery import ReportedFailure, recover
 from controlplane.core.plan import Plan, Rejected
+from controlplane.core.records import CommandTrace
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState, CommandTrace
+from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal
 from controlplane.core.topics.source_partitions import own_offsets_topics
 from controlplane.logs.log import Fenced, ImportedLog, Log, LogError, LogUnavailable, ProbedLog

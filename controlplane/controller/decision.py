@@ -15,13 +15,11 @@ from controlplane.core.commands import (
     size_of,
 )
 from controlplane.core.context import Context
-from controlplane.core.decide import decide
-from controlplane.core.decide.outcome_details import with_complete_outcome
+from controlplane.core.decide import decide, with_complete_outcome
 from controlplane.core.decide.prediction import hook_assumption
 from controlplane.core.plan import (
     AskGroup,
     AskHook,
-    Decision,
     HookOutcome,
     HookSuccess,
     Plan,
@@ -37,16 +35,6 @@ def _parts(state: ClusterState, command: AnyCommand) -> int:
     """Size of a decision: config keys and the like, of the command and of its connector."""
     present = state.config.connectors.get(getattr(command, "connector", ""), ())
     return len(present) + size_of(command)
-
-
-def _decided(
-    state: ClusterState, command: AnyCommand, context: Context, *, complete: bool
-) -> Decision:
-    """Decide a command; with `complete`, a plan's outcome is the whole answer."""
-    decision = decide(state, command, context)
-    if complete and isinstance(decision, Plan):
-        return with_complete_outcome(state, command, decision, context.plugins)
-    return decision
 
 
 def _offsets(state: ClusterState, command: AnyCommand) -> int:
@@ -93,9 +81,9 @@ class Decider:
         """
         context = self._as(state.profile)
         believed: list[AskHook] = []
+        parts = _offsets(state, command) + _parts(state, command)
         while True:
-            deciding = partial(_decided, state, command, context, complete=complete)
-            parts = _offsets(state, command) + _parts(state, command)
+            deciding = partial(decide, state, command, context, complete=complete)
             decision = await in_thread_if_large(deciding, parts)
             match decision:
                 case Plan() if believed:

@@ -12,10 +12,10 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from controlplane.clock import backoff
-from controlplane.controller import command_log
 from controlplane.controller.admission import CommandLimits
 from controlplane.controller.external import ExternalActionFailed, ExternalActions
 from controlplane.controller.log_view import LogView
+from controlplane.core.codec import command_log
 from controlplane.core.commands import CommandRequest, size_of
 from controlplane.core.entry import Headers
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected, Step

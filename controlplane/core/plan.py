@@ -187,8 +187,8 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     """Refusal to answer with, in a release that writes first and refuses then."""
     release: str | None = None
     """Release that answers. Set together with the two fields below when the command is carried out
-    (`outcome_details.with_complete_outcome`); the answer then depends on nothing else. None: a
-    plan's outcome, or one stored by an earlier version of this program."""
+    (`decide.with_complete_outcome`); the answer then depends on nothing else. None: a plan's
+    outcome, or one stored by an earlier version of this program."""
     connector: ConnectorAfterCommand | None = None
     """Connector in the answer; None: the answer shows none."""
     status: LeftStatus | None = None

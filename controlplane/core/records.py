@@ -213,6 +213,21 @@ class CommandRefused(Fact, frozen=True, tag="refused", tag_field="type"):
 
 
 CommandRecord = CommandAccepted | CommandFinished | CommandRefused
+
+
+class CommandTrace(msgspec.Struct, frozen=True, gc=False):
+    """Records of one command in the command topic."""
+
+    accepted: CommandAccepted | None = None
+    finished: CommandFinished | None = None
+    refused: CommandRefused | None = None
+
+    @property
+    def unfinished(self) -> bool:
+        """Accepted but not ended, as after a crash."""
+        return self.accepted is not None and self.finished is None
+
+
 ConfigRecord = (
     ConnectorConfig
     | TargetState

@@ -16,9 +16,7 @@ from controlplane.core.copy_on_write import CopyOnWrite
 from controlplane.core.entry import Position
 from controlplane.core.records import (
     Activity,
-    CommandAccepted,
-    CommandFinished,
-    CommandRefused,
+    CommandTrace,
     Properties,
     SessionKey,
     Status,
@@ -139,19 +137,6 @@ class OffsetState(msgspec.Struct, frozen=True):
     values: Mapping[bytes | None, bytes | None] = {}
     hidden: Mapping[PartitionIdentity, bool] = {}
     """Source partitions whose last record, under any spelling of the key, is a tombstone."""
-
-
-class CommandTrace(msgspec.Struct, frozen=True, gc=False):
-    """Records of one command in the command topic."""
-
-    accepted: CommandAccepted | None = None
-    finished: CommandFinished | None = None
-    refused: CommandRefused | None = None
-
-    @property
-    def unfinished(self) -> bool:
-        """Accepted but not ended, as after a crash."""
-        return self.accepted is not None and self.finished is None
 
 
 class ClusterState(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
 """State projected from a log: loaded, followed as the log grows, and read at past moments.
 
 - `loader` folds a log to its end, starting from snapshots (`snapshot_lookup`).
-- `follower` continues as the log grows. `log_tail` reads the `followed_topics`, `release_folds`
-  holds a fold per release, and `read_positions` wakes callers that wait for a record.
+- `follower` continues as the log grows. `log_tail` reads the `followed_topics`; `release_folds`
+  holds a fold per release, and wakes callers that wait for a record.
 - `change_feed` reports each change.
 - `as_of` answers for past moments, which `moment_search` finds in the log.
 - `upkeep` maintains an embedded log: `snapshot_writer` makes snapshots, `retention` removes old

@@ -11,8 +11,8 @@ from controlplane.core import views
 from controlplane.core.entry import Entry
 from controlplane.core.fold import FateKind, Fold, ListenerCall, RecordFate
 from controlplane.core.moments import position_text
-from controlplane.core.records import Activity, RestartRequest, Status
-from controlplane.core.state import ClusterState, CommandTrace
+from controlplane.core.records import Activity, CommandTrace, RestartRequest, Status
+from controlplane.core.state import ClusterState
 from controlplane.core.views.hazards import hazards
 from controlplane.scenario.notation import key_text_of, printable, text_of
 from controlplane.scenario.transcript import NONE, json_text

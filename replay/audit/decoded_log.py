@@ -7,7 +7,7 @@ of each key. Records of the command topic are not kept, because their keys never
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from controlplane.core.codec.commands import decode_command
+from controlplane.core.codec.command_log import decode_command
 from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition
 from controlplane.core.codec.status import decode_status

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from controlplane.controller import command_log
-from controlplane.core.codec import decode_command, encode_command
+from controlplane.core.codec import command_log, decode_command, encode_command
 from controlplane.core.commands import (
     AlterOffsets,
     AnyCommand,
@@ -16,8 +15,7 @@ from controlplane.core.commands import (
     PublishTasks,
 )
 from controlplane.core.plan import Draft, Plan, Step
-from controlplane.core.records import CommandAccepted
-from controlplane.core.state import CommandTrace
+from controlplane.core.records import CommandAccepted, CommandTrace
 
 HALF = "\ud801"
 """Half a surrogate pair: Java has it in a text like any other, and UTF-8 has no bytes for it."""

@@ -11,7 +11,7 @@ from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.logs.sqlite.settings import SqliteSettings
 from controlplane.logs.sqlite.watch import COMMITS_KEPT
-from controlplane.projection.read_positions import ReadPositions
+from controlplane.projection.release_folds import ReadPositions
 from tests.conftest import seeded
 from tests.logs.contract import entry, make_topics, record
 from tests.logs.reading_contract import T0, TOPICS, by_place, everything, take

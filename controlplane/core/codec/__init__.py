@@ -4,7 +4,7 @@ Any bytes decode to a record or to `Invalid`. The result depends on the release 
 the one that a worker of that release gets. Encoding gives the bytes that such a worker writes.
 """
 
-from controlplane.core.codec.commands import decode_command, encode_command
+from controlplane.core.codec.command_log import decode_command, encode_command
 from controlplane.core.codec.config import decode_config, encode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition
 from controlplane.core.codec.status import decode_status, encode_status

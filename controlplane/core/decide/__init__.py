@@ -7,12 +7,18 @@ its order. Kafka: `DistributedHerder`, `KafkaConfigBackingStore`.
 A command whose records no worker could write or read back is refused first. A worker's config is a
 map of text to text or null. Its REST interface converts numbers and booleans to text; a program
 that embeds the control plane must do so itself.
+
+A plan's outcome can be completed with everything that the answer shows. It is computed from the
+state of the decision and the records of the plan, and stored with the record that marks the command
+as finished. So a repeated idempotency key gets the first answer again, whatever has happened since.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from controlplane.core import commands
+import msgspec
+
+from controlplane.core import commands, views
 from controlplane.core.context import Context
 from controlplane.core.decide import (
     connectors,
@@ -24,9 +30,20 @@ from controlplane.core.decide import (
     task_configs,
     topics,
 )
+from controlplane.core.entry import Entry
+from controlplane.core.fold.config import ConfigFold
 from controlplane.core.java.jackson_tokens import NAME_BYTES, STRING_UNITS
-from controlplane.core.plan import Decision, Plan, Reason, Rejected
-from controlplane.core.state import ClusterState
+from controlplane.core.plan import (
+    ConnectorAfterCommand,
+    Decision,
+    LeftStatus,
+    Outcome,
+    Plan,
+    Reason,
+    Rejected,
+)
+from controlplane.core.plugins import Plugins
+from controlplane.core.state import ClusterState, ConfigState
 
 _TABLE: Mapping[type, restore_plan.DecideCommand] = {
     commands.CreateConnector: create_with_offsets.create,
@@ -48,14 +65,22 @@ _TABLE: Mapping[type, restore_plan.DecideCommand] = {
 }
 
 
-def decide(state: ClusterState, command: commands.AnyCommand, context: Context) -> Decision:
+def decide(
+    state: ClusterState, command: commands.AnyCommand, context: Context, *, complete: bool = False
+) -> Decision:
     """Decide a command: a plan of ordered steps, a question to ask first, or a refusal.
 
     `state` must include every record appended so far: the decision is only as current as its state.
+    With `complete`, a plan's outcome is the whole answer.
     """
     decision = _malformed(command) or _TABLE[type(command)](state, command, context)
-    return _oversized(command, decision, context) or decision
+    decision = _oversized(command, decision, context) or decision
+    if complete and isinstance(decision, Plan):
+        return with_complete_outcome(state, command, decision, context.plugins)
+    return decision
 
+
+# --- commands and plans that no worker could write or read back -----------------------------------
 
 _TEXTS = ("connector", "namespace", "level")
 """Fields of commands that are written to a log unchanged."""
@@ -159,3 +184,75 @@ def _oversized(command: commands.AnyCommand, decision: object, context: Context)
         for draft in drafts
     )
     return None if fit else Rejected(Reason.FAILED, text)
+
+
+# --- the whole answer -----------------------------------------------------------------------------
+
+
+def with_complete_outcome(
+    state: ClusterState, command: commands.AnyCommand, plan: Plan, plugins: Plugins
+) -> Plan:
+    """The plan with its complete answer in the outcome; `state` is the one it was decided on."""
+    outcome = msgspec.structs.replace(plan.outcome, release=state.profile.release)
+    complete = _COMPLETE.get(type(command))
+    if complete is not None and outcome.refusal is None:
+        assert isinstance(command, commands.ConnectorCommand)
+        after = _after(state, command.connector, plan)
+        try:
+            outcome = complete(outcome, after, command.connector, plugins)
+        except views.ReadFailed as error:  # a worker writes first, and then fails to answer
+            refusal = Rejected(Reason.FAILED, str(error))
+            outcome = msgspec.structs.replace(outcome, refusal=refusal)
+    return msgspec.structs.replace(plan, outcome=outcome)
+
+
+def _after(state: ClusterState, connector: str, plan: Plan) -> ClusterState:
+    """State after the plan, for one connector alone: copying all of them would cost more."""
+    fold = ConfigFold(state.profile)
+    fold.adopt(_alone(state.config, connector))
+    drafts = (draft for step in plan.steps for draft in step.records)
+    for draft in drafts:
+        if draft.topic == state.topics.config:
+            fold.apply(Entry(draft.topic, 0, -1, -1, draft.key, draft.value))
+    return msgspec.structs.replace(state, config=fold.publish())
+
+
+def _alone(config: ConfigState, connector: str) -> ConfigState:
+    """The connector's rows of the config tables."""
+    tables = msgspec.structs.asdict(config).items()
+    rows = {
+        name: {connector: table[connector]} if connector in table else {}
+        for name, table in tables
+        if isinstance(table, Mapping)
+    }
+    return msgspec.structs.replace(config, **rows)
+
+
+_Complete = Callable[[Outcome, ClusterState, str, Plugins], Outcome]
+
+
+def _with_connector(outcome: Outcome, after: ClusterState, name: str, plugins: Plugins) -> Outcome:
+    view = views.connector(after, name, plugins)
+    if view is None:
+        return outcome
+    left = ConnectorAfterCommand(view.config, len(view.tasks), view.type)
+    return msgspec.structs.replace(outcome, connector=left)
+
+
+def _with_status(outcome: Outcome, after: ClusterState, name: str, plugins: Plugins) -> Outcome:
+    if "restarting" not in outcome.facts:
+        return outcome
+    view = views.status(after, name, plugins)
+    assert view is not None  # else nothing would be restarted
+    left = LeftStatus(view.type, view.connector, tuple(view.tasks.items()))
+    return msgspec.structs.replace(outcome, status=left)
+
+
+_COMPLETE: Mapping[type, _Complete] = {
+    commands.CreateConnector: _with_connector,
+    commands.PutConfig: _with_connector,
+    commands.PatchConfig: _with_connector,
+    commands.RestoreConnector: _with_connector,
+    commands.RestartConnector: _with_status,
+}
+"""Commands whose answer shows more than their plan contains."""

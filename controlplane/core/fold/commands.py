@@ -5,12 +5,17 @@ from collections.abc import Mapping
 
 import msgspec
 
-from controlplane.core.codec.commands import decode_command
+from controlplane.core.codec.command_log import decode_command
 from controlplane.core.copy_on_write import CopyOnWrite
 from controlplane.core.entry import Entry
 from controlplane.core.fold.record_fate import ACCEPTED, RecordFate, fate
-from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
-from controlplane.core.state import CommandTrace
+from controlplane.core.records import (
+    CommandAccepted,
+    CommandFinished,
+    CommandRefused,
+    CommandTrace,
+    Invalid,
+)
 
 ENDED_KEPT = 10_000
 """Number of ended commands that are kept, so that a repeated id gets the same answer.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import msgspec
 
 from controlplane.core.entry import Position
+from controlplane.core.records import CommandTrace
 from controlplane.core.state import (
     Aspect,
-    CommandTrace,
     ConfigState,
     OffsetState,
     StatusState,

@@ -12,20 +12,19 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from controlplane.controller import command_log
 from controlplane.controller.admission import CommandAnswer
 from controlplane.controller.plan_execution import COMMAND_ID
 from controlplane.core import views
-from controlplane.core.codec import decode_command
+from controlplane.core.codec import command_log, decode_command
 from controlplane.core.codec.offsets import frozen
 from controlplane.core.commands import AnyCommand, OffsetChange
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold, fold
 from controlplane.core.java import json_converter
 from controlplane.core.plan import AlterGroup, AnyAction, DeleteGroup, Reason, Rejected
-from controlplane.core.records import CommandRefused, Properties
+from controlplane.core.records import CommandRefused, CommandTrace, Properties
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState, CommandTrace
+from controlplane.core.state import ClusterState
 from tests.controller.scene import COMMANDS, CONFIG, STATUS
 from tests.laws.commands.execution import AnsweredCommand, Died, RunJournal, SimulatedCluster
 from tests.laws.commands.world import SINK, Acted, Groups

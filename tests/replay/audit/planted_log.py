@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from controlplane.core.codec.commands import encode_command
+from controlplane.core.codec.command_log import encode_command
 from controlplane.core.entry import Entry, Headers
 from controlplane.core.order import in_order
 from controlplane.core.records import CommandAccepted, CommandFinished

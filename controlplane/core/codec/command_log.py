@@ -1,4 +1,7 @@
-"""Records of the command topic – accepted, finished, refused – and reading them back."""
+"""Codec of our command topic: accepted, finished and refused commands, as records and as bytes.
+
+The records are tagged, versioned JSON. Their key is the command's id.
+"""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -6,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from controlplane.core.codec import encode_command
 from controlplane.core.commands import AnyCommand, CommandRequest, RestoreConnector
 from controlplane.core.java.json_values import members
 from controlplane.core.plan import Draft, Outcome, Plan, Reason, Rejected
@@ -15,8 +17,54 @@ from controlplane.core.records import (
     CommandFinished,
     CommandRecord,
     CommandRefused,
+    CommandTrace,
+    Invalid,
 )
-from controlplane.core.state import CommandTrace
+
+_DECODER: msgspec.json.Decoder[CommandRecord] = msgspec.json.Decoder(CommandRecord)
+_ENCODER = msgspec.json.Encoder()
+_VERSION = 1
+"""Version of the format. New fields keep it; a change of meaning needs a new one."""
+
+
+def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | Invalid | None:
+    """Decode a record of the command topic; None: a tombstone, from manual retention."""
+    if value is None:
+        return None
+    try:
+        record = _decoded(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        return Invalid(f"not a command record: {error}")
+    if record.version > _VERSION:
+        return Invalid(f"command record of version {record.version}, newer than {_VERSION}")
+    if key != record.command_id.encode("utf-8", "surrogatepass"):
+        return Invalid("key is not the command's id")
+    return record
+
+
+def _decoded(value: bytes) -> CommandRecord:
+    try:
+        return _DECODER.decode(value)
+    except msgspec.ValidationError:
+        raise
+    except msgspec.DecodeError:
+        # msgspec refuses half a surrogate pair, but a connector config may contain one.
+        record: CommandRecord = msgspec.convert(json.loads(value), CommandRecord)
+        return record
+
+
+def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
+    """Encode a record of the command topic to key and value."""
+    key = record.command_id.encode("utf-8", "surrogatepass")
+    try:
+        return key, _ENCODER.encode(record)
+    except UnicodeEncodeError:
+        # Half a surrogate pair, written as an escape.
+        text = json.dumps(msgspec.to_builtins(record), separators=(",", ":"))
+        return key, text.encode("ascii")
+
+
+# --- a request and its answer as records ----------------------------------------------------------
 
 DONE, FAILED = "done", "failed"
 
@@ -55,8 +103,12 @@ def finished(topic: str, request: CommandRequest, at_ms: int, result: Outcome | 
     return _draft(topic, CommandFinished(request.command_id, at_ms, stored))
 
 
+def _draft(topic: str, record: CommandRecord) -> Draft:
+    return Draft(topic, *encode_command(record))
+
+
 def _without_answer(outcome: Outcome) -> Outcome:
-    """The outcome as decided, without the fields that `outcome_details` completes."""
+    """The outcome as decided, without the fields that `decide` completes."""
     return msgspec.structs.replace(outcome, release=None, connector=None, status=None)
 
 
@@ -106,6 +158,9 @@ def _beginning(text: str, most: int) -> str:
         return text
     kept = text[:most]
     return f"{kept if len(json.dumps(kept)) <= most else kept[: most // ESCAPE_BYTES]}…"
+
+
+# --- records as a request and its answer ----------------------------------------------------------
 
 
 def ended(trace: CommandTrace) -> Outcome | Rejected | None:
@@ -167,10 +222,6 @@ def request_of(trace: CommandTrace) -> CommandRequest | None:
         at_ms=accepted.at_ms,
         principal=accepted.principal,
     )
-
-
-def _draft(topic: str, record: CommandRecord) -> Draft:
-    return Draft(topic, *encode_command(record))
 
 
 # --- excerpts ------------------------------------------------------------------------------------
