@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from aiokafka.errors import KafkaError
 
 from controlplane.core.entry import Position
+from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.record_batches import RecordBatch, positions, record_batches
 from controlplane.logs.kafka.cluster import Cluster, too_late
-from controlplane.logs.kafka.errors import append_error, is_refusal, start_error
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits
-from controlplane.logs.kafka.producer import KafkaProducer, SendFailed
-from controlplane.logs.kafka.record_batches import RecordBatch, positions, record_batches
+from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, start_error
 from controlplane.logs.log import LogError, LogUnavailable, Record
 
 

@@ -24,7 +24,7 @@ from aiokafka.protocol.types import (
 )
 
 from controlplane.core.entry import TopicPartition
-from controlplane.logs.kafka.metadata import TopicId
+from controlplane.logs.kafka.protocol.metadata import TopicId
 
 BROKER_DEFAULT = -1
 """Number of partitions or replicas that lets the broker decide (Kafka 2.4, KIP-464)."""

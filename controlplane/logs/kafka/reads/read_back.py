@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from controlplane.core.entry import Position
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import KafkaReader, Retry
+from controlplane.logs.kafka.reads.reader import KafkaReader, Retry
 from controlplane.logs.log import LogUnavailable
 
 _UNDECIDED = LogUnavailable("a transaction is still ending")

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable, Mapping
 
-from controlplane.logs.kafka import admin_requests as requests
-from controlplane.logs.kafka.admin_requests import TopicAnswer, TopicSpec
-from controlplane.logs.kafka.bounded_retry import retried
+from controlplane.logs.kafka.admin.bounded_retry import retried
 from controlplane.logs.kafka.cluster import Cluster
-from controlplane.logs.kafka.error_codes import ErrorCode, described
-from controlplane.logs.kafka.errors import RETRIABLE, topic_error
 from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.protocol import admin_requests as requests
+from controlplane.logs.kafka.protocol.admin_requests import TopicAnswer, TopicSpec
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode, described
+from controlplane.logs.kafka.protocol.errors import RETRIABLE, topic_error
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 _NO_CONTROLLER = "the cluster has no controller at the moment: try again"

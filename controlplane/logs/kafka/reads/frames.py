@@ -11,7 +11,7 @@ from aiokafka.record.legacy_records import _LegacyRecordBatchPy
 from cramjam import CompressionError, DecompressionError
 
 from controlplane.core.entry import TopicPartition
-from controlplane.logs.kafka.wire import FetchedPartition
+from controlplane.logs.kafka.protocol.read_requests import FetchedPartition
 from controlplane.logs.log import LogCorrupt
 
 FORMAT = 2

@@ -11,18 +11,18 @@ from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from controlplane.core.entry import TopicPartition
 from controlplane.core.views.group_progress import LogEnd
-from controlplane.logs.kafka import wire
-from controlplane.logs.kafka.admin_requests import (
+from controlplane.logs.kafka.admin.bounded_retry import retried
+from controlplane.logs.kafka.cluster import BrokerAddress, Cluster
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.protocol import read_requests
+from controlplane.logs.kafka.protocol.admin_requests import (
     ConsumerGroupDescribeRequest,
     OffsetDeleteRequest,
     commit_request,
     partition_codes,
 )
-from controlplane.logs.kafka.bounded_retry import retried
-from controlplane.logs.kafka.cluster import BrokerAddress, Cluster
-from controlplane.logs.kafka.error_codes import ErrorCode, described
-from controlplane.logs.kafka.errors import RETRIABLE, UnsupportedRequest
-from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode, described
+from controlplane.logs.kafka.protocol.errors import RETRIABLE, UnsupportedRequest
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 
 T = TypeVar("T")
@@ -246,8 +246,12 @@ class GroupAdmin:
         for broker, led in layout.led().items():
             led_here = [partition for partition in led if partition in ends]
             if led_here and broker in layout.brokers:
-                request = wire.offsets_request(led_here, wire.LATEST, "read_uncommitted")
-                for partition, code, end in wire.offsets(await self._cluster.send(broker, request)):
+                request = read_requests.offsets_request(
+                    led_here, read_requests.LATEST, "read_uncommitted"
+                )
+                for partition, code, end in read_requests.offsets(
+                    await self._cluster.send(broker, request)
+                ):
                     reason = described(code, _seeing(partition[0]))
                     ends[partition] = LogEnd(None, reason) if code else LogEnd(end)
             for partition in led_here if broker not in layout.brokers else ():

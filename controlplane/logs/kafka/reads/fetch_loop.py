@@ -5,13 +5,13 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from typing import Any
 
 from controlplane.core.entry import Batch, TopicPartition
-from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.cluster import Cluster
-from controlplane.logs.kafka.decoder import decode
-from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, topic_error
-from controlplane.logs.kafka.frames import PartitionFrames, partition_frames
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.wire import FetchedPartition, Isolation
+from controlplane.logs.kafka.protocol import read_requests
+from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, topic_error
+from controlplane.logs.kafka.protocol.read_requests import FetchedPartition, Isolation
+from controlplane.logs.kafka.reads.decoder import decode
+from controlplane.logs.kafka.reads.frames import PartitionFrames, partition_frames
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.logs.tail import ReadProgress
 
@@ -94,13 +94,17 @@ class FetchLoop:
     def _request(self, led: list[TopicPartition]) -> Any:
         """Build the next request to a leader; None if all its partitions are read."""
         positions = {part: self.positions[part] for part in led if self._unread(part)}
-        return wire.fetch_request(positions, self._isolation, self._limits) if positions else None
+        return (
+            read_requests.fetch_request(positions, self._isolation, self._limits)
+            if positions
+            else None
+        )
 
     def _accept(self, answer: Any) -> tuple[list[PartitionFrames], LogError | None]:
         """Advance the positions past an answer; return its batches and the first failure."""
         pieces: list[PartitionFrames] = []
         trouble: LogError | None = None
-        partitions = list(wire.fetched(answer))
+        partitions = list(read_requests.fetched(answer))
         for partition in partitions:
             try:
                 pieces += self._taken(partition)

@@ -9,19 +9,19 @@ from aiokafka.errors import KafkaError
 
 from controlplane.clock import backoff
 from controlplane.core.entry import Position
+from controlplane.logs.kafka.appends.coordinator import RETRY_MAX_MS, TransactionCoordinator
+from controlplane.logs.kafka.appends.producer import KafkaProducer, ProducerIdentity, SendFailed
+from controlplane.logs.kafka.appends.record_batches import positions, record_batches
 from controlplane.logs.kafka.cluster import Cluster, too_late
-from controlplane.logs.kafka.coordinator import RETRY_MAX_MS, TransactionCoordinator
-from controlplane.logs.kafka.error_codes import ErrorCode, described
-from controlplane.logs.kafka.errors import (
+from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode, described
+from controlplane.logs.kafka.protocol.errors import (
     append_error,
     is_refusal,
     is_refused_id,
     refused_id,
     start_error,
 )
-from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.producer import KafkaProducer, ProducerIdentity, SendFailed
-from controlplane.logs.kafka.record_batches import positions, record_batches
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
 ReadBack = Callable[[Sequence[Position]], Awaitable[bool]]

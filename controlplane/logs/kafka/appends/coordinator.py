@@ -9,10 +9,10 @@ from aiokafka.protocol.transaction import EndTxnRequest
 from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
 
 from controlplane.clock import backoff
+from controlplane.logs.kafka.appends.producer import ProducerIdentity
 from controlplane.logs.kafka.cluster import Cluster
-from controlplane.logs.kafka.error_codes import ErrorCode
 from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.producer import ProducerIdentity
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 
 _INIT_PRODUCER_ID = 22
 _TRANSACTION = 1

@@ -8,13 +8,13 @@ from typing import TypeVar
 from controlplane.clock import backoff
 from controlplane.core.entry import Batch, TopicPartition
 from controlplane.core.order import Ends
-from controlplane.logs.kafka import wire
 from controlplane.logs.kafka.cluster import Cluster, addresses
-from controlplane.logs.kafka.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
-from controlplane.logs.kafka.fetch_loop import FetchLoop
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.metadata import ClusterLayout
-from controlplane.logs.kafka.wire import Isolation
+from controlplane.logs.kafka.protocol import read_requests
+from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, NoLeader, topic_error
+from controlplane.logs.kafka.protocol.metadata import ClusterLayout
+from controlplane.logs.kafka.protocol.read_requests import Isolation
+from controlplane.logs.kafka.reads.fetch_loop import FetchLoop
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity
 
@@ -90,11 +90,11 @@ class KafkaReader:
 
     async def starts(self, topics: Iterable[str]) -> Ends:
         """First offset of each partition."""
-        return await self._offsets(topics, wire.EARLIEST, "read_uncommitted")
+        return await self._offsets(topics, read_requests.EARLIEST, "read_uncommitted")
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Last stable offset or high watermark of each partition (see `isolation`)."""
-        return await self._offsets(topics, wire.LATEST, self._isolation)
+        return await self._offsets(topics, read_requests.LATEST, self._isolation)
 
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
         """Return the ends as they are now, from leaders that were found within `LAYOUT_S`.
@@ -108,7 +108,7 @@ class KafkaReader:
             self._layouts_end = now + LAYOUT_S
         try:
             layout = self._layouts.get(topic_set) or await self._cluster.leaders(topic_set)
-            ends = await self._offsets_at(layout, wire.LATEST, self._isolation)
+            ends = await self._offsets_at(layout, read_requests.LATEST, self._isolation)
         except LogError:
             self._layouts.clear()
             return await self.ends(topic_set)
@@ -154,10 +154,10 @@ class KafkaReader:
         for trouble in missing:
             if isinstance(trouble, NoLeader):
                 raise trouble
-        request = wire.configs_request(layout.leaders, "cleanup.policy")
+        request = read_requests.configs_request(layout.leaders, "cleanup.policy")
         return [str(trouble) for trouble in missing] + [
             f"topic {topic} has cleanup.policy={policy}: a worker wants {COMPACT_ONLY} alone"
-            for topic, policy in wire.configs(await self._cluster.ask(request))
+            for topic, policy in read_requests.configs(await self._cluster.ask(request))
             if policy not in {None, COMPACT_ONLY}
         ]
 
@@ -195,14 +195,14 @@ class KafkaReader:
         """Return passes (isolation, stops): only a committed read reports aborted transactions."""
         if self._isolation == "read_committed":
             return [("read_committed", stops)]
-        stable = _flat(await self._offsets(topics, wire.LATEST, "read_committed"))
+        stable = _flat(await self._offsets(topics, read_requests.LATEST, "read_committed"))
         decided = {at: min(stop, stable[at]) for at, stop in stops.items()}
         return [("read_committed", decided), ("read_uncommitted", stops)]
 
     async def _positions(self, topics: list[str], start: Ends) -> dict[TopicPartition, int]:
         """Return start positions: as given, but not before the first offset or past the end."""
         first = _flat(await self.starts(topics))
-        end = _flat(await self._offsets(topics, wire.LATEST, "read_uncommitted"))
+        end = _flat(await self._offsets(topics, read_requests.LATEST, "read_uncommitted"))
         requested = {at: offset for at, offset in _flat(start).items() if at[0] in topics}
         for at, offset in requested.items():
             if at not in end:
@@ -238,8 +238,8 @@ class KafkaReader:
     ) -> dict[str, list[int]]:
         offsets = {topic: [0] * len(led) for topic, led in layout.leaders.items()}
         for broker, led in layout.led().items():
-            request = wire.offsets_request(led, timestamp, isolation)
-            for (topic, number), code, offset in wire.offsets(
+            request = read_requests.offsets_request(led, timestamp, isolation)
+            for (topic, number), code, offset in read_requests.offsets(
                 await self._cluster.send(broker, request)
             ):
                 if code:

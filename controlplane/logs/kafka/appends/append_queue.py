@@ -7,9 +7,9 @@ from typing import Any
 
 from controlplane.clock import backoff
 from controlplane.core.entry import Position
-from controlplane.logs.kafka.coordinator import RETRY_MAX_MS
+from controlplane.logs.kafka.appends.coordinator import RETRY_MAX_MS
+from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.limits import CLOSED, WriteLimits
-from controlplane.logs.kafka.transactions import Transactions
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
 QueueOperation = Callable[[], Awaitable[Any]]

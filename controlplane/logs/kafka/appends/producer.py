@@ -18,9 +18,9 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka.appends.record_batches import RecordBatch
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.record_batches import RecordBatch
 from controlplane.logs.log import LogError
 
 # A broker answers a commit before it has written the markers, and refuses the next transaction

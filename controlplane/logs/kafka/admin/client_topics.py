@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from aiokafka.protocol.metadata import MetadataRequest
 
 from controlplane.logs.kafka.cluster import Cluster
-from controlplane.logs.kafka.error_codes import ErrorCode
-from controlplane.logs.kafka.errors import topic_error
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
+from controlplane.logs.kafka.protocol.errors import topic_error
 from controlplane.logs.log import LogUnavailable
 
 _CREATES = True

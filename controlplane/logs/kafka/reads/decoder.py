@@ -17,8 +17,8 @@ from controlplane.core.entry import (
     LazyBatch,
     TopicPartition,
 )
-from controlplane.logs.kafka import lenient_decoder
-from controlplane.logs.kafka.frames import DAMAGE, Frame, PartitionFrames, corrupt
+from controlplane.logs.kafka.reads import lenient_decoder
+from controlplane.logs.kafka.reads.frames import DAMAGE, Frame, PartitionFrames, corrupt
 from controlplane.logs.log import LogCorrupt
 
 UNKNOWN_MS = -1
