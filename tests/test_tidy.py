@@ -356,7 +356,7 @@ KEPT: list[tuple[Rule, str, str]] = [
     (layers, PLANE, "if TYPE_CHECKING:\n    from controlplane.rest.app import App"),
     (layers, REST, "from controlplane.page.html import el"),
     (layers, "replay/x.py", "from controlplane.page.html import el"),
-    (layers, "controlplane/__main__.py", "import controlplane.cli.serve_command"),
+    (layers, "controlplane/__main__.py", "import controlplane.cli.serve.serve_command"),
     (layers, "tests/test_x.py", "import replay.engine"),
     (pure_core, CORE, "import re, msgspec\nfrom controlplane.core import entry"),
     (pure_core, LOGS, "import asyncio"),

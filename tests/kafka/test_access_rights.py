@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from controlplane.attached.settings import ConnectSettings
-from controlplane.cli.own_topics import own_service
+from controlplane.cli.serve.own_topics import own_service
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin

@@ -12,7 +12,7 @@ from controlplane.attached.cluster_check import meet
 from controlplane.attached.connect_client import ConnectClient
 from controlplane.attached.settings import ConnectSettings
 from controlplane.attached.worker_connections import WorkerConnections, uses_proxy
-from controlplane.cli.attached_options import AttachedOptions
+from controlplane.cli.serve.attached_options import AttachedOptions
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.client.http.connection import over_network, tls_of
 from controlplane.core.text.safe_text import safe

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from controlplane.cli.attached_options import AttachedOptions
+from controlplane.cli.serve.attached_options import AttachedOptions
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers

@@ -4,15 +4,23 @@ import asyncio
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from controlplane.cli.worker_check.answer_progress import AnswerProgress, ComparedAnswers, Standing
-from controlplane.cli.worker_check.check_report import CheckReport, WorkerDifference, print_report
-from controlplane.cli.worker_check.checked_worker import (
+from controlplane.cli.verify.worker_check.answer_progress import (
+    AnswerProgress,
+    ComparedAnswers,
+    Standing,
+)
+from controlplane.cli.verify.worker_check.check_report import (
+    CheckReport,
+    WorkerDifference,
+    print_report,
+)
+from controlplane.cli.verify.worker_check.checked_worker import (
     CheckedWorker,
     WorkerAccess,
     check_cluster,
     connected_workers,
 )
-from controlplane.cli.worker_check.comparison_rounds import (
+from controlplane.cli.verify.worker_check.comparison_rounds import (
     CheckedEndpoint,
     CheckedLog,
     ComparisonRounds,
@@ -20,7 +28,7 @@ from controlplane.cli.worker_check.comparison_rounds import (
     ReportProgress,
     endpoint_parts,
 )
-from controlplane.cli.worker_check.explanation import Explainer, Explanation, is_needed
+from controlplane.cli.verify.worker_check.explanation import Explainer, Explanation, is_needed
 from controlplane.core.order import in_order
 from controlplane.core.plugins import Plugins
 from controlplane.logs.log import ReadableLog

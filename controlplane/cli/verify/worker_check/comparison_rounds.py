@@ -13,9 +13,9 @@ from urllib.parse import unquote
 
 import httpx
 
-from controlplane.cli.answer_diff import is_of_consumer_group, without_types
-from controlplane.cli.worker_check.answer_progress import AnswerProgress, ComparedAnswers
-from controlplane.cli.worker_check.checked_worker import CheckedWorker, Unanswered
+from controlplane.cli.verify.answer_diff import is_of_consumer_group, without_types
+from controlplane.cli.verify.worker_check.answer_progress import AnswerProgress, ComparedAnswers
+from controlplane.cli.verify.worker_check.checked_worker import CheckedWorker, Unanswered
 from controlplane.client.http.api import connector
 from controlplane.core import views
 from controlplane.core.plugins import Plugins

@@ -12,14 +12,14 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from controlplane.cli.attached_options import (
+from controlplane.cli.serve.attached_options import (
     AttachedOptions,
     attached_options,
     attached_settings,
 )
-from controlplane.cli.curl_examples import LATER, find_contrast, lines
-from controlplane.cli.serve_options import ServeOptions, check_own, writer_settings
-from controlplane.cli.service_run import Listening, OpenService, serve_until_signal
+from controlplane.cli.serve.curl_examples import LATER, find_contrast, lines
+from controlplane.cli.serve.serve_options import ServeOptions, check_own, writer_settings
+from controlplane.cli.serve.service_run import Listening, OpenService, serve_until_signal
 from controlplane.core import views
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.releases.profiles import KIP
@@ -184,7 +184,7 @@ async def _open_attached(
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open the topics of a cluster for reading, and its workers for commands."""
     # Imported here: most logs are served without an HTTP client.
-    from controlplane.cli.attached_cluster import attached  # noqa: PLC0415
+    from controlplane.cli.serve.attached_cluster import attached  # noqa: PLC0415
 
     assert service.attached is not None
     async with attached(
@@ -205,7 +205,7 @@ async def _open_own(
 ) -> AsyncIterator[tuple[rest.Service, ReadableLog]]:
     """Open topics of a cluster as their control plane."""
     # Imported here: other logs are served without Kafka's producer.
-    from controlplane.cli.own_topics import own_service  # noqa: PLC0415
+    from controlplane.cli.serve.own_topics import own_service  # noqa: PLC0415
 
     settings, around = writer_settings(service, tell, loggers)
     configuration, worker_id = service.reading.configuration, service.worker_id
@@ -224,7 +224,7 @@ async def _service(
             yield plane.service
         return
     # Imported here: most planes run no connectors.
-    from controlplane.cli.running_connectors import (  # noqa: PLC0415
+    from controlplane.cli.serve.running_connectors import (  # noqa: PLC0415
         WorkerLog,
         service_with_connectors,
     )

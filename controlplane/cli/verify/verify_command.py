@@ -9,18 +9,18 @@ import click
 import msgspec
 from click.core import ParameterSource
 
-from controlplane.cli.answer_diff import (
+from controlplane.cli.opened_log import read_whole
+from controlplane.cli.verify.answer_diff import (
     compared,
     is_of_consumer_group,
     without_secrets,
     without_types,
 )
-from controlplane.cli.difference_evidence import Evidence
-from controlplane.cli.opened_log import read_whole
-from controlplane.cli.worker_check.check_run import CheckOptions, check
-from controlplane.cli.worker_check.checked_worker import OPTION as AGAINST
-from controlplane.cli.worker_check.checked_worker import WorkerAccess, worker_urls
-from controlplane.cli.worker_check.comparison_rounds import Patience
+from controlplane.cli.verify.difference_evidence import Evidence
+from controlplane.cli.verify.worker_check.check_run import CheckOptions, check
+from controlplane.cli.verify.worker_check.checked_worker import OPTION as AGAINST
+from controlplane.cli.verify.worker_check.checked_worker import WorkerAccess, worker_urls
+from controlplane.cli.verify.worker_check.comparison_rounds import Patience
 from controlplane.client.commands.verbs import access_options
 from controlplane.client.http.cluster_address import ClusterAddress
 from controlplane.core.entry import Entry, Position

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import msgspec
 
-from controlplane.cli.running_connectors import WorkerLog, service_with_connectors
+from controlplane.cli.serve.running_connectors import WorkerLog, service_with_connectors
 from controlplane.core.text.safe_text import count
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.kafka.log import KafkaLog

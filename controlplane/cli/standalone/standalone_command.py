@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 import click
 
-from controlplane.cli.connector_requests import ConnectorRequest, read_requests
-from controlplane.cli.serve_command import announce, remark_as
-from controlplane.cli.serve_options import ServeOptions
-from controlplane.cli.service_run import Listening, serve_until_signal
-from controlplane.cli.standalone_storage import WorkerStorage, opened_storage, storage_of
-from controlplane.cli.standalone_worker import open_worker, runnable_classes
+from controlplane.cli.serve.serve_command import announce, remark_as
+from controlplane.cli.serve.serve_options import ServeOptions
+from controlplane.cli.serve.service_run import Listening, serve_until_signal
+from controlplane.cli.standalone.connector_requests import ConnectorRequest, read_requests
+from controlplane.cli.standalone.standalone_worker import open_worker, runnable_classes
+from controlplane.cli.standalone.worker_storage import WorkerStorage, opened_storage, storage_of
 from controlplane.client.http.request_errors import Declined
 from controlplane.core.plan import Rejected
 from controlplane.core.releases.profiles import KIP

@@ -17,9 +17,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from controlplane.cli.difference_evidence import Evidence, listed_offsets
-from controlplane.cli.worker_check.answer_progress import FIRST_ERROR, ComparedAnswers, equal
-from controlplane.cli.worker_check.comparison_rounds import CheckedLog, endpoint_parts, task_ids
+from controlplane.cli.verify.difference_evidence import Evidence, listed_offsets
+from controlplane.cli.verify.worker_check.answer_progress import FIRST_ERROR, ComparedAnswers, equal
+from controlplane.cli.verify.worker_check.comparison_rounds import (
+    CheckedLog,
+    endpoint_parts,
+    task_ids,
+)
 from controlplane.core import views
 from controlplane.core.codec.offsets import decode_partition
 from controlplane.core.entry import Entry

@@ -5,9 +5,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 import msgspec
 
-from controlplane.cli.running_connectors import classes_of, with_catalogue
-from controlplane.cli.serve_options import ServeOptions, writer_settings
-from controlplane.cli.standalone_storage import OpenStorage
+from controlplane.cli.serve.running_connectors import classes_of, with_catalogue
+from controlplane.cli.serve.serve_options import ServeOptions, writer_settings
+from controlplane.cli.standalone.worker_storage import OpenStorage
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import ReadableLog
 from controlplane.observe import Logger

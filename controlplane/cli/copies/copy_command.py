@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from controlplane.cli.own_topics import check_free_group
+from controlplane.cli.serve.own_topics import check_free_group
 from controlplane.core.state import Topics
 from controlplane.core.text.safe_text import count
 from controlplane.logs.log import HasWriterLock, LogNotUsable, LogUnavailable, ReadableLog

@@ -10,7 +10,7 @@ import click
 
 from controlplane.cli.inspect.overview import heading
 from controlplane.cli.opened_log import InputLog, opened
-from controlplane.cli.plan_printer import print_document, print_plan
+from controlplane.cli.plan.plan_printer import print_document, print_plan
 from controlplane.core.commands import AnyCommand
 from controlplane.core.context import Context
 from controlplane.core.decide.prediction import IMPORT_AGAIN, partition_assumptions

@@ -4,15 +4,15 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from controlplane.cli.answer_diff import without_secrets
-from controlplane.cli.worker_check.answer_progress import (
+from controlplane.cli.verify.answer_diff import without_secrets
+from controlplane.cli.verify.worker_check.answer_progress import (
     AnswerProgress,
     ComparedAnswers,
     Standing,
 )
-from controlplane.cli.worker_check.checked_worker import CheckedWorker
-from controlplane.cli.worker_check.comparison_rounds import CheckedEndpoint
-from controlplane.cli.worker_check.explanation import Explanation
+from controlplane.cli.verify.worker_check.checked_worker import CheckedWorker
+from controlplane.cli.verify.worker_check.comparison_rounds import CheckedEndpoint
+from controlplane.cli.verify.worker_check.explanation import Explanation
 from controlplane.client.http.request_errors import LATE, UNAVAILABLE
 from controlplane.core.moments import time_text
 from controlplane.core.state import Topics

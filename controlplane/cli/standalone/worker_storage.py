@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from controlplane.cli.serve_options import ServeOptions
+from controlplane.cli.serve.serve_options import ServeOptions
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import KAFKA, is_cluster, path_of
 from controlplane.logs.names import SQLITE as SQLITE_SCHEME
