@@ -27,9 +27,9 @@ from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.plane import Surroundings
+from controlplane.plane_settings import plane_settings
 from controlplane.rest.app import App
 from controlplane.settings import Configuration
-from controlplane.settings.plane import plane_settings
 from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import Right, allow, revoke, security_of, settings_of
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended

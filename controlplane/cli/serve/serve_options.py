@@ -9,7 +9,7 @@ from controlplane.logger_levels import Loggers
 from controlplane.logs.names import is_cluster, is_embedded
 from controlplane.observe import LogFormat, Logger
 from controlplane.plane import Settings, Surroundings
-from controlplane.settings.plane import plane_settings
+from controlplane.plane_settings import plane_settings
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
 

@@ -10,12 +10,12 @@ from controlplane.core.context import DecisionSettings
 from controlplane.core.state import Topics
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Partitions, Refusal, Settings
+from controlplane.plane_settings import plane_settings, plane_settings_of_file
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.retention import FOREVER, RetentionSettings
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import UpkeepSettings
 from controlplane.settings import Configuration, SettingsError
-from controlplane.settings.plane import plane_settings, plane_settings_of_file
 from controlplane.settings.sources import file_values, flag_values
 
 WORKER = """\
