@@ -2,9 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import (
-    asynccontextmanager,
-)
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +16,14 @@ from controlplane.cli.serve.attached_options import (
     attached_settings,
 )
 from controlplane.cli.serve.curl_examples import LATER, find_contrast, lines
-from controlplane.cli.serve.serve_options import ServeOptions, check_own, writer_settings
+from controlplane.cli.serve.serve_options import (
+    ServeOptions,
+    address_options,
+    check_own,
+    log_format_in_force,
+    log_line_options,
+    writer_settings,
+)
 from controlplane.cli.serve.service_run import Listening, OpenService, serve_until_signal
 from controlplane.core import views
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
@@ -30,13 +35,7 @@ from controlplane.logs.cluster_topics import split_config
 from controlplane.logs.log import Log, ReadableLog
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import SQLITE, NoSuchLog
-from controlplane.observe import (
-    LOG_FORMATS,
-    LogFormat,
-    Logger,
-    LogSettings,
-    logger,
-)
+from controlplane.observe import LogFormat, Logger
 from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.read_only.read_only_service import (
     listener_configuration,
@@ -45,7 +44,6 @@ from controlplane.read_only.read_only_service import (
 )
 from controlplane.rest import service as rest
 from controlplane.rest.requests import COMPAT
-from controlplane.settings.prefixes import LOG
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -57,7 +55,7 @@ from controlplane.terminal.log_options import (
     trust_option,
 )
 from controlplane.terminal.option_names import named_option
-from controlplane.terminal.output import note, remark_by, say
+from controlplane.terminal.output import note, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.writable_log import open_writable
 
@@ -69,17 +67,7 @@ from controlplane.terminal.writable_log import open_writable
     default=True,
     help="Follow the log as it grows, or serve its present state. [default: --follow]",
 )
-@click.option(
-    "--host",
-    metavar="ADDRESS",
-    help="Address to listen on. [default: from `listeners`, or 127.0.0.1]",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="Port to listen on; 0: any free one. [default: from `listeners`, or 8083]",
-)
+@address_options
 @named_option(
     "--release",
     "dialect",
@@ -98,14 +86,7 @@ from controlplane.terminal.writable_log import open_writable
     help="Keep the state in topics of kafka:// that belong to this process, and run commands. "
     "Refused if a Connect cluster uses them.",
 )
-@click.option("--quiet", is_flag=True, help="Log warnings only, no requests and commands.")
-@click.option(
-    "--log-format",
-    type=click.Choice(LOG_FORMATS),
-    is_eager=True,
-    callback=lambda _context, _option, chosen: remark_as(chosen),
-    help="Format of log lines on standard error. [default: from `log.format`, or logfmt]",
-)
+@log_line_options
 @plugins_option
 @trust_option
 @attached_options
@@ -137,8 +118,7 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     support = exactly_once or reading.settings.exactly_once
     profile = read_profile(dialect, exactly_once=support)
-    form = log_format or reading.configuration.settings(LogSettings, LOG).format
-    remark_as(form)
+    form = log_format_in_force(log_format, reading.configuration)
     declared_plugins = read_plugins(plugins, reading.settings, trusting=trust_unknown_classes)
     service = ServeOptions(
         log, reading, profile, declared_plugins, support, follow, quiet, form, read_only, own
@@ -159,14 +139,6 @@ def _is_default(parameter: str) -> bool:
     """True if the command line does not give an option."""
     source = click.get_current_context().get_parameter_source(parameter)
     return source is ParameterSource.DEFAULT
-
-
-def remark_as(log_format: LogFormat | None) -> LogFormat | None:
-    """Write remarks as log events if each line of standard error must be JSON."""
-    if log_format == "json":
-        lines = logger(log_format=log_format)
-        remark_by(lambda text: lines.warning("remark", text=text))
-    return log_format
 
 
 def _opening(service: ServeOptions) -> OpenService:

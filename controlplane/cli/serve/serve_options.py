@@ -1,5 +1,6 @@
-"""Options of the command `serve`, and the settings that follow from them."""
+"""Options of the commands `serve` and `standalone`, and the settings that follow from them."""
 
+import click
 import msgspec
 
 from controlplane.cli.serve.attached_options import AttachedOptions
@@ -7,11 +8,68 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers
 from controlplane.logs.names import is_cluster, is_embedded
-from controlplane.observe import LogFormat, Logger
+from controlplane.observe import LOG_FORMATS, LogFormat, Logger, LogSettings, logger
 from controlplane.plane import Settings, Surroundings
 from controlplane.plane_settings import plane_settings
+from controlplane.settings import Configuration
+from controlplane.settings.prefixes import LOG
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
+from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.output import remark_by
+
+
+def address_options(command: Decorated) -> Decorated:
+    """Add `--host ADDRESS` and `--port N`; the command gets `host` and `port`, each may be None."""
+    port = click.option(
+        "--port",
+        type=click.IntRange(0, 65535),
+        metavar="N",
+        help="Port to listen on; 0: any free one. [default: from `listeners`, or 8083]",
+    )
+    host = click.option(
+        "--host",
+        metavar="ADDRESS",
+        help="Address to listen on. [default: from `listeners`, or 127.0.0.1]",
+    )
+    return host(port(command))
+
+
+def log_line_options(command: Decorated) -> Decorated:
+    """Add `--quiet` and `--log-format`; the command gets `quiet` and `log_format` (or None).
+
+    `--log-format` counts at once: errors in other options are written in that format.
+    """
+    log_format = click.option(
+        "--log-format",
+        type=click.Choice(LOG_FORMATS),
+        is_eager=True,
+        callback=lambda _context, _option, chosen: _remark_as(chosen),
+        help="Format of log lines on standard error. [default: from `log.format`, or logfmt]",
+    )
+    quiet = click.option(
+        "--quiet", is_flag=True, help="Log warnings only, no requests and commands."
+    )
+    return quiet(log_format(command))
+
+
+def log_format_in_force(flag: LogFormat | None, configuration: Configuration) -> LogFormat:
+    """Format of log lines: the flag, else the setting; remarks are written in it from now on.
+
+    Raises:
+        SettingsError: the setting is invalid.
+    """
+    log_format = flag or configuration.settings(LogSettings, LOG).format
+    _remark_as(log_format)
+    return log_format
+
+
+def _remark_as(log_format: LogFormat | None) -> LogFormat | None:
+    """Write remarks as log events if each line of standard error must be JSON."""
+    if log_format == "json":
+        lines = logger(log_format=log_format)
+        remark_by(lambda text: lines.warning("remark", text=text))
+    return log_format
 
 
 class ServeOptions(msgspec.Struct, frozen=True):

@@ -6,8 +6,13 @@ from typing import NamedTuple
 
 import click
 
-from controlplane.cli.serve.serve_command import announce, remark_as
-from controlplane.cli.serve.serve_options import ServeOptions
+from controlplane.cli.serve.serve_command import announce
+from controlplane.cli.serve.serve_options import (
+    ServeOptions,
+    address_options,
+    log_format_in_force,
+    log_line_options,
+)
 from controlplane.cli.serve.service_run import Listening, serve_until_signal
 from controlplane.cli.standalone.connector_requests import ConnectorRequest, read_requests
 from controlplane.cli.standalone.standalone_worker import open_worker, runnable_classes
@@ -18,10 +23,9 @@ from controlplane.core.releases.profiles import KIP
 from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.names import is_cluster
-from controlplane.observe import LOG_FORMATS, LogFormat, LogSettings
+from controlplane.observe import LogFormat
 from controlplane.rest.service import Service
 from controlplane.settings import WorkerSettings
-from controlplane.settings.prefixes import LOG
 from controlplane.terminal.log_options import LogOptions, read_plugins, read_profile
 from controlplane.terminal.output import say
 from controlplane.terminal.shell_completion import complete_files
@@ -33,17 +37,7 @@ from controlplane.terminal.worker_options import FILE, OVERRIDE, configured, war
 @click.argument(
     "connectors", nargs=-1, shell_complete=complete_files, metavar="[CONNECTOR_FILE]..."
 )
-@click.option(
-    "--host",
-    metavar="ADDRESS",
-    help="Address to listen on. [default: from `listeners`, or 127.0.0.1]",
-)
-@click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    metavar="N",
-    help="Port to listen on; 0: any free one. [default: from `listeners`, or 8083]",
-)
+@address_options
 @click.option(
     "--release",
     default=KIP,
@@ -56,14 +50,7 @@ from controlplane.terminal.worker_options import FILE, OVERRIDE, configured, war
     metavar="KEY=VALUE",
     help="Set a setting of the worker; beats its file and the environment. May be repeated.",
 )
-@click.option("--quiet", is_flag=True, help="Log no requests and commands.")
-@click.option(
-    "--log-format",
-    type=click.Choice(LOG_FORMATS),
-    is_eager=True,
-    callback=lambda _context, _option, chosen: remark_as(chosen),
-    help="Format of log lines on standard error. [default: from `log.format`, or logfmt]",
-)
+@log_line_options
 def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     worker_properties: Path,
     connectors: tuple[str, ...],
@@ -92,8 +79,7 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     storage = storage_of(settings)
     offsets = storage.offsets.load()
     profile = read_profile(release)
-    form = log_format or configuration.settings(LogSettings, LOG).format
-    remark_as(form)
+    form = log_format_in_force(log_format, configuration)
     requests = read_requests(connectors, profile)
     classes = runnable_classes(configuration)
     service = ServeOptions(
