@@ -5,8 +5,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
 from controlplane.core.plugins import Plugins
 from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import Log
@@ -58,9 +56,9 @@ async def service_with_connectors(
                 )
             yield plane.service
         return
-    runtime = runtime_settings(configuration, worker_id=worker_id)
-    if settings.exactly_once:
-        runtime = msgspec.structs.replace(runtime, exactly_once=True)
+    runtime = runtime_settings(
+        configuration, worker_id=worker_id, exactly_once=settings.exactly_once
+    )
     around = around._replace(plugins=with_catalogue(classes.plugins(), around.plugins))
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with ConnectWorker.open(log, environment, settings, around, cluster) as running:

@@ -58,9 +58,7 @@ async def open_worker(
         note("Warning: exactly.once.source.support has no effect in a standalone worker")
     settings, around = writer_settings(service, tell, loggers)
     around = around._replace(plugins=with_catalogue(classes.plugins(), around.plugins))
-    runtime = msgspec.structs.replace(
-        runtime_settings(configuration, worker_id=service.worker_id), exactly_once=False
-    )
+    runtime = runtime_settings(configuration, worker_id=service.worker_id, exactly_once=False)
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with (
         opened(service) as (log, cluster),
