@@ -10,7 +10,7 @@ import resource
 import sys
 
 from controlplane import Profile, load, views
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 
 KNOWN = "known:"
 """Prefix of the printed line; the number of connectors follows."""

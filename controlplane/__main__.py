@@ -25,30 +25,30 @@ def _client(place: str, about: str) -> CommandEntry:
 
 LOGS = {
     "import": CommandEntry(
-        "controlplane.cli.log_import:import_logs", "Copy logs into an embedded log."
+        "controlplane.cli.copies.import_command:import_logs", "Copy logs into an embedded log."
     ),
     "backup": CommandEntry(
-        "controlplane.cli.backup_command:backup", "Copy an embedded log that is in use."
+        "controlplane.cli.copies.backup_command:backup", "Copy an embedded log that is in use."
     ),
     "copy": CommandEntry(
-        "controlplane.cli.copy_command:copy", "Copy a log to topics in Kafka, or back."
+        "controlplane.cli.copies.copy_command:copy", "Copy a log to topics in Kafka, or back."
     ),
     "inspect": CommandEntry(
         "controlplane.cli.inspect.inspect_command:inspect",
         "Show the state that a worker would have.",
     ),
     "plan": CommandEntry(
-        "controlplane.cli.plan_command:plan", "Show the records that a request would write."
+        "controlplane.cli.plan.plan_command:plan", "Show the records that a request would write."
     ),
     "verify": CommandEntry(
-        "controlplane.cli.verify_command:verify",
+        "controlplane.cli.verify.verify_command:verify",
         "Compare a log with answers of workers, recorded or live.",
     ),
     "serve": CommandEntry(
-        "controlplane.cli.serve_command:serve", "Serve Connect's REST API from a log."
+        "controlplane.cli.serve.serve_command:serve", "Serve Connect's REST API from a log."
     ),
     "standalone": CommandEntry(
-        "controlplane.cli.standalone_command:standalone",
+        "controlplane.cli.standalone.standalone_command:standalone",
         "Run a standalone worker: connectors in Python.",
     ),
     "config": CommandEntry(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.verify_command import generations
+from controlplane.cli.verify.verify_command import generations
 from controlplane.core.entry import Entry
 from controlplane.core.plugins import Plugins, parse_catalogue
 from controlplane.logs.dumps import read_dump

@@ -265,7 +265,7 @@ def test_a_damaged_jks_store(data: st.DataObject) -> None:
 
 def test_cryptography_is_not_imported_without_need() -> None:
     """The import waits for a Java key store."""
-    asked = "import sys, controlplane.logs.kafka.reader; print('cryptography' in sys.modules)"
+    asked = "import sys, controlplane.logs.kafka.reads.reader; print('cryptography' in sys.modules)"
     result = subprocess.run(
         [sys.executable, "-c", asked], check=True, capture_output=True, text=True
     )

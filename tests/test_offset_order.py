@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from controlplane.cli.answer_diff import is_of_consumer_group
+from controlplane.cli.verify.answer_diff import is_of_consumer_group
 from controlplane.core.entry import batch_of
 from controlplane.core.fold import Fold, fold
 from controlplane.core.fold.bulk import load

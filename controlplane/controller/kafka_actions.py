@@ -17,8 +17,8 @@ from controlplane.core.plan import (
     RestartInstances,
 )
 from controlplane.core.views.group_progress import LogEnd
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
-from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupRefusal
 from controlplane.logs.log import LogError
 from controlplane.settings.errors import SettingsError
 

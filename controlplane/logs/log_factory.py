@@ -20,7 +20,7 @@ from controlplane.settings.prefixes import READER, SQLITE, WRITER
 
 if TYPE_CHECKING:
     from controlplane.logs.kafka.log import KafkaLog
-    from controlplane.logs.kafka.reader import KafkaReader
+    from controlplane.logs.kafka.reads.reader import KafkaReader
     from controlplane.logs.sqlite import SqliteLog
 
 
@@ -195,7 +195,7 @@ async def _open_sqlite(where: str, how: Opening) -> "SqliteLog":
 async def _open_kafka(bootstrap: str, how: Opening) -> "KafkaReader":
     # Imported here: aiokafka takes longer to import than a small log takes to fold.
     from controlplane.logs.kafka.limits import ReadLimits  # noqa: PLC0415
-    from controlplane.logs.kafka.reader import KafkaReader  # noqa: PLC0415
+    from controlplane.logs.kafka.reads.reader import KafkaReader  # noqa: PLC0415
 
     configuration = how.configuration
     reader = await KafkaReader.open(

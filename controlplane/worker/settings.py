@@ -82,8 +82,12 @@ class RuntimeSettings(msgspec.Struct, frozen=True, kw_only=True):
 _CONVERTERS = ("key.converter.", "value.converter.", "header.converter.")
 
 
-def runtime_settings(configuration: Configuration, *, worker_id: str) -> RuntimeSettings:
+def runtime_settings(
+    configuration: Configuration, *, worker_id: str, exactly_once: bool
+) -> RuntimeSettings:
     """Build the settings of connectors that run here.
+
+    `exactly_once` is that of the plane: a flag or the kind of the worker may overrule the file.
 
     Raises:
         SettingsError: a value is invalid.
@@ -97,7 +101,7 @@ def runtime_settings(configuration: Configuration, *, worker_id: str) -> Runtime
         task_shutdown_graceful_timeout_ms=worker.task_shutdown_graceful_timeout_ms,
         offset_flush_interval_ms=worker.offset_flush_interval_ms,
         offset_flush_timeout_ms=worker.offset_flush_timeout_ms,
-        exactly_once=worker.exactly_once,
+        exactly_once=exactly_once,
         topic_tracking=worker.topic_tracking_enable,
         key_converter=worker.key_converter,
         value_converter=worker.value_converter,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.attached_options import attached_settings
+from controlplane.cli.serve.attached_options import attached_settings
 from controlplane.settings import Configuration
 from controlplane.settings.sources import flag_values
 from tests.cli.command_calls import call

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.backup_command import check
+from controlplane.cli.copies.backup_command import check
 from controlplane.core.entry import Entry
 from controlplane.logs.log import LogCorrupt, Record
 from controlplane.logs.sqlite import SqliteLog

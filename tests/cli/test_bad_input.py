@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import controlplane.cli.copies.import_command
 import controlplane.cli.inspect
-import controlplane.cli.log_import
-import controlplane.cli.verify_command  # noqa: F401 - nobody may import them later: see `unprivileged`
+import controlplane.cli.verify.verify_command  # noqa: F401 - nobody may import them later: see `unprivileged`
 from tests.cli.command_calls import CommandResult, call, refusal, unprivileged
 
 BadFile = Callable[[Path, Path], Path]

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.connector_requests import read_requests
+from controlplane.cli.standalone.connector_requests import read_requests
 from controlplane.core.commands import CreateConnector, OffsetChange
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import KIP, Profile

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli import curl_examples
-from controlplane.cli.curl_examples import Contrast, find_contrast, lines
+from controlplane.cli.serve import curl_examples
+from controlplane.cli.serve.curl_examples import Contrast, find_contrast, lines
 from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
 from controlplane.core.releases.profiles import Profile

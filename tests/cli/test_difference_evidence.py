@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from controlplane.cli.difference_evidence import Evidence
+from controlplane.cli.verify.difference_evidence import Evidence
 from controlplane.core.entry import Entry, Position
 from controlplane.core.state import Topics
 from controlplane.scenario.story import AnswerDifference, RecordedAnswer, StoryStep

@@ -15,7 +15,7 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from controlplane.cli.serve_command import serve
+from controlplane.cli.serve.serve_command import serve
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.rest.http.server import listen

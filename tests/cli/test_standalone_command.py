@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from controlplane.cli.standalone_worker import settings_in_memory
+from controlplane.cli.standalone.standalone_worker import settings_in_memory
 from controlplane.plane import Settings
 from controlplane.projection.retention import RetentionSettings
 from controlplane.projection.upkeep import UpkeepSettings

@@ -10,9 +10,9 @@ from controlplane.core.state import Topics
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
 from controlplane.logs.log_factory import open_kafka_log
 from controlplane.plane import Surroundings
+from controlplane.plane_settings import plane_settings
 from controlplane.projection.notices import Notices
 from controlplane.settings import Configuration, WorkerSettings
-from controlplane.settings.plane import plane_settings
 from controlplane.settings.sources import flag_values
 from controlplane.worker.connector_classes import AnyConnectorClass, ConnectorClasses
 from controlplane.worker.data_topics.kafka_clients import BrokerCluster

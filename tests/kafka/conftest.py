@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from controlplane.core.state import Topics
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from tests.conftest import sampled
 from tests.jars import JarsUnavailable
 from tests.kafka.class_recorder import record_classes

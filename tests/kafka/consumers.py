@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 from aiokafka import AIOKafkaConsumer
 
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.cluster import Cluster, addresses
-from controlplane.logs.kafka.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.settings.security import KafkaSecurity
 from tests.jars import classpath

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.scenario.story import RecordedAnswer, same
 from tests.kafka.real_kafka import Broker, KafkaWorker
 from tests.patience import PATIENCE_S

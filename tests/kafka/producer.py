@@ -16,7 +16,7 @@ from aiokafka.protocol.produce import ProduceRequest
 from controlplane.core.entry import Entry, Headers
 from controlplane.core.order import Ends
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from tests.kafka.real_kafka import Broker
 from tests.patience import PATIENCE_S
 

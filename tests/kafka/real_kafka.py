@@ -17,7 +17,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogError
 from tests.jars import ROOT, JarsUnavailable, classpath, java
 from tests.kafka.certificates import Certificates

@@ -16,20 +16,20 @@ import msgspec
 import pytest
 
 from controlplane.attached.settings import ConnectSettings
-from controlplane.cli.own_topics import own_service
+from controlplane.cli.serve.own_topics import own_service
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
-from controlplane.logs.kafka.admin_requests import TopicSpec
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin
+from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.cluster import Cluster, addresses
-from controlplane.logs.kafka.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.log import KafkaLog
-from controlplane.logs.kafka.topic_admin import TopicAdmin
+from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.plane import Surroundings
+from controlplane.plane_settings import plane_settings
 from controlplane.rest.app import App
 from controlplane.settings import Configuration
-from controlplane.settings.plane import plane_settings
 from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import Right, allow, revoke, security_of, settings_of
 from tests.kafka.attached_cluster import BrokerLogin, attached_to, ended

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.archive.verification import verified
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from tests.conftest import PROVE, ROOT

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from controlplane.attached.settings import ConnectSettings
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
 from tests.kafka.attached_cluster import attached_to, ended
 from tests.kafka.conftest import up

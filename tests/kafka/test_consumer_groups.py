@@ -10,7 +10,7 @@ import pytest_asyncio
 from aiokafka.errors import KafkaError
 
 from controlplane.core.views.group_progress import LogEnd
-from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupMembers, GroupRefusal
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupMembers, GroupRefusal
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.log import LogUnavailable
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret

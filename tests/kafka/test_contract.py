@@ -11,7 +11,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import TopicProducer, admin, create_topic, reading, settled, writer
 from tests.kafka.real_kafka import Broker

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.logs.kafka.error_codes import ERRORS, ErrorCode, described
+from controlplane.logs.kafka.protocol.error_codes import ERRORS, ErrorCode, described
 from tests.jars import JarsUnavailable, classpath, compiled, java
 from tests.patience import PATIENCE_S
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 import pytest
 
 from controlplane.core.entry import TopicPartition
-from controlplane.logs.kafka import group_consumer
 from controlplane.logs.kafka.cluster import Cluster, addresses
-from controlplane.logs.kafka.group_consumer import GroupConsumer
 from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.reads import group_consumer
+from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
 from controlplane.settings.security import KafkaSecurity
 from tests.kafka.conftest import NEWEST, unused_name
 from tests.kafka.producer import NewTopic, writer

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
 from controlplane.settings import SettingsError
 from controlplane.settings.access import AccessSettings, kafka_security

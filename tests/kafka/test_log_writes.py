@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.errors import KafkaConnectionError
 
 from controlplane.core.entry import Entry
-from controlplane.logs.kafka.coordinator import TransactionCoordinator
+from controlplane.logs.kafka.appends.coordinator import TransactionCoordinator
 from controlplane.logs.kafka.limits import WriteLimits
 from controlplane.logs.kafka.log import KafkaLog, KafkaLogSettings, TopicDefaults
 from controlplane.logs.log import Fenced, LogNotUsable, LogUnavailable, Record

@@ -10,7 +10,7 @@ import pytest
 from controlplane.core.codec.offsets import encode_partition
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.compat.preparation import UNWRAPPED, copied, copied_topic, offsets_of, written
 from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import Broker

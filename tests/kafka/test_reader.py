@@ -6,7 +6,7 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogNotUsable
 from tests.kafka.producer import (
     ONE_BATCH,
@@ -43,7 +43,7 @@ async def test_ends_from_leaders(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They grow with the log though the leaders are not asked for; a deleted topic is noticed."""
-    monkeypatch.setattr("controlplane.logs.kafka.reader.LAYOUT_S", PATIENCE_S)
+    monkeypatch.setattr("controlplane.logs.kafka.reads.reader.LAYOUT_S", PATIENCE_S)
     topic = await new_topic(2)
     async with writer(broker) as out:
         for number in range(3):

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogError, LogNotUsable
 from controlplane.settings import Configuration, SettingsError
 from controlplane.settings.access import AccessSettings, kafka_security

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.worker.standalone.offset_file_format import decode_offsets
 from tests.cli.standalone_process import (
     OUT,

@@ -10,7 +10,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.order import Ends
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import (

@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
-from controlplane.logs.kafka.admin_requests import TopicSpec
+from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
 from controlplane.logs.kafka.cluster import Cluster, addresses
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.topic_admin import TopicAdmin
+from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret
 from tests.kafka.conftest import unused_name

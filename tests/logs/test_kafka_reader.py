@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Batch, ColumnBatch, Headers, batch_of
 from controlplane.logs.kafka.cluster import addresses
-from controlplane.logs.kafka.decoder import decode
-from controlplane.logs.kafka.errors import RETRIABLE, topic_error
-from controlplane.logs.kafka.frames import partition_frames
 from controlplane.logs.kafka.limits import ReadLimits
-from controlplane.logs.kafka.reader import KafkaReader, Retry
-from controlplane.logs.kafka.wire import FetchedPartition
+from controlplane.logs.kafka.protocol.errors import RETRIABLE, topic_error
+from controlplane.logs.kafka.protocol.read_requests import FetchedPartition
+from controlplane.logs.kafka.reads.decoder import decode
+from controlplane.logs.kafka.reads.frames import partition_frames
+from controlplane.logs.kafka.reads.reader import KafkaReader, Retry
 from controlplane.logs.log import LogCorrupt, LogError, LogNotUsable, LogUnavailable
 
 AT = ("offsets", 3)

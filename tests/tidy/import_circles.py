@@ -7,7 +7,7 @@ import ast
 from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
 
-from tests.tidy.layers import imports, part
+from tests.tidy.layers import imports
 from tests.tidy.source import PACKAGES, SourceFile
 
 FREE_OF_CIRCLES = {*PACKAGES, "benchmarks"}
@@ -29,8 +29,7 @@ def import_circle(sources: list[SourceFile]) -> list[str]:
 def folder_circle(sources: list[SourceFile]) -> list[str]:
     """Parts of one package that import each other; empty if there are none.
 
-    The parts of a package are its folders and its modules. A module that is a layer of its own,
-    such as `controlplane.settings.plane`, is a part of its own.
+    The parts of a package are its folders and its modules.
     """
     modules = _module_imports(sources)
     for package in sorted({_parent(name, depth) for name in modules for depth in range(1, 9)}):
@@ -55,9 +54,7 @@ def _part_of(package: str, module: str) -> str:
     """The part of a package that a module lies in; empty if it lies elsewhere."""
     if not module.startswith(f"{package}."):
         return ""
-    depth = package.count(".") + 2
-    layer = part(module)
-    return layer if layer and layer.count(".") >= depth else _parent(module, depth)
+    return _parent(module, package.count(".") + 2)
 
 
 def _circle(graph: _Imports) -> list[str]:

@@ -26,7 +26,7 @@ EVENT_LOOP = {"controlplane.event_loop"}
 PROJECTION = {"controlplane.projection"}
 CONTROLLER = {"controlplane.controller"}
 REST = {"controlplane.rest"}
-PLANE = {"controlplane.plane", "controlplane.settings.plane"}
+PLANE = {"controlplane.plane", "controlplane.plane_settings"}
 PAGE = {"controlplane.page"}
 WORKER_API = {"controlplane.worker_api"}
 BELOW_CONTROLLER = CORE | BESIDE | LOGS | EVENT_LOOP | PROJECTION
@@ -46,7 +46,7 @@ LAYERS: dict[str, set[str]] = {
     "controlplane.garbage_collection": set(),
     "controlplane.projection": CORE | BESIDE | LOGS | EVENT_LOOP,
     "controlplane.controller": BELOW_CONTROLLER,
-    "controlplane.settings.plane": BELOW_REST | {"controlplane.plane"},
+    "controlplane.plane_settings": BELOW_REST | {"controlplane.plane"},
     "controlplane.rest": BELOW_REST | PAGE,
     "controlplane.plane": BELOW_REST,
     "controlplane.worker": BELOW_REST
@@ -161,11 +161,8 @@ def part(module: str) -> str | None:
         return None
     if names[0] == "replay" or len(names) == 1:
         return names[0]
-    for length in (3, 2):
-        known = ".".join(names[:length])
-        if known in LAYERS or known in TOP:
-            return known
-    return names[0]
+    known = ".".join(names[:2])
+    return known if known in LAYERS or known in TOP else names[0]
 
 
 def layers(source: SourceFile) -> Iterator[Offence]:

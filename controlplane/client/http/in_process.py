@@ -19,6 +19,7 @@ from controlplane.core.releases.profiles import KIP, resolve
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.names import check_file, check_ours, is_cluster, path_of
 from controlplane.plane import ControlPlane
+from controlplane.plane_settings import plane_settings
 from controlplane.read_only.read_only_service import (
     read_only_settings,
     reading_service,
@@ -26,7 +27,6 @@ from controlplane.read_only.read_only_service import (
 from controlplane.rest.app import App
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.settings.environment import WORKER_FILE
-from controlplane.settings.plane import plane_settings
 from controlplane.terminal.log_options import LogOptions, read_plugins
 from controlplane.terminal.output import note
 from controlplane.terminal.worker_options import configured

@@ -10,9 +10,9 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
 from aiokafka.errors import KafkaError, SaslAuthenticationFailed
 
-from controlplane.logs.kafka.errors import connection_error, topic_error
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
-from controlplane.logs.kafka.metadata import ClusterLayout, MetadataRequest, layout
+from controlplane.logs.kafka.protocol.errors import connection_error, topic_error
+from controlplane.logs.kafka.protocol.metadata import ClusterLayout, MetadataRequest, layout
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 from controlplane.settings.security import KafkaSecurity, OAuthBearer, TokenCallback
 from controlplane.tls.contexts import tls_context

@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from controlplane.logs.kafka.bounded_retry import retried
+from controlplane.logs.kafka.admin.bounded_retry import retried
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.cluster import BrokerAddress, Cluster, addresses
-from controlplane.logs.kafka.consumer_groups import GroupAdmin
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.settings import (
     Configuration,

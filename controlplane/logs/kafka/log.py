@@ -8,19 +8,19 @@ import msgspec
 
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
-from controlplane.logs.kafka import wire
-from controlplane.logs.kafka.admin_requests import BROKER_DEFAULT, TopicSpec
-from controlplane.logs.kafka.append_queue import AppendQueue
+from controlplane.logs.kafka.admin.consumer_groups import GroupAdmin, GroupMembers
+from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
+from controlplane.logs.kafka.appends.append_queue import AppendQueue
+from controlplane.logs.kafka.appends.idempotent_appends import IdempotentAppends
+from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.cluster import Cluster, addresses
-from controlplane.logs.kafka.consumer_groups import GroupAdmin, GroupMembers
-from controlplane.logs.kafka.error_codes import ErrorCode
-from controlplane.logs.kafka.errors import topic_error
-from controlplane.logs.kafka.idempotent_appends import IdempotentAppends
 from controlplane.logs.kafka.limits import CLOSED, ReadLimits, WriteLimits
-from controlplane.logs.kafka.read_back import ReadBackReader
-from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader, Retry
-from controlplane.logs.kafka.topic_admin import TopicAdmin
-from controlplane.logs.kafka.transactions import Transactions
+from controlplane.logs.kafka.protocol import read_requests
+from controlplane.logs.kafka.protocol.admin_requests import BROKER_DEFAULT, TopicSpec
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
+from controlplane.logs.kafka.protocol.errors import topic_error
+from controlplane.logs.kafka.reads.read_back import ReadBackReader
+from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader, Retry
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 from controlplane.logs.offset_rules import check_partitions, check_topic, partition_in
 from controlplane.settings.security import KafkaSecurity
@@ -160,8 +160,8 @@ class KafkaLog(KafkaReader):
         """
         limits = msgspec.structs.replace(self._limits, fetch_wait_ms=0)
         positions = {(topic, 0): 0 for topic in topics}
-        request = wire.fetch_request(positions, "read_uncommitted", limits)
-        for fetched in wire.fetched(await self._cluster.ask(request)):
+        request = read_requests.fetch_request(positions, "read_uncommitted", limits)
+        for fetched in read_requests.fetched(await self._cluster.ask(request)):
             if fetched.code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
                 raise topic_error(fetched.partition[0], fetched.code)
 

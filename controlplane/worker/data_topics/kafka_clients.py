@@ -7,13 +7,13 @@ from functools import partial
 from controlplane.connect.errors import ConnectError
 from controlplane.controller.kafka_actions import KafkaActions
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
+from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
+from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
+from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.kafka.connector_clusters import ConnectorClusters
-from controlplane.logs.kafka.group_consumer import GroupConsumer
-from controlplane.logs.kafka.independent_appends import IndependentAppends
 from controlplane.logs.kafka.limits import WriteLimits
-from controlplane.logs.kafka.read_back import ReadBackReader
-from controlplane.logs.kafka.topic_admin import TopicAdmin
-from controlplane.logs.kafka.transactions import Transactions
+from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
+from controlplane.logs.kafka.reads.read_back import ReadBackReader
 from controlplane.plane import ControlPlane
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.worker.data_topics.client_settings import (

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError
-from controlplane.logs.kafka.client_topics import ClientTopics
+from controlplane.logs.kafka.admin.client_topics import ClientTopics
 from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.kafka.connector_clusters import (
     BrokerAccess,

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from controlplane.core.entry import Entry, TopicPartition
-from controlplane.logs.kafka.group_consumer import GroupConsumer
+from controlplane.logs.kafka.reads.group_consumer import GroupConsumer
 from controlplane.logs.log import LogError
 from controlplane.worker.data_topics.clients import ProducerFailure
 

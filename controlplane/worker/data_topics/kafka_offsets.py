@@ -6,12 +6,12 @@ from contextlib import aclosing, asynccontextmanager
 
 from controlplane.core.order import Ends
 from controlplane.core.plan import Draft
-from controlplane.logs.kafka.admin_requests import TopicSpec
-from controlplane.logs.kafka.independent_appends import IndependentAppends
+from controlplane.logs.kafka.admin.topic_admin import TopicAdmin
+from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
 from controlplane.logs.kafka.limits import ReadLimits
 from controlplane.logs.kafka.new_topics import new_topic_defaults
-from controlplane.logs.kafka.reader import COMPACT_ONLY, KafkaReader
-from controlplane.logs.kafka.topic_admin import TopicAdmin
+from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
+from controlplane.logs.kafka.reads.reader import COMPACT_ONLY, KafkaReader
 from controlplane.logs.log import LogError
 from controlplane.settings import Configuration
 from controlplane.worker.data_topics.clients import OffsetWriter, ProducerFailure

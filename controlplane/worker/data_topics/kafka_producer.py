@@ -10,9 +10,9 @@ from controlplane.connect.records import RecordMetadata
 from controlplane.core.entry import Position
 from controlplane.core.plan import Draft
 from controlplane.core.topics.partitioner import partition_of
-from controlplane.logs.kafka.client_topics import ClientTopics
-from controlplane.logs.kafka.independent_appends import IndependentAppends
-from controlplane.logs.kafka.transactions import Transactions
+from controlplane.logs.kafka.admin.client_topics import ClientTopics
+from controlplane.logs.kafka.appends.independent_appends import IndependentAppends
+from controlplane.logs.kafka.appends.transactions import Transactions
 from controlplane.logs.log import Fenced, LogError, LogUnavailable, Record
 from controlplane.worker.data_topics.client_settings import INT_MAX, ProducerSettings
 from controlplane.worker.data_topics.clients import (

@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 
 from controlplane.connect.errors import ConnectError
-from controlplane.logs.kafka.admin_requests import TopicSpec
-from controlplane.logs.kafka.client_topics import ClientTopics
-from controlplane.logs.kafka.error_codes import ErrorCode
-from controlplane.logs.kafka.topic_admin import TopicAdmin, TopicRefused
+from controlplane.logs.kafka.admin.client_topics import ClientTopics
+from controlplane.logs.kafka.admin.topic_admin import TopicAdmin, TopicRefused
+from controlplane.logs.kafka.protocol.admin_requests import TopicSpec
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
 from controlplane.logs.log import LogError
 from controlplane.worker.data_topics.outage_retry import until_available
 from controlplane.worker.data_topics.topic_rules import TopicRules

@@ -1,6 +1,6 @@
 """A difference counts once log and worker have stood still; an agreement counts at once."""
 
-from controlplane.cli.worker_check.answer_progress import (
+from controlplane.cli.verify.worker_check.answer_progress import (
     AnswerProgress,
     ComparedAnswers,
     Standing,

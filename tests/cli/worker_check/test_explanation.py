@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from controlplane.cli.worker_check.answer_progress import ComparedAnswers
-from controlplane.cli.worker_check.comparison_rounds import CheckedLog
-from controlplane.cli.worker_check.explanation import Explainer, Explanation
+from controlplane.cli.verify.worker_check.answer_progress import ComparedAnswers
+from controlplane.cli.verify.worker_check.comparison_rounds import CheckedLog
+from controlplane.cli.verify.worker_check.explanation import Explainer, Explanation
 from controlplane.core.entry import Entry
 from controlplane.core.fold import fold
 from controlplane.core.moments import position_text

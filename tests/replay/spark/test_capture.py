@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from controlplane.core.state import Topics
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.segments import SegmentSizes
 from replay.archive.store import FolderStore

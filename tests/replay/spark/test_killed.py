@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.verification import verified
 from replay.capture.spark_capture import KafkaFrames

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from controlplane.core.state import Topics
-from controlplane.logs.kafka.reader import KafkaReader
+from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.store import FolderStore
 from replay.capture.log_capture import CaptureTarget

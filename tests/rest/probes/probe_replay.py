@@ -15,6 +15,7 @@ from starlette.types import ASGIApp
 from controlplane.core.plugins import Plugins
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Surroundings
+from controlplane.plane_settings import plane_settings
 from controlplane.plugins import catalogued
 from controlplane.rest.app import App
 from controlplane.rest.endpoints.table import EndpointSet
@@ -22,7 +23,6 @@ from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.credential_hashes import Scrypt
 from controlplane.rest.security.middleware import Protection, protected
 from controlplane.settings import Configuration, SourcedValue, ValueSource
-from controlplane.settings.plane import plane_settings
 from tests.harvested_catalogues import with_documentation
 from tests.recorded_requests import installed
 from tests.rest.broker import SimulatedBroker

@@ -18,11 +18,11 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
 from controlplane.plane import ControlPlane, Surroundings
+from controlplane.plane_settings import plane_settings
 from controlplane.plugins import catalogued
 from controlplane.rest.http.server import listen, serving
 from controlplane.rest.security.middleware import Protection, protected
 from controlplane.settings import Configuration, SourcedValue, ValueSource
-from controlplane.settings.plane import plane_settings
 from tests.conftest import sampled
 from tests.kafka.real_kafka import WORKER
 from tests.rest.broker import SimulatedBroker

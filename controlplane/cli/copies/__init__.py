@@ -1,0 +1,1 @@
+"""The commands `import`, `backup` and `copy`: records of one log copied to another."""

@@ -1,0 +1,1 @@
+"""The command `serve`: a log is opened, then served over HTTP."""

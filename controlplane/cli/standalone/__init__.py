@@ -1,0 +1,1 @@
+"""The command `standalone`: a worker with its connectors in one process."""

@@ -1,0 +1,89 @@
+"""A standalone worker as its settings describe it: its log and its connectors."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+import msgspec
+
+from controlplane.cli.serve.running_connectors import classes_of, with_catalogue
+from controlplane.cli.serve.serve_options import ServeOptions, writer_settings
+from controlplane.cli.standalone.worker_storage import OpenStorage
+from controlplane.logger_levels import Loggers
+from controlplane.logs.log import ReadableLog
+from controlplane.observe import Logger
+from controlplane.plane import Settings
+from controlplane.projection.retention import DAY_MS, RetentionSettings
+from controlplane.rest.service import Service
+from controlplane.settings import Configuration
+from controlplane.settings.errors import SettingsError
+from controlplane.terminal.output import note
+from controlplane.worker.connector_classes import ConnectorClasses
+from controlplane.worker.factory import RuntimeEnvironment
+from controlplane.worker.settings import runtime_settings
+from controlplane.worker.standalone.standalone_commands import StandaloneCommands
+from controlplane.worker.worker import ConnectWorker
+
+SUPERSEDED_KEPT_MS = 600_000
+"""Retention of superseded configs, statuses and offsets in ms: they lie in memory here. A log in a
+file keeps them forever."""
+
+
+def runnable_classes(configuration: Configuration) -> ConnectorClasses:
+    """Return the connectors that may run.
+
+    Raises:
+        Unloadable: a module or directory cannot be loaded.
+        SettingsError: there is none.
+    """
+    classes = classes_of(configuration)
+    if classes.is_empty:
+        raise SettingsError(
+            "plugin.path names no Python module or directory with connectors, so none can run: add "
+            "controlplane.connectors for those that ship, or a module of your own"
+        )
+    return classes
+
+
+@asynccontextmanager
+async def open_worker(
+    opened: Callable[[ServeOptions], AbstractAsyncContextManager[OpenStorage]],
+    classes: ConnectorClasses,
+    service: ServeOptions,
+    tell: Logger,
+    loggers: Loggers,
+) -> AsyncIterator[tuple[Service, ReadableLog]]:
+    """Open the worker's log and run its connectors; the service also has their metrics."""
+    configuration = service.reading.configuration
+    if service.reading.settings.exactly_once:
+        note("Warning: exactly.once.source.support has no effect in a standalone worker")
+    settings, around = writer_settings(service, tell, loggers)
+    around = around._replace(plugins=with_catalogue(classes.plugins(), around.plugins))
+    runtime = runtime_settings(configuration, worker_id=service.worker_id, exactly_once=False)
+    environment = RuntimeEnvironment(classes, runtime, configuration.providers)
+    async with (
+        opened(service) as (log, cluster),
+        ConnectWorker.open(
+            log, environment, settings_in_memory(settings), around, cluster
+        ) as worker,
+    ):
+        running = worker.plane.service
+        commands = StandaloneCommands(worker)
+        yield running._replace(commands=commands, worker_metrics=worker.metrics), log
+
+
+def settings_in_memory(settings: Settings) -> Settings:
+    """Return the settings of a plane whose log lies in memory.
+
+    Superseded records and commands are kept for a shorter time, unless a retention is configured.
+    """
+    retention, default = settings.upkeep.retention, RetentionSettings()
+    if retention.superseded_ms == default.superseded_ms:
+        retention = msgspec.structs.replace(retention, superseded_ms=SUPERSEDED_KEPT_MS)
+    if retention.commands_ms == default.commands_ms:
+        retention = msgspec.structs.replace(retention, commands_ms=DAY_MS)
+    return msgspec.structs.replace(
+        settings,
+        exactly_once=False,
+        worker=msgspec.structs.replace(settings.worker, exactly_once_source=False),
+        upkeep=msgspec.structs.replace(settings.upkeep, retention=retention),
+    )

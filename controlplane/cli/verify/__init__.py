@@ -1,0 +1,1 @@
+"""The command `verify`: a log compared with the answers of workers."""

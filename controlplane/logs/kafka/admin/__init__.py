@@ -1,0 +1,1 @@
+"""Topics and consumer groups of a cluster: described and changed."""

@@ -1,0 +1,306 @@
+"""Consumer groups of one cluster: their committed offsets, and changes of them."""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, NamedTuple, TypeVar
+
+from aiokafka.protocol.admin import DeleteGroupsRequest, DescribeGroupsRequest
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.transaction import InitProducerIdRequest
+
+from controlplane.core.entry import TopicPartition
+from controlplane.core.views.group_progress import LogEnd
+from controlplane.logs.kafka.admin.bounded_retry import retried
+from controlplane.logs.kafka.cluster import BrokerAddress, Cluster
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.protocol import read_requests
+from controlplane.logs.kafka.protocol.admin_requests import (
+    ConsumerGroupDescribeRequest,
+    OffsetDeleteRequest,
+    commit_request,
+    partition_codes,
+)
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode, described
+from controlplane.logs.kafka.protocol.errors import RETRIABLE, UnsupportedRequest
+from controlplane.logs.log import LogNotUsable, LogUnavailable
+
+T = TypeVar("T")
+
+ACTIVE = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.NON_EMPTY_GROUP,
+        ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    }
+)
+"""Codes for a group with members, or with one whose session has not run out yet."""
+
+_TRANSIENT = RETRIABLE | {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+}
+_FENCING_TIMEOUT_MS = 1
+"""Transaction time-out of the producer that fences; it begins no transaction (as in Kafka)."""
+
+
+class GroupRefusal(LogNotUsable):
+    """The cluster refuses a request about a consumer group or a producer."""
+
+    def __init__(self, about: str, code: int, right: str) -> None:
+        """`right` is the one that the request needs, such as `DESCRIBE on group g`."""
+        super().__init__(f"{about}: {described(code, right)}")
+        self.code = code
+
+    @property
+    def is_active(self) -> bool:
+        """True if the group has members."""
+        return self.code in ACTIVE
+
+
+class GroupMembers(NamedTuple):
+    """Processes that belong to a group, as its coordinator describes them."""
+
+    protocol_type: str
+    """Protocol that they share: `connect` for workers, `consumer` for consumers."""
+    hosts: tuple[str, ...]
+    """Address of each member, as the broker sees it."""
+
+
+_DEAD = "Dead"
+"""State of a group that is missing, or that only ConsumerGroupDescribe describes."""
+
+_NO_NEW_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
+"""Answers of a broker without such a group, and of one without its protocol."""
+
+_NO_MEMBERS = GroupMembers("", ())
+
+
+class _Coordinator(IntEnum):
+    """Kinds of coordinators (`FindCoordinator`)."""
+
+    GROUP = 0
+    TRANSACTION = 1
+
+
+class GroupAdmin:
+    """Consumer groups and transactional producers of one cluster.
+
+    Coordinators are looked up for each request. Transient errors are retried for
+    `ReadLimits.admin_patience_ms`. Every method raises `LogUnavailable` after that, and
+    `GroupRefusal` or `LogNotUsable` if the cluster refuses. Every change can be repeated.
+    """
+
+    def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+
+    async def committed(self, group: str) -> dict[TopicPartition, int]:
+        """Return the committed offsets of a group, by topic and partition; {}: no such group.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        right = f"DESCRIBE on group {group}"
+
+        def offsets(response: Any) -> dict[TopicPartition, int]:
+            _check(f"the offsets of group {group} cannot be read", response.error_code, right)
+            ends: dict[TopicPartition, int] = {}
+            for topic, partitions in response.topics:
+                for partition, offset, _, code in partitions:
+                    about = f"the offset of group {group} in {topic}-{partition} is unknown"
+                    _check(about, code, f"DESCRIBE on topic {topic}")
+                    if offset >= 0:
+                        ends[topic, partition] = offset
+            return dict(sorted(ends.items()))
+
+        request = OffsetFetchRequest(group, None)
+        return await self._asked_group(group, right, request, offsets)
+
+    async def members(self, group: str) -> GroupMembers:
+        """Return the members of a group; none if there is no such group.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        right = f"DESCRIBE on group {group}"
+        about = f"the members of group {group} are unknown"
+
+        def members(response: Any) -> GroupMembers | None:
+            code, _, state, protocol_type, _, described_members, *_ = response.groups[0]
+            if code == ErrorCode.GROUP_ID_NOT_FOUND or state == _DEAD:
+                return None
+            _check(about, code, right)
+            hosts = tuple(host.removeprefix("/") for _, _, host, *_ in described_members)
+            return GroupMembers(protocol_type, hosts)
+
+        def new_members(response: Any) -> GroupMembers:
+            ((code, _, _, _, _, _, _, described_members, *_),) = response.groups
+            if code in _NO_NEW_GROUP:
+                return _NO_MEMBERS
+            # A member may subscribe to topics that this user may not see.
+            if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+                raise GroupRefusal(about, code, f"DESCRIBE on the topics that group {group} reads")
+            _check(about, code, right)
+            hosts = tuple(member[5].removeprefix("/") for member in described_members)
+            return GroupMembers("consumer", hosts)
+
+        classic = await self._asked_group(group, right, DescribeGroupsRequest([group]), members)
+        if classic is not None:
+            return classic
+        request = ConsumerGroupDescribeRequest(group)
+        try:
+            return await self._asked_group(group, right, request, new_members)
+        except UnsupportedRequest:
+            return _NO_MEMBERS
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Set offsets of a group without members; the group is created if it does not exist.
+
+        Valid partitions of a refused call are set, as by Kafka's own admin client.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        if offsets:
+            right = f"READ on group {group}"
+            request = commit_request(group, offsets)
+            await self._asked_group(
+                group, right, request, lambda response: _check_all(group, response, right)
+            )
+
+    async def remove(self, group: str, partitions: Collection[TopicPartition]) -> None:
+        """Remove offsets of a group; those of a group that does not exist are removed already.
+
+        Kafka 3.9 deletes a group with its last offset, so a repeated call finds no group.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        right = f"DELETE on group {group}"
+
+        def check(response: Any) -> None:
+            if response.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                _check(f"offsets of group {group} cannot be removed", response.error_code, right)
+                _check_all(group, response, right)
+
+        if partitions:
+            request = OffsetDeleteRequest(group, partitions)
+            await self._asked_group(group, right, request, check)
+
+    async def delete(self, group: str) -> None:
+        """Delete a group with all its offsets; a group that does not exist counts as deleted.
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        right = f"DELETE on group {group}"
+
+        def check(response: Any) -> None:
+            for _, code in response.results:
+                if code != ErrorCode.GROUP_ID_NOT_FOUND:
+                    _check(f"group {group} cannot be deleted", code, right)
+
+        await self._asked_group(group, right, DeleteGroupsRequest([group]), check)
+
+    async def fence(self, transactional_id: str) -> None:
+        """Fence the producers with a transactional id; their open transaction is aborted.
+
+        When this returns, the outcome of every transaction of theirs is in the log: a reader finds
+        all of it below the last stable offset (Kafka: `Admin#fenceProducers`).
+
+        Raises:
+            LogUnavailable, GroupRefusal: see the class.
+        """
+        right = f"WRITE on transactional id {transactional_id}"
+
+        def check(response: Any) -> None:
+            _check(f"producers {transactional_id} cannot be fenced", response.error_code, right)
+
+        request = InitProducerIdRequest(transactional_id, _FENCING_TIMEOUT_MS)
+        await self._asked(_Coordinator.TRANSACTION, transactional_id, right, request, check)
+
+    async def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
+        """Return the high watermark of each partition; the reason where it is unknown.
+
+        Raises:
+            LogUnavailable: no broker answers.
+        """
+        places = list(partitions)
+        topics = {topic for topic, _ in places}
+        return await retried(lambda: self._ends(places, topics), self._limits) if places else {}
+
+    async def _ends(
+        self, partitions: Iterable[TopicPartition], topics: Collection[str]
+    ) -> dict[TopicPartition, LogEnd]:
+        layout = await self._cluster.layout(topics)
+        missing = LogEnd(None, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        ends = {
+            (topic, partition): LogEnd(None, described(layout.errors[topic], _seeing(topic)))
+            if topic in layout.errors
+            else missing
+            for topic, partition in partitions
+        }
+        for broker, led in layout.led().items():
+            led_here = [partition for partition in led if partition in ends]
+            if led_here and broker in layout.brokers:
+                request = read_requests.offsets_request(
+                    led_here, read_requests.LATEST, "read_uncommitted"
+                )
+                for partition, code, end in read_requests.offsets(
+                    await self._cluster.send(broker, request)
+                ):
+                    reason = described(code, _seeing(partition[0]))
+                    ends[partition] = LogEnd(None, reason) if code else LogEnd(end)
+            for partition in led_here if broker not in layout.brokers else ():
+                ends[partition] = LogEnd(None, "the partition has no leader at the moment")
+        return ends
+
+    async def _asked_group(
+        self, group: str, right: str, request: Any, read: Callable[[Any], T]
+    ) -> T:
+        return await self._asked(_Coordinator.GROUP, group, right, request, read)
+
+    async def _asked(
+        self, kind: _Coordinator, key: str, right: str, request: Any, read: Callable[[Any], T]
+    ) -> T:
+        """Send a request to the coordinator of a group or producer, and read the response.
+
+        `right` is the one that the request needs: it includes the one to find the coordinator.
+        """
+
+        async def attempt() -> T:
+            address = await self._coordinator(kind, key, right)
+            return read(await self._cluster.send_to(address, request))
+
+        return await retried(attempt, self._limits)
+
+    async def _coordinator(self, kind: _Coordinator, key: str, right: str) -> BrokerAddress:
+        response = await self._cluster.ask(FindCoordinatorRequest(key, int(kind)))
+        owner = "group" if kind is _Coordinator.GROUP else "producers"
+        _check(f"the coordinator of {owner} {key} is unknown", response.error_code, right)
+        return response.host, response.port
+
+
+def _seeing(topic: str) -> str:
+    """Right to ask for the end of a topic."""
+    return f"DESCRIBE on topic {topic}"
+
+
+def _check_all(group: str, response: Any, right: str) -> None:
+    """Raise the first refusal of a partition; a transient error only if none is refused."""
+    codes = partition_codes(response)
+    ordered = sorted(codes.items(), key=lambda item: item[1] in _TRANSIENT)
+    for (topic, partition), code in ordered:
+        about = f"the offset of group {group} in {topic}-{partition} cannot be changed"
+        of_topic = code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        _check(about, code, f"READ on topic {topic}" if of_topic else right)
+
+
+def _check(about: str, code: int, right: str) -> None:
+    if code in _TRANSIENT:
+        raise LogUnavailable(f"{about}: {described(code)}")
+    if code:
+        raise GroupRefusal(about, code, right)

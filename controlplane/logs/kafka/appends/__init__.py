@@ -1,0 +1,1 @@
+"""Appends of records: in transactions, or idempotent, or each for itself."""

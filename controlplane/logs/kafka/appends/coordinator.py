@@ -1,0 +1,119 @@
+"""Requests to the coordinator that decide the transaction which a producer has left open."""
+
+import asyncio
+from typing import Any
+
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.transaction import EndTxnRequest
+from aiokafka.protocol.types import CompactString, Int16, Int32, Int64, Schema, TaggedFields
+
+from controlplane.clock import backoff
+from controlplane.logs.kafka.appends.producer import ProducerIdentity
+from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.protocol.error_codes import ErrorCode
+
+_INIT_PRODUCER_ID = 22
+_TRANSACTION = 1
+
+BUSY = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+    }
+)
+"""Codes after which the coordinator is looked up and asked again."""
+
+RETRY_MAX_MS = 200
+"""Longest pause between two such questions: a coordinator needs up to 0.5 s to load."""
+
+
+class _InitProducerIdResponse(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = _INIT_PRODUCER_ID
+    API_VERSION = 3
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("error_code", Int16),
+        ("producer_id", Int64),
+        ("producer_epoch", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class _InitProducerIdStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = _INIT_PRODUCER_ID
+    API_VERSION = 3
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _InitProducerIdResponse
+    SCHEMA = Schema(
+        ("transactional_id", CompactString("utf-8")),
+        ("transaction_timeout_ms", Int32),
+        ("producer_id", Int64),
+        ("producer_epoch", Int16),
+        ("tags", TaggedFields),
+    )
+
+
+class BumpEpochRequest(Request[_InitProducerIdStruct]):  # type: ignore[misc]
+    """Request for the next epoch of a producer that names its present one (KIP-360, Kafka 2.5).
+
+    The coordinator refuses it (90) if another producer has taken the id meanwhile. aiokafka's own
+    InitProducerId names none, and would fence that producer.
+    """
+
+    API_KEY = _INIT_PRODUCER_ID
+
+    def __init__(self, transactional_id: str, timeout_ms: int, identity: ProducerIdentity) -> None:
+        self._fields = (transactional_id, timeout_ms, *identity)
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Build the request in its only version."""
+        return request_struct_class(*self._fields, {})
+
+
+class TransactionCoordinator:
+    """Coordinator of one `transactional.id`. Transient answers are retried until the caller stops.
+
+    Raises `LogUnavailable` if no broker answers.
+    """
+
+    def __init__(self, cluster: Cluster, transactional_id: str, limits: WriteLimits) -> None:
+        self._cluster = cluster
+        self._id = transactional_id
+        self._limits = limits
+
+    async def end(self, identity: ProducerIdentity, *, commit: bool) -> int:
+        """End the producer's transaction; return the error code.
+
+        0: it has ended in this way, now or before. 48: none is open, or it has ended in the other
+        way. A repeated request changes nothing.
+        """
+        response = await self._asked(EndTxnRequest(self._id, *identity, commit))
+        return int(response.error_code)
+
+    async def bump(self, identity: ProducerIdentity) -> tuple[int, ProducerIdentity]:
+        """Give the producer its next epoch; return the error code and the new identity.
+
+        After an error the identity is the old one.
+
+        Its transaction must have ended. A repeated request returns the same epoch again.
+        """
+        timeout_ms = self._limits.transaction_timeout_ms
+        response = await self._asked(BumpEpochRequest(self._id, timeout_ms, identity))
+        if response.error_code:
+            return int(response.error_code), identity
+        return 0, ProducerIdentity(response.producer_id, response.producer_epoch)
+
+    async def _asked(self, request: Any) -> Any:
+        for pause in backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS):
+            coordinator = await self._cluster.ask(FindCoordinatorRequest(self._id, _TRANSACTION))
+            response = coordinator
+            if not coordinator.error_code:
+                response = await self._cluster.send(coordinator.coordinator_id, request)
+            if response.error_code not in BUSY:
+                return response
+            await asyncio.sleep(pause)
+        raise AssertionError("backoff never ends")

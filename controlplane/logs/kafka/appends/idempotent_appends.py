@@ -1,0 +1,127 @@
+"""Appends of one record batch without a transaction: atomic, written once, never fenced."""
+
+import asyncio
+from collections.abc import Sequence
+
+from aiokafka.errors import KafkaError
+
+from controlplane.core.entry import Position
+from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.record_batches import RecordBatch, positions, record_batches
+from controlplane.logs.kafka.cluster import Cluster, too_late
+from controlplane.logs.kafka.limits import CLOSED, WriteLimits
+from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, start_error
+from controlplane.logs.log import LogError, LogUnavailable, Record
+
+
+class IdempotentAppends:
+    """Appends single record batches with an idempotent producer.
+
+    A broker appends a batch whole or not at all, and recognizes one that is sent again. So a batch
+    whose answer is missing is sent until there is one, also after its caller has gone: `decided`
+    waits for it. A producer with a failed batch is poisoned; it is replaced by a new one.
+    """
+
+    def __init__(
+        self, cluster: Cluster, limits: WriteLimits, headers_in: frozenset[str] | None
+    ) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._headers_in = headers_in
+        self._producer: KafkaProducer | None = None
+        self._starting = asyncio.Lock()
+        self._sending: set[asyncio.Task[list[int]]] = set()
+        self._given_up: set[asyncio.Task[list[int]]] = set()
+
+    async def append(self, records: Sequence[Record]) -> list[Position] | None:
+        """Append records that fit into one record batch; None: they do not, nothing was written.
+
+        Raises:
+            LogNotUsable: the broker refuses a record.
+            LogUnavailable: the outcome is unknown until `decided` returns.
+        """
+        try:
+            async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
+                producer = await self._started()
+                batches = record_batches(records, producer.new_builder, self._headers_in)
+                if len(batches) != 1:
+                    return None
+                return positions(batches, await self._sent(producer, batches), len(records))
+        except TimeoutError:
+            raise self._too_late() from None
+
+    async def decided(self) -> None:
+        """Wait until no batch of a caller that has gone is on its way.
+
+        Raises:
+            LogUnavailable: that took too long.
+        """
+        if not self._given_up:
+            return
+        timeout_s = self._limits.append_timeout_ms / 1000
+        _, unknown = await asyncio.wait([*self._given_up], timeout=timeout_s)
+        if unknown:
+            raise self._too_late()
+
+    async def close(self) -> None:
+        """Let batches on their way arrive within `close_timeout_ms`, then drop the rest."""
+        if self._sending:
+            await asyncio.wait([*self._sending], timeout=self._limits.close_timeout_ms / 1000)
+        for task in [*self._sending]:
+            task.cancel()
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await producer.stop()
+
+    async def _sent(self, producer: KafkaProducer, batches: list[RecordBatch]) -> list[int]:
+        """Send a batch in a task of its own, which goes on without its caller."""
+        task = asyncio.create_task(producer.send(batches))
+        self._sending.add(task)
+        task.add_done_callback(self._sending.discard)
+        try:
+            return await asyncio.shield(task)
+        except SendFailed as failure:
+            await self._discard(producer)
+            raise _translated(failure) from failure
+        except asyncio.CancelledError:
+            if task.cancelled():
+                raise LogUnavailable(CLOSED) from None
+            self._given_up.add(task)
+            task.add_done_callback(self._forget)
+            raise
+
+    def _too_late(self) -> LogUnavailable:
+        return too_late("acknowledge a batch", self._limits, self._cluster)
+
+    def _forget(self, task: "asyncio.Task[list[int]]") -> None:
+        self._given_up.discard(task)
+        if not task.cancelled():
+            task.exception()  # its caller has gone
+
+    async def _started(self) -> KafkaProducer:
+        async with self._starting:
+            if self._producer is None:
+                await self._cluster.layout([])  # raises why it cannot connect, which aiokafka hides
+                producer = KafkaProducer(self._cluster, self._limits)
+                try:
+                    await producer.start()
+                except (KafkaError, AssertionError, OSError) as failure:
+                    raise start_error(None, failure) from failure
+                self._producer = producer
+            return self._producer
+
+    async def _discard(self, producer: KafkaProducer) -> None:
+        """Replace a poisoned producer once its other batches have been answered."""
+        if self._producer is producer:
+            self._producer = None
+            await producer.stop()
+
+
+def _translated(failure: SendFailed) -> LogError:
+    topic, partition = failure.place
+    if is_refusal(failure.cause):
+        return append_error(topic, failure.cause)
+    return LogUnavailable(
+        f"topic {topic}, partition {partition}: the batch was not acknowledged "
+        f"({failure.cause!r}): try again"
+    )

@@ -1,0 +1,103 @@
+"""Appends of independent records without a transaction: each at least once, in order."""
+
+import asyncio
+from collections.abc import Sequence
+
+from aiokafka.errors import KafkaError
+
+from controlplane.core.entry import Position
+from controlplane.logs.kafka.appends.producer import KafkaProducer, SendFailed
+from controlplane.logs.kafka.appends.record_batches import RecordBatch, record_batches
+from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.limits import WriteLimits
+from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, start_error
+from controlplane.logs.log import LogError, LogUnavailable, Record
+
+AppendOutcome = Position | LogError
+"""Place of a record; `LogNotUsable`: it was refused; `LogUnavailable`: to be appended again."""
+
+
+class IndependentAppends:
+    """Appends records with an idempotent producer; each has an outcome of its own.
+
+    A failed batch poisons its producer, so the producer is replaced. The batches behind it in its
+    partition fail with it, and the caller appends them again: the order stays. The records of a
+    refused batch are appended one by one, because a broker does not tell which of them it refuses.
+    """
+
+    def __init__(self, cluster: Cluster, limits: WriteLimits) -> None:
+        self._cluster = cluster
+        self._limits = limits
+        self._producer: KafkaProducer | None = None
+
+    async def append(self, records: Sequence[Record]) -> list[AppendOutcome]:
+        """Append records; return the outcome of each, in their order. One call at a time.
+
+        A broker that is away is waited for, without end.
+
+        Raises:
+            LogUnavailable: the producer cannot start. Nothing was appended.
+            LogNotUsable: the brokers refuse the producer. Nothing was appended.
+        """
+        producer = await self._started()
+        batches = record_batches(records, producer.new_builder, None)
+        try:
+            sent = await producer.send_each(batches)
+        except BaseException:
+            self._producer = None
+            await producer.drop()
+            raise
+        if any(isinstance(outcome, SendFailed) for outcome in sent):
+            self._producer = None
+            await producer.drop()
+        outcomes: list[AppendOutcome] = [LogUnavailable("not sent")] * len(records)
+        for batch, outcome in zip(batches, sent, strict=True):
+            if len(batch.indexes) > 1 and _is_refused(outcome):
+                await self._append_singly(records, batch.indexes, outcomes)
+                continue
+            for number, index in enumerate(batch.indexes):
+                outcomes[index] = _outcome(batch, outcome, number)
+        return outcomes
+
+    async def _append_singly(
+        self, records: Sequence[Record], indexes: Sequence[int], outcomes: list[AppendOutcome]
+    ) -> None:
+        """Append records of one partition one by one, and set their outcomes.
+
+        After an outage the rest keeps its outcome: it is to be appended again, in order.
+        """
+        for index in indexes:
+            (outcomes[index],) = await self.append([records[index]])
+            if isinstance(outcomes[index], LogUnavailable):
+                return
+
+    async def close(self) -> None:
+        """Close the producer."""
+        if self._producer is not None:
+            producer, self._producer = self._producer, None
+            await producer.stop()
+
+    async def _started(self) -> KafkaProducer:
+        if self._producer is None:
+            await self._cluster.layout([])  # raises why it cannot connect, which aiokafka hides
+            producer = KafkaProducer(self._cluster, self._limits)
+            try:
+                async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
+                    await producer.start()
+            except (KafkaError, AssertionError, OSError) as failure:
+                raise start_error(None, failure) from failure
+            self._producer = producer
+        return self._producer
+
+
+def _is_refused(sent: int | SendFailed) -> bool:
+    return isinstance(sent, SendFailed) and is_refusal(sent.cause)
+
+
+def _outcome(batch: RecordBatch, sent: int | SendFailed, number: int) -> AppendOutcome:
+    if isinstance(sent, int):
+        return Position(*batch.place, sent + number)
+    topic, partition = batch.place
+    if _is_refused(sent):
+        return append_error(topic, sent.cause)
+    return LogUnavailable(f"{topic}-{partition} cannot be written just now ({sent.cause!r})")

@@ -1,0 +1,1 @@
+"""Requests and responses of Kafka's protocol, and its error codes."""

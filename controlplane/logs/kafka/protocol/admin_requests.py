@@ -1,0 +1,288 @@
+"""Admin requests that aiokafka lacks or refuses, and the fields of the responses.
+
+aiokafka picks the newest version that it and the broker share. Each request class here has one
+version, which brokers of 2.4 to 4.3 support (ConsumerGroupDescribe: from 3.7 on).
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from aiokafka.protocol.admin import CreateTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.commit import OffsetCommitRequest
+from aiokafka.protocol.types import (
+    Array,
+    Boolean,
+    CompactArray,
+    CompactString,
+    Int8,
+    Int16,
+    Int32,
+    Schema,
+    String,
+    TaggedFields,
+)
+
+from controlplane.core.entry import TopicPartition
+from controlplane.logs.kafka.protocol.metadata import TopicId
+
+BROKER_DEFAULT = -1
+"""Number of partitions or replicas that lets the broker decide (Kafka 2.4, KIP-464)."""
+
+_TEXT = String("utf-8")
+_TOPIC = 2
+_SET = 0
+
+
+class TopicSpec(NamedTuple):
+    """A topic to create; numbers of -1 are the broker's defaults."""
+
+    name: str
+    partitions: int = BROKER_DEFAULT
+    replication: int = BROKER_DEFAULT
+    configs: Mapping[str, str] = {}
+
+
+def create_topics_request(topics: Iterable[TopicSpec], timeout_ms: int) -> CreateTopicsRequest:
+    """Build the request that creates topics; aiokafka's own client refuses -1."""
+    specs: list[Any] = [
+        (topic.name, topic.partitions, topic.replication, [], [*topic.configs.items()])
+        for topic in topics
+    ]
+    return CreateTopicsRequest(specs, timeout_ms, validate_only=False)
+
+
+class TopicAnswer(NamedTuple):
+    """Answer of a broker about one topic."""
+
+    topic: str
+    code: int
+    message: str | None
+
+
+def created(response: Any) -> Iterator[TopicAnswer]:
+    """Yield the answer for each topic of a CreateTopics response."""
+    for topic, code, *message in response.topic_errors:
+        yield TopicAnswer(topic, code, message[0] if message else None)
+
+
+def topic_configs_request(topics: Iterable[str]) -> DescribeConfigsRequest:
+    """Build the request for all settings of these topics."""
+    return DescribeConfigsRequest([(_TOPIC, topic, None) for topic in topics])
+
+
+class TopicConfigs(NamedTuple):
+    """Settings of a topic, defaults included; None for a value that the broker hides."""
+
+    answer: TopicAnswer
+    values: Mapping[str, str | None]
+
+
+def topic_configs(response: Any) -> Iterator[TopicConfigs]:
+    """Yield the settings of each topic of a DescribeConfigs response."""
+    for code, message, _, topic, entries in response.resources:
+        values = {name: value for name, value, *_ in entries or ()}
+        yield TopicConfigs(TopicAnswer(topic, code, message), values)
+
+
+class _IncrementalAlterConfigsResponse(Response):  # type: ignore[misc]  # aiokafka has no types
+    API_KEY = 44
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "resources",
+            Array(
+                ("error_code", Int16),
+                ("error_message", _TEXT),
+                ("resource_type", Int8),
+                ("resource_name", _TEXT),
+            ),
+        ),
+    )
+
+
+class _IncrementalAlterConfigsStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 44
+    API_VERSION = 0
+    RESPONSE_TYPE = _IncrementalAlterConfigsResponse
+    SCHEMA = Schema(
+        (
+            "resources",
+            Array(
+                ("resource_type", Int8),
+                ("resource_name", _TEXT),
+                ("configs", Array(("name", _TEXT), ("operation", Int8), ("value", _TEXT))),
+            ),
+        ),
+        ("validate_only", Boolean),
+    )
+
+
+class IncrementalAlterConfigsRequest(Request[_IncrementalAlterConfigsStruct]):  # type: ignore[misc]
+    """Request to set some settings of topics and leave the others (KIP-339).
+
+    AlterConfigs, which aiokafka has, would put the others back to their defaults.
+    """
+
+    API_KEY = 44
+
+    def __init__(self, configs: Mapping[str, Mapping[str, str]]) -> None:
+        """`configs`: the settings by topic."""
+        self._resources = [
+            (_TOPIC, topic, [(name, _SET, value) for name, value in values.items()])
+            for topic, values in configs.items()
+        ]
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Build the request in its only version."""
+        return request_struct_class(self._resources, False)
+
+
+def configs_altered(response: Any) -> Iterator[TopicAnswer]:
+    """Yield the answer for each topic of an IncrementalAlterConfigs response."""
+    for code, message, _, topic in response.resources:
+        yield TopicAnswer(topic, code, message)
+
+
+_NO_GENERATION, _NO_MEMBER, _BROKERS_RETENTION, _NO_METADATA = -1, "", -1, ""
+
+
+def commit_request(group: str, offsets: Mapping[TopicPartition, int]) -> OffsetCommitRequest:
+    """Build the request that sets offsets of a group without members, as an admin client does."""
+    topics: dict[str, list[tuple[int, int, str]]] = {}
+    for (topic, partition), offset in offsets.items():
+        topics.setdefault(topic, []).append((partition, offset, _NO_METADATA))
+    return OffsetCommitRequest(
+        group, _NO_GENERATION, _NO_MEMBER, _BROKERS_RETENTION, [*topics.items()]
+    )
+
+
+class _OffsetDeleteResponse(Response):  # type: ignore[misc]
+    API_KEY = 47
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("error_code", Int16),
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(
+                ("topic", _TEXT),
+                ("partitions", Array(("partition", Int32), ("error_code", Int16))),
+            ),
+        ),
+    )
+
+
+class _OffsetDeleteStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 47
+    API_VERSION = 0
+    RESPONSE_TYPE = _OffsetDeleteResponse
+    SCHEMA = Schema(
+        ("group", _TEXT),
+        (
+            "topics",
+            Array(("topic", _TEXT), ("partitions", Array(Int32))),
+        ),
+    )
+
+
+class OffsetDeleteRequest(Request[_OffsetDeleteStruct]):  # type: ignore[misc]
+    """Request to remove committed offsets of a group (KIP-496)."""
+
+    API_KEY = 47
+
+    def __init__(self, group: str, partitions: Iterable[TopicPartition]) -> None:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            topics.setdefault(topic, []).append(partition)
+        self._fields = group, [*topics.items()]
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Build the request in its only version."""
+        return request_struct_class(*self._fields)
+
+
+def partition_codes(response: Any) -> dict[TopicPartition, int]:
+    """Return the error code of each partition of an OffsetCommit or OffsetDelete response."""
+    return {
+        (topic, partition): code
+        for topic, partitions in response.topics
+        for partition, code in partitions
+    }
+
+
+_COMPACT_TEXT = CompactString("utf-8")
+_TAGS = ("tags", TaggedFields)
+_ASSIGNMENT = CompactArray(
+    ("topic_id", TopicId),
+    ("topic_name", _COMPACT_TEXT),
+    ("partitions", CompactArray(Int32)),
+    _TAGS,
+)
+
+
+class _ConsumerGroupDescribeResponse(Response):  # type: ignore[misc]
+    API_KEY = 69
+    API_VERSION = 0
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "groups",
+            CompactArray(
+                ("error_code", Int16),
+                ("error_message", _COMPACT_TEXT),
+                ("group_id", _COMPACT_TEXT),
+                ("group_state", _COMPACT_TEXT),
+                ("group_epoch", Int32),
+                ("assignment_epoch", Int32),
+                ("assignor", _COMPACT_TEXT),
+                (
+                    "members",
+                    CompactArray(
+                        ("member_id", _COMPACT_TEXT),
+                        ("instance_id", _COMPACT_TEXT),
+                        ("rack_id", _COMPACT_TEXT),
+                        ("member_epoch", Int32),
+                        ("client_id", _COMPACT_TEXT),
+                        ("client_host", _COMPACT_TEXT),
+                        ("subscribed_topics", CompactArray(_COMPACT_TEXT)),
+                        ("subscribed_pattern", _COMPACT_TEXT),
+                        ("assignment", _ASSIGNMENT),
+                        ("assignment_tags", TaggedFields),
+                        ("target_assignment", _ASSIGNMENT),
+                        ("target_assignment_tags", TaggedFields),
+                        _TAGS,
+                    ),
+                ),
+                ("operations", Int32),
+                _TAGS,
+            ),
+        ),
+        _TAGS,
+    )
+
+
+class _ConsumerGroupDescribeStruct(RequestStruct):  # type: ignore[misc]
+    API_KEY = 69
+    API_VERSION = 0
+    FLEXIBLE_VERSION = True
+    RESPONSE_TYPE = _ConsumerGroupDescribeResponse
+    SCHEMA = Schema(
+        ("groups", CompactArray(_COMPACT_TEXT)),
+        ("operations", Boolean),
+        _TAGS,
+    )
+
+
+class ConsumerGroupDescribeRequest(Request[_ConsumerGroupDescribeStruct]):  # type: ignore[misc]
+    """Request for the members of a group of KIP-848, which DescribeGroups does not show."""
+
+    API_KEY = 69
+
+    def __init__(self, group: str) -> None:
+        self._group = group
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Build the request in its only version."""
+        return request_struct_class([self._group], False, {})

@@ -1,0 +1,1 @@
+"""Records of topics: fetched, decoded, and read back after a write."""

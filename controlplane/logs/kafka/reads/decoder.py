@@ -1,0 +1,209 @@
+"""Decoder of record batches: checks a batch at once, decodes its records on access."""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
+from typing import Any
+
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
+from aiokafka.record.legacy_records import _LegacyRecordBatchPy
+
+from controlplane.core.entry import (
+    Batch,
+    ColumnBatch,
+    Headers,
+    LastValues,
+    LazyBatch,
+    TopicPartition,
+)
+from controlplane.logs.kafka.reads import lenient_decoder
+from controlplane.logs.kafka.reads.frames import DAMAGE, Frame, PartitionFrames, corrupt
+from controlplane.logs.log import LogCorrupt
+
+UNKNOWN_MS = -1
+"""Timestamp of a record in format 0, which has none."""
+
+_ROW = attrgetter("offset", "timestamp", "key", "value", "headers")
+_PAIR = attrgetter("key", "value")
+
+
+def decode(taken: PartitionFrames, stop: int | None = None) -> Batch | None:
+    """Return the records from the requested offset up to before `stop`; None if there are none.
+
+    Control records (transaction markers) are left out; records of aborted transactions are marked.
+
+    Raises:
+        LogCorrupt: a checksum is wrong. Access to the batch may raise it later: bytes with a valid
+            checksum may still be no records.
+    """
+    frames = list(_checked(taken))
+    batch = UndecodedBatch(
+        taken.partition, [frame for frame, _ in frames], [aborted for _, aborted in frames]
+    )
+    if frames and all(_inside(frame, taken.start, stop) for frame, _ in frames):
+        return batch
+    return _between(batch.decoded, taken.start, stop)
+
+
+def _checked(taken: PartitionFrames) -> Iterator[tuple[Frame, bool]]:
+    """Yield the batches that are no markers, each with True if it was aborted."""
+    aborted = _AbortedTransactions(taken.aborted)
+    for frame in taken.frames:
+        batch = frame.batch
+        try:
+            if not batch.validate_crc():
+                raise CorruptRecordException("wrong checksum")
+            if batch.is_control_batch:
+                aborted.end(batch)
+                continue
+        except DAMAGE as failure:
+            raise corrupt(taken.partition, frame.at, failure) from failure
+        yield frame, aborted.covers(batch)
+
+
+def _inside(frame: Frame, start: int, stop: int | None) -> bool:
+    """Return True if a batch is not empty and lies entirely between start and stop."""
+    behind: int = frame.batch.next_offset
+    return (frame.size or 0) > 0 and start <= frame.at and (stop is None or behind <= stop)
+
+
+class _AbortedTransactions:
+    """Producers inside an aborted transaction, tracked while batches pass in log order.
+
+    The broker lists each aborted transaction with its first offset; a marker in the log ends it.
+    """
+
+    def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:
+        self._coming = sorted(transactions, key=lambda entry: entry[1], reverse=True)
+        self._producers: set[int] = set()
+
+    def covers(self, batch: Any) -> bool:
+        """Return True if the batch belongs to an aborted transaction."""
+        if not batch.is_transactional:
+            return False
+        while self._coming and self._coming[-1][1] < batch.next_offset:
+            self._producers.add(self._coming.pop()[0])
+        return batch.producer_id in self._producers
+
+    def end(self, marker: Any) -> None:
+        """Process a control batch; an abort marker ends the transaction of its producer."""
+        while self._coming and self._coming[-1][1] < marker.next_offset:
+            self._producers.add(self._coming.pop()[0])
+        if any(ControlRecord.parse(record.key) == ABORT_MARKER for record in marker):
+            self._producers.discard(marker.producer_id)
+
+
+class UndecodedBatch(LazyBatch):
+    """Record batches of one partition, not decoded yet. Every access may raise `LogCorrupt`."""
+
+    def __init__(
+        self, partition: TopicPartition, frames: Sequence[Frame], aborted: Sequence[bool]
+    ) -> None:
+        self.topic, self.partition = partition
+        self._frames = frames
+        self._aborted = aborted
+
+    def __len__(self) -> int:
+        return sum(frame.size or 0 for frame in self._frames)
+
+    @property
+    def end(self) -> int:
+        """Offset after all batches, including records that compaction has removed."""
+        return int(self._frames[-1].batch.next_offset)
+
+    def decode(self) -> ColumnBatch:
+        """Decode all columns."""
+        columns = _ColumnBuilder()
+        for frame, aborted in zip(self._frames, self._aborted, strict=True):
+            try:
+                columns.add(frame, aborted=aborted)
+            except DAMAGE as failure:
+                raise self._corrupt(frame, failure) from failure
+        return columns.batch(self.topic, self.partition)
+
+    def keep_last(self, last: LastValues, *, aborted: bool) -> None:
+        """Set the last value of each key, without decoding columns."""
+        for frame, was_aborted in zip(self._frames, self._aborted, strict=True):
+            if aborted or not was_aborted:
+                try:
+                    _keep_last(frame, last)
+                except DAMAGE as failure:
+                    raise self._corrupt(frame, failure) from failure
+
+    def _corrupt(self, frame: Frame, failure: BaseException) -> LogCorrupt:
+        return corrupt((self.topic, self.partition), frame.at, failure)
+
+
+def _keep_last(frame: Frame, last: LastValues) -> None:
+    try:
+        last.update(map(_PAIR, frame.records()))
+    except UnicodeDecodeError:  # a header name; values set before the error are set again
+        last.update(map(_PAIR, lenient_decoder.rows(frame.octets)))
+
+
+class _ColumnBuilder:
+    """Builder of the columns of a batch."""
+
+    def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._timestamps: list[int] = []
+        self._keys: list[bytes | None] = []
+        self._values: list[bytes | None] = []
+        self._headers: dict[int, Headers] = {}
+        self._aborted: list[range] = []
+
+    def add(self, frame: Frame, *, aborted: bool) -> None:
+        """Append all records of one batch; append none if it raises."""
+        first = len(self._offsets)
+        records = frame.records()
+        try:
+            rows = list(map(_ROW, records))
+        except UnicodeDecodeError:  # a header name
+            rows = list(map(_ROW, lenient_decoder.rows(frame.octets)))
+        self._add(rows)
+        if isinstance(records, _LegacyRecordBatchPy):
+            timestamps = self._timestamps[first:]
+            self._timestamps[first:] = [UNKNOWN_MS if ms is None else ms for ms in timestamps]
+        if aborted:
+            self._aborted.append(range(first, len(self._offsets)))
+
+    def _add(self, rows: Iterable[Any]) -> None:
+        """Append rows. Hot path: it works on columns, because a loop over records is slow."""
+        rows = list(rows)
+        if not rows:
+            return
+        offsets, timestamps, keys, values, headers = zip(*rows, strict=True)
+        if any(headers):
+            first = len(self._offsets)
+            named = ((first + index, tuple(pairs)) for index, pairs in enumerate(headers) if pairs)
+            self._headers.update(named)
+        self._offsets.extend(offsets)
+        self._timestamps.extend(timestamps)
+        self._keys.extend(keys)
+        self._values.extend(values)
+
+    def batch(self, topic: str, partition: int) -> ColumnBatch:
+        """Return the columns as a batch."""
+        aborted = frozenset(at for marked in self._aborted for at in marked)
+        columns = self._offsets, self._timestamps, self._keys, self._values
+        return ColumnBatch(topic, partition, *columns, self._headers, aborted)
+
+
+def _between(whole: ColumnBatch, start: int, stop: int | None) -> ColumnBatch | None:
+    """Return the rows from `start` to before `stop`: a broker always sends whole batches."""
+    low = bisect_left(whole.offsets, start)
+    high = len(whole.offsets) if stop is None else bisect_left(whole.offsets, stop)
+    if low >= high:
+        return None
+    rows = slice(low, high)
+    return ColumnBatch(
+        whole.topic,
+        whole.partition,
+        whole.offsets[rows],
+        whole.timestamps[rows],
+        whole.keys[rows],
+        whole.values[rows],
+        {at - low: headers for at, headers in whole.headers.items() if low <= at < high},
+        frozenset(at - low for at in whole.aborted if low <= at < high),
+    )

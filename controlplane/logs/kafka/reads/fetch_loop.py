@@ -1,0 +1,199 @@
+"""Fetch loop: one request in flight to each leader, the next one sent before decoding."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from typing import Any
+
+from controlplane.core.entry import Batch, TopicPartition
+from controlplane.logs.kafka.cluster import Cluster
+from controlplane.logs.kafka.limits import ReadLimits
+from controlplane.logs.kafka.protocol import read_requests
+from controlplane.logs.kafka.protocol.errors import OFFSET_OUT_OF_RANGE, topic_error
+from controlplane.logs.kafka.protocol.read_requests import FetchedPartition, Isolation
+from controlplane.logs.kafka.reads.decoder import decode
+from controlplane.logs.kafka.reads.frames import PartitionFrames, partition_frames
+from controlplane.logs.log import LogError, LogNotUsable
+from controlplane.logs.tail import ReadProgress
+
+
+class FetchLoop:
+    """Reads partitions from their positions on, each up to its stop if there are stops.
+
+    `positions` advance with every answer. After an error a new `run` continues from them: no record
+    is lost or repeated. `answers` counts successful answers: it measures progress, because an
+    answer may contain only transaction markers. The caller of `run` sets `trouble` to the current
+    failure. It is cleared after every leader has answered: other leaders go on answering while one
+    is gone.
+
+    A tail sets `reported` to its start offsets. It then also gets `ReadProgress` for each position
+    that passes offsets without records.
+    """
+
+    def __init__(
+        self,
+        positions: Mapping[TopicPartition, int],
+        stops: Mapping[TopicPartition, int] | None,
+        isolation: Isolation,
+        limits: ReadLimits,
+        reported: Mapping[TopicPartition, int] | None = None,
+    ) -> None:
+        self.positions = dict(positions)
+        self._reported = None if reported is None else dict(reported)
+        self.answers = 0
+        self._ids: dict[str, bytes | None] = {}
+        self.trouble: LogError | None = None
+        self._stops = stops
+        self._isolation: Isolation = isolation
+        self._limits = limits
+
+    async def run(self, cluster: Cluster) -> AsyncGenerator[Batch, None]:
+        """Yield batches until every partition has reached its stop; without stops, forever.
+
+        Raises:
+            LogUnavailable: a broker is gone or no longer the leader; call `run` again.
+        """
+        brokers = await self._brokers(cluster)
+        for progress in self._progress():
+            yield progress
+        requests = _FetchRequests(cluster)
+        try:
+            for broker, led in brokers.items():
+                await requests.send(broker, self._request(led))
+            silent = requests.asked
+            async for broker, answer in requests.answers():
+                pieces, trouble = self._accept(answer)
+                if trouble is None:
+                    silent.discard(broker)
+                    self.trouble = self.trouble if silent else None
+                    await requests.send(broker, self._request(brokers[broker]))
+                for batch in self._decoded(pieces):
+                    yield batch
+                for progress in self._progress():
+                    yield progress
+                if trouble is not None:
+                    raise trouble
+        finally:
+            await requests.cancel()
+
+    def _unread(self, partition: TopicPartition) -> bool:
+        return self._stops is None or self.positions[partition] < self._stops[partition]
+
+    async def _brokers(self, cluster: Cluster) -> dict[int, list[TopicPartition]]:
+        """Return the partitions of topics that are not read to their stops, by leader."""
+        topics = {topic for topic, number in self.positions if self._unread((topic, number))}
+        if not topics:
+            return {}
+        layout = await cluster.leaders(topics)
+        for topic in topics:
+            # A recreated topic has the same name but another id; our offsets mean nothing in it.
+            if self._ids.setdefault(topic, layout.ids.get(topic)) != layout.ids.get(topic):
+                raise topic_error(topic, OFFSET_OUT_OF_RANGE)
+        led = layout.led().items()
+        return {broker: [at for at in of if at in self.positions] for broker, of in led}
+
+    def _request(self, led: list[TopicPartition]) -> Any:
+        """Build the next request to a leader; None if all its partitions are read."""
+        positions = {part: self.positions[part] for part in led if self._unread(part)}
+        return (
+            read_requests.fetch_request(positions, self._isolation, self._limits)
+            if positions
+            else None
+        )
+
+    def _accept(self, answer: Any) -> tuple[list[PartitionFrames], LogError | None]:
+        """Advance the positions past an answer; return its batches and the first failure."""
+        pieces: list[PartitionFrames] = []
+        trouble: LogError | None = None
+        partitions = list(read_requests.fetched(answer))
+        for partition in partitions:
+            try:
+                pieces += self._taken(partition)
+            except LogError as failure:
+                trouble = trouble or failure
+        # A throttled answer proves nothing: the broker sends it at once and without records, even
+        # if there are some (KIP-219).
+        if not (pieces or trouble or answer.throttle_time_ms):
+            self._pass_void(partitions)
+        if trouble is None:
+            self.answers += 1
+        return pieces, trouble
+
+    def _taken(self, fetched: FetchedPartition) -> list[PartitionFrames]:
+        topic, number = fetched.partition
+        if fetched.code:
+            raise topic_error(topic, fetched.code)
+        if not fetched.records:
+            return []
+        taken = partition_frames(fetched, self.positions[fetched.partition])
+        if not taken.frames:
+            raise LogNotUsable(
+                f"topic {topic}, partition {number}: half a record batch came at offset "
+                f"{taken.start}; its broker is older than Kafka 0.11"
+            )
+        self.positions[fetched.partition] = taken.next_offset
+        return [taken]
+
+    def _pass_void(self, partitions: list[FetchedPartition]) -> None:
+        """Advance positions over offsets whose records compaction has removed.
+
+        Only a completely empty answer proves it; otherwise the answer may just have been full. A
+        read advances to its stop, a tail to the end in the answer, which the broker determines
+        before it looks for records.
+        """
+        for fetched in partitions:
+            readable = fetched.readable(self._isolation)
+            stop = readable if self._stops is None else self._stops.get(fetched.partition)
+            if stop is not None and stop <= readable:
+                self.positions[fetched.partition] = max(self.positions[fetched.partition], stop)
+
+    def _decoded(self, pieces: list[PartitionFrames]) -> Iterator[Batch]:
+        for taken in pieces:
+            stop = self._stops[taken.partition] if self._stops else None
+            batch = decode(taken, stop)
+            if batch is not None:
+                if self._reported is not None:
+                    self._reported[taken.partition] = batch.end
+                yield batch
+
+    def _progress(self) -> Iterator[ReadProgress]:
+        """Yield each position that has passed offsets without records, once."""
+        if self._reported is None:
+            return
+        for partition, position in self.positions.items():
+            if position > self._reported.get(partition, 0):
+                self._reported[partition] = position
+                yield ReadProgress(*partition, position)
+
+
+class _FetchRequests:
+    """Fetch requests in flight, at most one to each broker."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._under_way: dict[asyncio.Task[Any], int] = {}
+
+    async def send(self, broker: int, request: Any) -> None:
+        """Send a request; ignore None."""
+        if request is None:
+            return
+        self._under_way[asyncio.create_task(self._cluster.send(broker, request))] = broker
+        # Yield to the new task, so that it sends the request before the caller decodes an answer.
+        await asyncio.sleep(0)
+
+    @property
+    def asked(self) -> set[int]:
+        """Brokers that have not answered yet."""
+        return {*self._under_way.values()}
+
+    async def answers(self) -> AsyncIterator[tuple[int, Any]]:
+        """Yield brokers with their answers in order of arrival, until no request is in flight."""
+        while self._under_way:
+            done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                yield self._under_way.pop(task), task.result()
+
+    async def cancel(self) -> None:
+        """Cancel all requests in flight."""
+        for task in self._under_way:
+            task.cancel()
+        await asyncio.gather(*self._under_way, return_exceptions=True)
