@@ -1,12 +1,14 @@
 """Brokers shared by all tests, each test with topics of its own."""
 
 import os
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
+from zlib import crc32
 
 import pytest
 import pytest_asyncio
@@ -20,6 +22,8 @@ from tests.kafka.producer import NewTopic, create_topic, reading
 from tests.kafka.real_kafka import GIVEN_BROKER, GIVEN_RELEASE, Broker, GivenBroker
 from tests.kafka.topic_histories import TopicHistory, worn
 
+HERE = Path(__file__).parent
+
 RELEASES = ("3.9.1", "4.3.0")
 NEWEST = pytest.mark.parametrize("broker", sampled(RELEASES, RELEASES[-1]), indirect=True)
 """Mark: `make test` runs on the newest broker, `make prove` on each."""
@@ -27,6 +31,30 @@ NEWEST = pytest.mark.parametrize("broker", sampled(RELEASES, RELEASES[-1]), indi
 SECURE = ("SASL_PLAINTEXT", "SSL", "SASL_SSL")
 
 GIVEN = os.environ.get(GIVEN_BROKER)
+
+EVERY_RELEASE = frozenset({"test_contract.py", "test_log_writes.py"})
+"""Modules whose tests `make test` runs on each release, too: what the brokers promise lies here."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run a test of several releases on one in `make test`, half of them on each.
+
+    `make prove` runs all on each. The name of a test decides, so that each run has the same ones.
+    """
+    variants: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+            continue
+        release = item.callspec.params.get("broker")
+        is_shared = item.path.parent == HERE and item.path.name not in EVERY_RELEASE
+        if is_shared and release in RELEASES and not item.get_closest_marker("prove"):
+            variants[item.nodeid.replace(release, "")].append(item)
+    for name, tests in variants.items():
+        kept = crc32(name.encode()) % len(tests)
+        for test in (*tests[:kept], *tests[kept + 1 :]):
+            test.add_marker(pytest.mark.prove)
+
 
 _numbers = count()
 _RUN = f"{uuid4().hex[:8]}-" if GIVEN else ""
