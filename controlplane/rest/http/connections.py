@@ -120,6 +120,8 @@ class _Connection(H11Protocol):
             transport.close()
 
     def data_received(self, received: bytes) -> None:
+        if self.transport.is_closing():  # only TLS passes on what it has decrypted by then
+            return
         # The next byte begins a request. An answer may have been sent before the end of its
         # request's body: then it does not.
         is_idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]

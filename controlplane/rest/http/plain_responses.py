@@ -1,7 +1,7 @@
 """Plain responses: a head with its body, in one write and without h11.
 
-That takes a tenth of the time of a small read. The bytes are those that uvicorn and h11 write. They
-write every other response themselves: streams, `HEAD`, a response that ends its connection.
+A small read would take an eighth longer with h11. The bytes are those that uvicorn and h11 write.
+They write every other response themselves: streams, `HEAD`, a response that ends its connection.
 """
 
 from collections.abc import Callable
