@@ -109,8 +109,7 @@ class _Connection(H11Protocol):
         assert most is not None  # `serving` sets it
         return _UnambiguousParser(h11.SERVER, most)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         if len(self.connections) < self.connections_max:
             super().connection_made(transport)
             self._expect_head()
