@@ -12,10 +12,7 @@ import h11
 from starlette.types import Message
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, RequestResponseCycle
 
-from controlplane.rest.errors import OK
-
-_BODILESS = frozenset({204, 304})
-"""Statuses without a body, whatever the length says."""
+from controlplane.rest.errors import ACCEPTED, BAD_REQUEST, CREATED, OK
 
 _FRAMING = frozenset({b"connection", b"host", b"transfer-encoding", b"upgrade"})
 """Headers that h11 reads, completes or moves."""
@@ -84,7 +81,9 @@ def _has_length(message: Message) -> bool:
 
 def head_of(status: int, headers: HeaderLines, length: int) -> bytes | None:
     """Return the head of a response as h11 writes it; None if the headers are not plain."""
-    if status < OK or status in _BODILESS or sum(name == _LENGTH for name, _ in headers) != 1:
+    # Other statuses may have no body, whatever their length says.
+    has_body = status in (OK, CREATED, ACCEPTED) or status >= BAD_REQUEST
+    if not has_body or sum(name == _LENGTH for name, _ in headers) != 1:
         return None
     lines = [b"HTTP/1.1 %d %s\r\n" % (status, STATUS_PHRASES[status])]
     for name, value in headers:
