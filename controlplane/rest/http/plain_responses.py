@@ -1,7 +1,7 @@
-"""Plain responses: written in one piece, without the state machine of h11.
+"""Plain responses: a head with its body, in one write and without h11.
 
-That takes a sixth of the time of a small read. The bytes are those that uvicorn and h11 write. They
-write every other response themselves: streams, `HEAD`, a response that ends its connection.
+A small read would take an eighth longer with h11. The bytes are those that uvicorn and h11 write.
+They write every other response themselves: streams, `HEAD`, a response that ends its connection.
 """
 
 from collections.abc import Callable
@@ -12,56 +12,56 @@ import h11
 from starlette.types import Message
 from uvicorn.protocols.http.h11_impl import STATUS_PHRASES, RequestResponseCycle
 
-from controlplane.rest.errors import BAD_REQUEST, OK
-
-_LENGTH = b"content-length"
+from controlplane.rest.errors import ACCEPTED, BAD_REQUEST, CREATED, OK
 
 _FRAMING = frozenset({b"connection", b"host", b"transfer-encoding", b"upgrade"})
 """Headers that h11 reads, completes or moves."""
+
+_LENGTH = b"content-length"
 
 HeaderLines = list[tuple[bytes, bytes]]
 """Names and values of a head, in their order."""
 
 
 class PlainResponder:
-    """Sends the response to one request, which a connection has received as a whole.
+    """Sends the response to one request, in place of uvicorn's `send`.
 
-    The request is a GET that leaves its connection open. `completed` is called before uvicorn
-    learns of a plain response: the connection then expects the next request.
+    `write` gets the bytes of a plain response before uvicorn learns of it. The parser does not, so
+    the next request needs a new one.
     """
 
-    def __init__(self, cycle: RequestResponseCycle, completed: Callable[[], None]) -> None:
+    def __init__(self, cycle: RequestResponseCycle, write: Callable[[bytes], None]) -> None:
         self._cycle = cycle
-        self._completed = completed
+        self._write = write
         self._send: Callable[[Any], Any] = cycle.send
         self._start: Message | None = None
         """Head of a response with a known length; it waits for the body."""
 
     async def send(self, message: Message) -> None:
         """Send a part of the response (ASGI)."""
-        cycle = self._cycle
-        if self._start is None and not cycle.response_started and _has_length(message):
-            self._start = message
-            return
         start, self._start = self._start, None
-        if start is not None:
-            response = self._plain(start, message) if self._is_open() else None
-            if response is not None:
-                cycle.response_started = cycle.response_complete = True
-                cycle.message_event.set()
-                cycle.transport.write(response)
-                self._completed()
-                cycle.on_response()
-                return
+        if start is None and _has_length(message):
+            self._start = message
+        elif start is None:
+            await self._send(message)
+        elif self._waits and (response := self._plain(start, message)):
+            self._cycle.response_started = self._cycle.response_complete = True
+            self._cycle.message_event.set()
+            self._write(response)
+            self._cycle.on_response()
+        else:
             await self._send(start)
-        await self._send(message)
+            await self._send(message)
 
-    def _is_open(self) -> bool:
-        """True if the client waits for this response, and has not sent its next request yet."""
+    @property
+    def _waits(self) -> bool:
+        """True if the client waits for this response alone, and may then send the next request."""
         cycle = self._cycle
-        usual = cycle.keep_alive and not cycle.waiting_for_100_continue
-        waits = not cycle.disconnected and not cycle.conn.trailing_data[0]
-        return usual and waits and not cycle.flow.write_paused
+        is_next = cycle.conn.their_state is h11.DONE and not cycle.conn.trailing_data[0]
+        is_open = cycle.keep_alive and not cycle.disconnected
+        return (
+            is_next and is_open and not (cycle.waiting_for_100_continue or cycle.flow.write_paused)
+        )
 
     def _plain(self, start: Message, message: Message) -> bytes | None:
         """Return the whole response; None if it is not plain."""
@@ -81,7 +81,8 @@ def _has_length(message: Message) -> bool:
 
 def head_of(status: int, headers: HeaderLines, length: int) -> bytes | None:
     """Return the head of a response as h11 writes it; None if the headers are not plain."""
-    has_body = status == OK or status >= BAD_REQUEST  # others may have none, despite their length
+    # Other statuses may have no body, whatever their length says.
+    has_body = status in (OK, CREATED, ACCEPTED) or status >= BAD_REQUEST
     if not has_body or sum(name == _LENGTH for name, _ in headers) != 1:
         return None
     lines = [b"HTTP/1.1 %d %s\r\n" % (status, STATUS_PHRASES[status])]
@@ -89,8 +90,7 @@ def head_of(status: int, headers: HeaderLines, length: int) -> bytes | None:
         if value != b"%d" % length if name == _LENGTH else not _is_plain(name, value):
             return None
         lines.append(b"%s: %s\r\n" % (name, value))
-    lines.append(b"\r\n")
-    return b"".join(lines)
+    return b"".join(lines) + b"\r\n"
 
 
 @lru_cache(256)

@@ -114,24 +114,12 @@ class _RateLimit:
         return True
 
 
-class _RefusalFilter(logging.Filter):
-    """Limits the rate of uvicorn's log lines, one for each request over `limit_concurrency`."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._may_log = _RateLimit()
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Return True if the line is logged."""
-        return record.msg != _OVER_LIMIT or self._may_log()
-
-
 def log_refused_connections(logger: Logger) -> None:
-    """Log refused connections at a limited rate.
+    """Log refused connections and requests at a limited rate.
 
-    This becomes the exception handler of the running event loop.
+    This becomes the exception handler of the running event loop. It also filters uvicorn's lines.
     """
-    may_log = _RateLimit()
+    may_log, may_log_request = _RateLimit(), _RateLimit()
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if context.get("message") != _OUT_OF_FILES:
@@ -141,7 +129,9 @@ def log_refused_connections(logger: Logger) -> None:
             logger.warning("connections_not_accepted", reason=reason)
 
     asyncio.get_running_loop().set_exception_handler(handle)
-    logging.getLogger("uvicorn.error").addFilter(_RefusalFilter())
+    logging.getLogger("uvicorn.error").addFilter(
+        lambda record: record.msg != _OVER_LIMIT or may_log_request()
+    )
 
 
 class ShutdownResponder:

@@ -50,7 +50,7 @@ def by_h11(status: int, reason: bytes, headers: HeaderLines) -> bytes:
 
 @pytest.mark.parametrize("headers", PLAIN.values(), ids=PLAIN)
 @pytest.mark.parametrize(
-    ("status", "reason"), [(200, b"OK"), (404, b"Not Found"), (500, b"Internal Server Error")]
+    ("status", "reason"), [(200, b"OK"), (202, b"Accepted"), (500, b"Internal Server Error")]
 )
 def test_the_head_is_that_of_h11(status: int, reason: bytes, headers: HeaderLines) -> None:
     """Status line, names, values and their order are the same."""
@@ -115,6 +115,32 @@ async def test_requests_one_after_the_other(
         received = await reader.readuntil(b"\r\n\r\n")
         rest = len(response) - len(dateless(received))
         assert dateless(received + await reader.readexactly(rest)) == response
+
+
+async def test_a_request_with_a_body(
+    connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+) -> None:
+    """Its response may leave before or after the end of the body; the next request is answered."""
+    reader, writer = connection
+    posted = (REQUEST % 0).replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\n%s\r\n\r\nbody")
+    for packets in ([posted % b"Content-Length: 4"], [posted % b"Content-Length: 8", b"::::"]):
+        for packet in packets:
+            writer.write(packet)
+            await asyncio.sleep(0.02)
+        writer.write(REQUEST % 1)
+        for number in (0, 1):
+            received = await reader.readuntil(BODY)
+            assert dateless(received) == expected(number)
+
+
+async def test_head_has_no_body(
+    connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
+) -> None:
+    """Its length is that of the body which the application has sent."""
+    reader, writer = connection
+    for _ in range(2):
+        writer.write((REQUEST % 0).replace(b"GET", b"HEAD"))
+        assert dateless(await reader.readuntil(b"\r\n\r\n")) == expected(0).removesuffix(BODY)
 
 
 @pytest.mark.slow

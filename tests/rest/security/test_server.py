@@ -232,6 +232,21 @@ async def test_tls(
         assert await ask(address, GET) == b""
 
 
+async def test_a_refused_connection_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
+    """TLS decrypts a request that follows at once, although the connection is closing."""
+    made = IssuedCertificate.of("mine")
+    tls = Protection.from_configuration(told(**inline(Path(), made))).tls
+    async with served(HttpLimits(connections_max=1), tls) as address:
+        _, first = await asyncio.open_connection(*address, ssl=trusting(made))
+        _, second = await asyncio.open_connection(*address, ssl=trusting(made))
+        reader, refused = await asyncio.open_connection(*address, ssl=trusting(made))
+        refused.write(GET)
+        assert (await reader.read()).endswith(b'"Too many connections: try again later"}')
+        for writer in (first, second, refused):
+            writer.close()
+    assert caplog.records == []
+
+
 @pytest.mark.parametrize(
     ("keys", "shown"),
     [
