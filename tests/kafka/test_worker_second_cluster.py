@@ -1,6 +1,7 @@
 """Connectors whose records lie on another cluster, behind TLS and a login."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -81,14 +82,14 @@ async def check_only_elsewhere(home: Broker, elsewhere: Broker, name: str) -> No
         found = await there.topics()
         assert {topic: found.get(topic) for topic in topics} == topics
         assert not {*topics} & {*await here.topics()}
-    async with groups_of(elsewhere.bootstrap) as there, groups_of(home.bootstrap) as here:
+    group = f"connect-{name}-sink"
+    async with groups_of(elsewhere.bootstrap) as theirs, groups_of(home.bootstrap) as ours:
 
         async def committed() -> bool:
-            listed = await there.committed(f"connect-{name}-sink")
-            return sum(listed.values()) == 3
+            return sum((await theirs.committed(group)).values()) == 3
 
         await until_true(committed)
-        assert not await here.committed(f"connect-{name}-sink")
+        assert not await ours.committed(group)
 
 
 @pytest.mark.parametrize("settings_of", ["connector", "worker"])
@@ -99,7 +100,7 @@ async def test_data_on_another_cluster(
     forget_records()
     name, access = unused_name(), access_to(elsewhere)
     overrides = prefixed(".override.", access) if settings_of == "connector" else {}
-    settings = prefixed(".", access) if settings_of == "worker" else {}
+    settings: dict[str, Any] = prefixed(".", access) if settings_of == "worker" else {}
     classes = (CountingSource, KeepingSink)
     async with worker_on(broker, own_topics, *classes, others=[Picky], **settings) as worker:
         for connector, config in pipeline(name).items():

@@ -326,6 +326,8 @@ class ConnectorActor:
         assignment, connector = self._applied, self._connector
         if assignment is None or connector is None:
             return
+        if self._wanted is None or self._wanted.config_record != assignment.config_record:
+            return  # task configs of an older connector config; the new connector publishes its own
         limit = tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
         excess = excess_tasks(self._name, assignment.config, len(configs), self._parts.profile)
