@@ -18,7 +18,7 @@ from controlplane.core.records import RestartRequest, State, Target
 from controlplane.event_loop import first_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
 from controlplane.worker.lifecycle.actor_parts import ActorParts
-from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.assignment import Assignment, assignment_of
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.running_tasks import RunningTasks
 from controlplane.worker.lifecycle.statuses import trace_of
@@ -326,8 +326,6 @@ class ConnectorActor:
         assignment, connector = self._applied, self._connector
         if assignment is None or connector is None:
             return
-        if self._wanted is None or self._wanted.config_record != assignment.config_record:
-            return  # task configs of an older connector config; the new connector publishes its own
         limit = tasks_max(assignment.config)
         configs = await connector.driver.task_configs(limit)
         excess = excess_tasks(self._name, assignment.config, len(configs), self._parts.profile)
@@ -337,6 +335,9 @@ class ConnectorActor:
         stored = await connector.driver.call(
             self._parts.factory.published_configs, assignment.config, configs
         )
+        newest = assignment_of(self._parts.state(), self._name)
+        if newest is None or newest.config_record != assignment.config_record:
+            return  # the connector is about to end; its successor publishes its own task configs
         if not self._differ(stored):
             return
         answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))
