@@ -93,7 +93,7 @@ async def check_only_elsewhere(home: Broker, elsewhere: Broker, name: str) -> No
 
 
 @pytest.mark.parametrize("settings_of", ["connector", "worker"])
-async def test_data_on_another_cluster(
+async def test_records_and_groups_of_another_cluster(
     broker: Broker, own_topics: Topics, elsewhere: Broker, settings_of: str
 ) -> None:
     """Records, dead letters' topic and group lie there; offsets of the source lie at home."""
