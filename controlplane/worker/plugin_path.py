@@ -10,8 +10,10 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from importlib import metadata
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from traceback import extract_tb
 from types import ModuleType
 from typing import Any
 
@@ -22,6 +24,14 @@ from controlplane.plugins import GROUP, Unloadable
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 
 _BASES = (Source, Sink, SourceConnector, SinkConnector, Transformation, Predicate)
+
+_IMPORTERS = (
+    "<frozen importlib._bootstrap>",
+    "<frozen importlib._bootstrap_external>",
+    importlib.__file__,
+    metadata.__file__,
+)
+"""Files whose lines in a trace are Python's own import."""
 
 SHIPPED = connectors.__name__
 """Module of the connectors that ship with this project."""
@@ -68,7 +78,7 @@ def _in_module(name: str) -> Mapping[str, type[Any]]:
     except BaseException as failure:
         raise Unloadable(
             f"plugin.path names {name}, which is neither a directory nor a module that can be "
-            f"imported: {failure!r}{_directory_hint(name)}"
+            f"imported: {_fault(failure)}{_directory_hint(name)}"
         ) from failure
     classes = {**_defined_in(module)}
     for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
@@ -88,7 +98,7 @@ def _declared(point: EntryPoint) -> Mapping[str, type[Any]]:
     except KeyboardInterrupt:
         raise
     except BaseException as failure:
-        raise Unloadable(f"{point.value} cannot be loaded: {failure!r}") from failure
+        raise Unloadable(f"{point.value} cannot be loaded: {_fault(failure)}") from failure
     if isinstance(loaded, type) and issubclass(loaded, _BASES):
         return {class_name(loaded): loaded}
     return {}
@@ -121,8 +131,18 @@ def _loaded(path: Path) -> ModuleType:
         del sys.modules[path.stem]
         if isinstance(failure, KeyboardInterrupt):
             raise
-        raise Unloadable(f"{path} cannot be loaded: {failure!r}") from failure
+        raise Unloadable(f"{path} cannot be loaded: {_fault(failure)}") from failure
     return module
+
+
+def _fault(failure: BaseException) -> str:
+    """Return what failed, behind the file and line of the author's code, as far as it has one."""
+    if isinstance(failure, SyntaxError) and failure.filename:
+        return f"{failure.filename}:{failure.lineno}: {type(failure).__name__}: {failure.msg}"
+    reason = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__
+    frames = extract_tb(failure.__traceback__)[1:]  # the first one is in this module
+    of_author = [frame for frame in frames if frame.filename not in _IMPORTERS]
+    return f"{of_author[-1].filename}:{of_author[-1].lineno}: {reason}" if of_author else reason
 
 
 def _defined_in(module: ModuleType) -> Mapping[str, type[Any]]:

@@ -318,7 +318,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
         script.polls.append(script.blocked(failing(ValueError("too late"))))
         await until(lambda: "blocked" in script.calls)
         restarting = asyncio.ensure_future(worker.plane.execute(RestartTask("s", 0)))
-        await asyncio.sleep(0.02)
+        await until(lambda: not worker._actors["s"].task_metrics)  # the task is told to stop
         script.released.set()
         await restarting
         await until(lambda: script.calls.count("start") == 2)

@@ -22,6 +22,7 @@ from controlplane.core.records import Target, TaskStatus
 from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.worker.settings import ProducerLimits
 from controlplane.worker.worker import ConnectWorker
+from tests.patience import PATIENCE_S
 from tests.worker.faulty_log import FaultyLog
 from tests.worker.scripted_source import ScriptedSource, failing, row, script, scripted
 from tests.worker.worker_fixture import (
@@ -169,20 +170,22 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
         script.polls.append(script.blocked(failing(ValueError("too late"))))
         await until(lambda: "blocked" in script.calls)
         stopping = asyncio.ensure_future(worker.plane.execute(RestartTask("s", 0)))
-        await asyncio.sleep(0.02)
+        await until(lambda: not worker._actors["s"].task_metrics)  # the task is told to stop
         script.released.set()
         await stopping
         await until(lambda: script.calls.count("start") == 2)
-        await until_state(worker, "s", "RUNNING", "RUNNING")
+        async with asyncio.timeout(PATIENCE_S):  # the state may still have the first RUNNING
+            while len(await task_history(worker)) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
         assert await task_history(worker) == ["RUNNING", "UNASSIGNED", "RUNNING"]
 
 
 async def test_a_poll_that_fails_after_its_task_was_abandoned() -> None:
     """The task reports nothing more; `stop` is called at last, once.
 
-    What was acknowledged before is committed when the stop begins.
+    What was acknowledged before is committed when the stop begins: within the graceful time-out.
     """
-    runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=20)
+    runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=500)
     async with running(ScriptedSource, runtime=runtime) as worker:
         script.polls.append([row(1)])
         await begin(worker)

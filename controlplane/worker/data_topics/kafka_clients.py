@@ -58,9 +58,6 @@ DEAD_LETTER_TOPIC = "errors.deadletterqueue.topic.name"
 DEAD_LETTER_REPLICAS = "errors.deadletterqueue.topic.replication.factor"
 DEAD_LETTER_REPLICAS_DEFAULT = "3"
 
-REBALANCE_MARGIN_MS = 5_000
-"""Time by which a request for a rebalance outlasts it: a request that is cut off begins another."""
-
 _OWN_OPTIONS = {"client_id": "controlplane-offsets"}
 
 
@@ -163,10 +160,6 @@ class KafkaClients:
         client = TaskClient(task, config, "consumer")
         settings = self._connections.settings(client, SinkConsumerSettings)
         options = option_values("consumer", settings)
-        options["rebalance_timeout_ms"] = min(
-            settings.max_poll_interval_ms,
-            max(settings.request_timeout_ms - REBALANCE_MARGIN_MS, 1),
-        )
         name = {"client_id": settings.client_id or f"connector-consumer-{task}"}
         max_age_ms = settings.metadata_max_age_ms
         async with self._connections.opened(client, name, max_age_ms) as connection:

@@ -18,7 +18,7 @@ from controlplane.core.records import RestartRequest, State, Target
 from controlplane.event_loop import first_of
 from controlplane.worker.drivers.connector_drivers import ConnectorRequests
 from controlplane.worker.lifecycle.actor_parts import ActorParts
-from controlplane.worker.lifecycle.assignment import Assignment
+from controlplane.worker.lifecycle.assignment import Assignment, assignment_of
 from controlplane.worker.lifecycle.connector_instance import ConnectorInstance, StoppedPause
 from controlplane.worker.lifecycle.running_tasks import RunningTasks
 from controlplane.worker.lifecycle.statuses import trace_of
@@ -335,6 +335,9 @@ class ConnectorActor:
         stored = await connector.driver.call(
             self._parts.factory.published_configs, assignment.config, configs
         )
+        newest = assignment_of(self._parts.state(), self._name)
+        if newest is None or newest.config_record != assignment.config_record:
+            return  # the connector is about to end; its successor publishes its own task configs
         if not self._differ(stored):
             return
         answer = await self._parts.publish(PublishTasks(self._name, tuple(stored)))

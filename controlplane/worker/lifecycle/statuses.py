@@ -17,7 +17,7 @@ from controlplane.core.records import (
     StatusRecord,
     TaskStatus,
 )
-from controlplane.core.state import ClusterState
+from controlplane.core.state import ClusterState, StatusState
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.event_loop import ended
 from controlplane.logs.log import Fenced, Log, LogError, Record
@@ -30,6 +30,9 @@ CLOSE_S = 5.0
 
 MAX_TRACE_CHARACTERS = 30_000
 """Length of a trace in a status record; the middle of a longer one is left out."""
+
+MAX_GENERATION = 2**31 - 1
+"""Greatest generation: an INT in Kafka."""
 
 
 class StatusWriter:
@@ -55,6 +58,8 @@ class StatusWriter:
         self._log = log
         self._state = state
         self._epoch = epoch
+        self._earlier_generations = max(0, _newest_generation(state().status) + 1 - epoch())
+        """Added to the epoch: a claim of Kafka's topics is numbered anew in each process."""
         self._partitions = partitions
         self._now_ms = now_ms
         self._notices = notices
@@ -142,15 +147,19 @@ class StatusWriter:
 
     def _status(self, state: State, trace: str | None, version: str | None) -> Status:
         trace = None if trace is None else _shortened(self._hidden(trace))
-        return Status(state, trace, self._worker_id, self._epoch(), version)
+        return Status(state, trace, self._worker_id, self._generation(), version)
 
     def _may_replace(self, cached: Status | None) -> bool:
         """True if a safe status may be written (`CacheEntry#canWriteSafely`)."""
         return (
             cached is None
             or cached.worker_id == self._worker_id
-            or cached.generation <= self._epoch()
+            or cached.generation <= self._generation()
         )
+
+    def _generation(self) -> int:
+        """Return the generation of this worker: higher than those of its predecessors' statuses."""
+        return min(self._epoch() + self._earlier_generations, MAX_GENERATION)
 
     def _add(self, record: StatusRecord) -> None:
         self._queue.append(record)
@@ -192,6 +201,13 @@ class StatusWriter:
         except LogError as failure:
             self._notices.warning("statuses_not_written", reason=str(failure))
             return ()
+
+
+def _newest_generation(statuses: StatusState) -> int:
+    """Return the highest generation in these statuses; -1 without a status."""
+    tasks = (status for listed in statuses.tasks.values() for status in listed.values())
+    reports = (*statuses.connectors.values(), *tasks)
+    return max((status.generation for status in reports), default=-1)
 
 
 def trace_of(failure: BaseException) -> str:

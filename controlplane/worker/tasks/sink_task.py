@@ -357,7 +357,7 @@ class SinkTaskRun:
     # --- assignment -------------------------------------------------------------------------------
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open new partitions."""
+        """Open new partitions; a rewind of `open` precedes all records, as in Kafka."""
         positions = {partition: self._consumer.position(partition) for partition in partitions}
         self._consumed |= positions
         self._committed |= positions
@@ -365,6 +365,7 @@ class SinkTaskRun:
         self._parts.metrics.partitions = len(self._consumer.assignment)
         self._measure_positions()
         await self._parts.driver.open(partitions)
+        await self._rewind(self._parts.driver.context.take_rewinds())
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
         """Commit and close partitions that another task will consume."""

@@ -12,8 +12,15 @@ from typing import Any, NamedTuple, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener
 from aiokafka import TopicPartition as Place
+from aiokafka.conn import CloseReason
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
-from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.errors import (
+    IllegalStateError,
+    KafkaError,
+    NodeNotReadyError,
+    RequestTimedOutError,
+)
+from aiokafka.protocol.group import JoinGroupRequest
 
 from controlplane.clock import backoff
 from controlplane.core.entry import Entry, TopicPartition
@@ -23,12 +30,19 @@ from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 CLOSE_S = 5.0
 """Longest time for a consumer to leave its group; afterwards its session runs out."""
 
+POLL_INTERVAL_MS = 300_000
+"""Default of `max.poll.interval.ms`."""
+
 RETRY_FIRST_MS, RETRY_LAST_MS = 100, 2_000
 """Pauses before a consumer that cannot start tries again."""
 
 MISSING_TOPICS_S = 1.0
 """Interval at which topics are looked for that do not exist yet. aiokafka would notice a new topic
 only after `metadata.max.age.ms`; Kafka's consumer asks again at once."""
+
+REBALANCE_MARGIN_S = 5.0
+"""Time by which a request to join a group outlasts the rebalance
+(Kafka: `AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE`)."""
 
 FETCH_S = 0.5
 """Longest wait of one request of aiokafka for records; `poll` waits for several."""
@@ -66,10 +80,14 @@ class GroupConsumer:
     def __init__(
         self, cluster: Cluster, group: str, options: Mapping[str, Any], listener: PartitionListener
     ) -> None:
-        """`options` are those of `AIOKafkaConsumer`."""
+        """`options` are those of `AIOKafkaConsumer`.
+
+        Its longest rebalance is `max_poll_interval_ms`, as in Kafka.
+        """
         self._cluster = cluster
         self._listener = listener
         self._reset = str(options.get("auto_offset_reset", "earliest"))
+        longest_rebalance_ms = options.get("max_poll_interval_ms", POLL_INTERVAL_MS)
         self._consumer = AIOKafkaConsumer(
             **cluster.client_options,
             **options,
@@ -77,7 +95,9 @@ class GroupConsumer:
             enable_auto_commit=False,
             # Java consumers offer it, too: a sink may move here while its group has their members.
             partition_assignment_strategy=(RangePartitionAssignor,),
+            rebalance_timeout_ms=longest_rebalance_ms,
         )
+        _outlast_rebalances(self._consumer._client, longest_rebalance_ms)  # noqa: SLF001
         self._positions: dict[TopicPartition, int] = {}
         """Offset of the next record, by assigned partition."""
         self._moves: dict[TopicPartition, int] = {}
@@ -353,6 +373,35 @@ class GroupConsumer:
             return 0
         except KafkaError as failure:
             raise _refusal(failure) from failure
+
+
+def _outlast_rebalances(client: Any, rebalance_ms: int) -> None:
+    """Let a request to join a group wait for the end of a rebalance, as in Kafka's consumer.
+
+    Other members may take `rebalance_ms` to join. A request that is cut off earlier would begin
+    the next rebalance. All other requests keep aiokafka's `request_timeout_ms`.
+    """
+    send = client.send
+
+    async def patient_send(node: int, request: Any, **connection_group: Any) -> Any:
+        if not isinstance(request, JoinGroupRequest):
+            return await send(node, request, **connection_group)
+        connection = await client._get_conn(node, **connection_group)  # noqa: SLF001
+        if connection is None:
+            raise NodeNotReadyError(f"no connection to broker {node}")
+        usual_s = connection._request_timeout  # noqa: SLF001
+        try:
+            connection._request_timeout = rebalance_ms / 1_000 + REBALANCE_MARGIN_S  # noqa: SLF001
+            answer = connection.send(request)  # it has its time-out now
+        finally:
+            connection._request_timeout = usual_s  # noqa: SLF001
+        try:
+            return await answer
+        except TimeoutError as failure:
+            connection.close(reason=CloseReason.CONNECTION_TIMEOUT)
+            raise RequestTimedOutError from failure
+
+    client.send = patient_send
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types

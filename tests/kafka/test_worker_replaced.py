@@ -1,0 +1,88 @@
+"""A worker on Kafka whose topics another worker has claimed."""
+
+from collections.abc import AsyncIterator
+from typing import Any, ClassVar
+
+import pytest
+
+from controlplane.connect import Source, key
+from controlplane.connect.source import SourceRun
+from controlplane.core.codec import decode_status
+from controlplane.core.commands import CreateConnector
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from tests.kafka.broker_worker import worker_on
+from tests.kafka.conftest import NEWEST
+from tests.kafka.producer import NewTopic, reading
+from tests.kafka.real_kafka import Broker
+from tests.kafka.worker_service import until as until_true
+from tests.worker.worker_fixture import config_of, until, until_state
+
+pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
+
+MORE_RECORDS = 20
+"""Records of the newer worker during which the older one would write, if it did."""
+
+
+class NumberedSource(Source):
+    """Writes the number of its run, again and again."""
+
+    config = (key("topic"),)
+    ended: ClassVar[list[bool]] = []
+    """True for each run that has ended."""
+
+    async def read(self, task: SourceRun) -> AsyncIterator[Any]:
+        """Write the number."""
+        number = len(self.ended)
+        self.ended.append(False)
+        try:
+            for count in range(1_000_000):
+                yield task.record(str(number), {"run": number}, {"count": count})
+                yield task.idle(0.02)
+        finally:
+            self.ended[number] = True
+
+
+async def values(broker: Broker, topic: str) -> list[str]:
+    """Values of a topic of one partition."""
+    async with reading(broker.bootstrap) as reader:
+        entries = [entry async for batch in reader.read([topic]) for entry in batch.entries()]
+    return [(entry.value or b"").decode() for entry in entries]
+
+
+async def status_writers(broker: Broker, topics: Topics) -> list[tuple[str, int]]:
+    """State and generation of each status of a task, in order."""
+    async with reading(broker.bootstrap) as reader:
+        entries = [
+            entry async for batch in reader.read([topics.status]) for entry in batch.entries()
+        ]
+    records = [decode_status(entry.key, entry.value, Profile.of("kip")) for entry in entries]
+    statuses = [getattr(record, "status", None) for record in records]
+    return [(status.state.value, status.generation) for status in statuses if status is not None]
+
+
+async def test_its_tasks_end_without_a_status(
+    broker: Broker, own_topics: Topics, new_topic: NewTopic
+) -> None:
+    """It asks at an interval who has the topics, although it has no status to write."""
+    NumberedSource.ended.clear()
+    topic = await new_topic(1, cleanup__policy="delete")
+    async with worker_on(broker, own_topics, NumberedSource) as older:
+        config = config_of(NumberedSource, topic=topic)
+        await older.plane.execute(CreateConnector("s", config))
+        await until_state(older, "s", "RUNNING", "RUNNING")
+        async with worker_on(broker, own_topics, NumberedSource) as newer:
+            await until_state(newer, "s", "RUNNING", "RUNNING")
+            await until(lambda: NumberedSource.ended == [True, False])
+            assert older.plane.failure is not None
+            assert newer.plane.failure is None
+            end = len(await values(broker, topic))
+
+            async def later() -> list[str]:
+                found = (await values(broker, topic))[end:]
+                return found if len(found) >= MORE_RECORDS else []
+
+            assert {*await until_true(later)} == {"1"}
+            written = await status_writers(broker, own_topics)
+            assert {state for state, _ in written} == {"RUNNING"}
+            assert written[-1][1] > written[0][1]
