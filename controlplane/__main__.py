@@ -37,6 +37,9 @@ LOGS = {
         "controlplane.cli.inspect.inspect_command:inspect",
         "Show the state that a worker would have.",
     ),
+    "records": CommandEntry(
+        "controlplane.cli.records_command:records", "Show the last records of a topic."
+    ),
     "plan": CommandEntry(
         "controlplane.cli.plan.plan_command:plan", "Show the records that a request would write."
     ),

@@ -81,7 +81,7 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
         LogCorrupt: the file is damaged.
     """
     how = how or Opening()
-    opened = await _open(where, how)
+    opened = await open_any_log(where, how)
     try:
         existing = await opened.log.topics()
         missing = missing_topics(how.topics, existing, named=how.named, naming=how.naming)
@@ -92,7 +92,8 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
     return opened._replace(problems=(*wrong, *opened.problems))
 
 
-async def _open(where: str, how: Opening) -> Opened:
+async def open_any_log(where: str, how: Opening) -> Opened:
+    """Open a log as `open_log` does, whether or not it has Connect's topics."""
     if is_cluster(where):
         check_form(where, "kafka", how.form)
         reader = await _open_kafka(brokers_of(where), how)
