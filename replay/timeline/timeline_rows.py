@@ -1,20 +1,16 @@
 """Rows of timelines, differences and histories, without secrets."""
 
-from collections.abc import Container, Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controlplane.core.java import json_converter
 from controlplane.core.text.value_text import item, shown
 from replay.atomic_file import atomic_write
+from replay.tables.cells import RowDocument, batches, json_cell, plain_cell
 from replay.timeline.intervals import Moment, SharedInterval
 from replay.timeline.passes import SharedDigest
-
-RowDocument = dict[str, Any]
 
 ROWS_AT_ONCE = 50_000
 """Rows of a file that are buffered before a write."""
@@ -131,27 +127,20 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[RowDocument]) -> None:
     Raises:
         NotWritable: the file cannot be written.
     """
-    values = {field.name for field in schema if field.name in _VALUES and field.type == pa.string()}
     with atomic_write(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
-        rows = iter(rows)
-        while plain_rows := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
-            writer.write_table(pa.Table.from_pylist(plain_rows, schema=schema))
+        for batch in batches(schema, plain_rows(schema, rows), ROWS_AT_ONCE):
+            writer.write_batch(batch)
+
+
+def plain_rows(schema: pa.Schema, rows: Iterable[RowDocument]) -> Iterator[RowDocument]:
+    """Rows as Arrow takes them: values of any type become JSON text."""
+    values = {field.name for field in schema if field.name in _VALUES and field.type == pa.string()}
+    for row in rows:
+        yield {
+            name: json_cell(cell) if name in values else plain_cell(cell)
+            for name, cell in row.items()
+        }
 
 
 _VALUES = ("value", "before", "after")
 """Columns with JSON text, because their values may be of any type."""
-
-
-def _plain(row: RowDocument, values: Container[str]) -> RowDocument:
-    """Convert a row for Arrow; half surrogate pairs, which Arrow text cannot hold, are escaped."""
-    return {name: _json(cell) if name in values else _text(cell) for name, cell in row.items()}
-
-
-def _json(cell: Any) -> str | None:
-    return None if cell is None else json_converter.encode(cell).decode()
-
-
-def _text(cell: Any) -> Any:
-    if isinstance(cell, dict):
-        return {name: _text(value) for name, value in cell.items()}
-    return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

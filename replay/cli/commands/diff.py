@@ -1,18 +1,18 @@
 """`replay diff`: differences between two moments, two releases, or two clusters."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from controlplane.core import views
-from controlplane.core.java import json_converter
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
-from controlplane.core.text.value_text import change, item, shown
+from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
 from controlplane.core.views.diff import diff as differences
 from controlplane.terminal.option_names import named_option
@@ -20,7 +20,6 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.cli.execution import engine_choice
 from replay.cli.execution.plan_output import explain, explain_option
 from replay.cli.options.archives import (
-    EVERY,
     NONE,
     ArchiveInput,
     archive_argument,
@@ -36,13 +35,15 @@ from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
-from replay.timeline.timeline_rows import CHANGES, RowDocument, write
+from replay.fleet.archive_source import EVERY
+from replay.timeline.difference_rows import DiffSide, change_document, change_rows
+from replay.timeline.timeline_rows import CHANGES, write
 
 FOUND = 1
 """Exit code: a difference was found."""
 
 
-class _DiffSide(NamedTuple):
+class _QueriedSide(NamedTuple):
     """Side of a comparison: cluster, moment and release."""
 
     archive: ArchiveInput
@@ -59,15 +60,14 @@ class _DiffSide(NamedTuple):
 class _SideStates(NamedTuple):
     """State of one side, and the plan by which it was read."""
 
-    side: _DiffSide
+    side: _QueriedSide
     plan: ReadPlan
     state: ClusterState
 
     @property
-    def document(self) -> dict[str, Any]:
-        """The side as a JSON document."""
-        about = {"cluster": self.side.cluster.name, "profile": self.side.profile.release}
-        return about | {"as_of": self.plan.ends}
+    def row_side(self) -> DiffSide:
+        """The side as rows name it."""
+        return DiffSide(self.side.cluster.name, self.side.profile.release, self.plan.ends)
 
 
 class _Comparison(NamedTuple):
@@ -173,8 +173,8 @@ def command(  # noqa: PLR0913 - click passes every option by name
     sides = []
     for cluster in archive.opened():
         (other,) = archive._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
-        before = _DiffSide(archive, cluster, since, profiles[0])
-        sides.append((before, _DiffSide(archive, other, until, profiles[-1])))
+        before = _QueriedSide(archive, cluster, since, profiles[0])
+        sides.append((before, _QueriedSide(archive, other, until, profiles[-1])))
     questions = [side.question() for both in sides for side in both]
     tell([question.plan for question in questions])
     if is_explained:
@@ -186,7 +186,11 @@ def command(  # noqa: PLR0913 - click passes every option by name
         connectors, {name for comparison in comparisons for name in _names(comparison)}
     )
     if file is not None:
-        write(file, CHANGES, (row for comparison in comparisons for row in _rows(comparison)))
+        rows = (
+            change_rows(before.row_side, after.row_side, changes)
+            for before, after, changes in comparisons
+        )
+        write(file, CHANGES, chain.from_iterable(rows))
     elif output == "json":
         print_json([_document(comparison) for comparison in comparisons])
     else:
@@ -196,7 +200,7 @@ def command(  # noqa: PLR0913 - click passes every option by name
 
 
 def _known(
-    sides: Sequence[_DiffSide], questions: Sequence[StateQuery], engine: EngineChoice
+    sides: Sequence[_QueriedSide], questions: Sequence[StateQuery], engine: EngineChoice
 ) -> Iterator[_SideStates]:
     """State of each side."""
     with engine_choice.engine(engine, questions) as opened:
@@ -224,32 +228,10 @@ def _names(compared: _Comparison) -> Iterator[str]:
 
 def _document(compared: _Comparison) -> dict[str, Any]:
     return {
-        "from": compared.before.document,
-        "to": compared.after.document,
+        "from": compared.before.row_side._asdict(),
+        "to": compared.after.row_side._asdict(),
         "gaps": gaps_of([queried.plan for queried in (compared.before, compared.after)]),
-        "changes": [_change(difference) for difference in compared.changes],
-    }
-
-
-def _rows(compared: _Comparison) -> Iterator[RowDocument]:
-    """Rows of the differences, for a file."""
-    sides = (queried.document for queried in (compared.before, compared.after))
-    before, after = (
-        side | {"as_of": json_converter.encode(side["as_of"]).decode()} for side in sides
-    )
-    for difference in compared.changes:
-        yield {"from": before, "to": after} | _change(difference)
-
-
-def _change(difference: Change) -> dict[str, Any]:
-    return {
-        "connector": difference.connector,
-        "aspect": difference.aspect.value,
-        "item": item(difference.aspect, difference.item),
-        "before": shown(difference.aspect, difference.item, difference.before),
-        "after": shown(difference.aspect, difference.item, difference.after),
-        "words": change(difference.aspect, difference.item, difference.before, difference.after),
-        "cause": None if difference.cause is None else difference.cause._asdict(),
+        "changes": [change_document(difference) for difference in compared.changes],
     }
 
 

@@ -33,12 +33,12 @@ from replay.engine.executors import Executor
 from replay.engine.local_engine import LocalEngine
 from replay.engine.plan_summary import PlanSummary
 from replay.progress import Advance
+from replay.tables.cells import RowDocument
 from replay.timeline.intervals import Interval, Moment, SharedInterval
 from replay.timeline.passes import SharedDigest, digests, timeline_topics, timelines
 from replay.timeline.timeline_rows import (
     DIGESTS,
     INTERVALS,
-    RowDocument,
     of_digest,
     of_interval,
     write,

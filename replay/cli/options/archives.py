@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.releases.profiles import PROFILES, Profile, check_support
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import safe
 from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.shell_completion import complete_files
@@ -23,10 +23,9 @@ from replay.cli.output.printer import read_profile
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.read_plan import ReadPlan
 from replay.errors import ReplayError
+from replay.fleet.archive_source import profiles_named
 
 T = TypeVar("T")
-
-EVERY = "all"
 
 NONE = "-"
 """Shown for an absent value."""
@@ -85,17 +84,7 @@ class ArchiveInput(NamedTuple):
         Raises:
             UnknownRelease: an unknown name, or a release without exactly-once support.
         """
-        by_release: dict[str, Profile] = {}
-        for name in names:
-            every = [
-                release
-                for release in PROFILES
-                if release.exactly_once_support or not self.exactly_once
-            ]
-            for profile in every if name == EVERY else [read_profile(name)]:
-                check_support(profile, exactly_once=self.exactly_once)
-                by_release[profile.release] = profile
-        return list(by_release.values())
+        return profiles_named(names, read_profile, exactly_once=self.exactly_once)
 
     def local(self, cluster: ArchivedCluster, *, derived: bool = True) -> LocalEngine:
         """Create the engine of a cluster."""
