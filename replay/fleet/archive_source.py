@@ -1,6 +1,7 @@
 """Place of an archive and the way of reading it, as a value that can be sent to tasks."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +13,7 @@ from replay.archive.integrity import CheckedStore, checked
 from replay.archive.store import ArchiveStore, open_store
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.read_plan import ReadPlan
+from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
 
 EVERY = "all"
@@ -22,17 +24,31 @@ class UnreadableCluster(ReplayError):
     """A cluster cannot be answered about. The message names it and the reason."""
 
 
+class ClusterProblem(NamedTuple):
+    """An unreadable cluster, and the reason."""
+
+    cluster: str
+    problem: str
+
+
 class ArchiveSource(msgspec.Struct, frozen=True):
     """An archive, and the way of reading it."""
 
     where: str
-    """Path or URL, valid in every process that reads it."""
+    """Path or URL."""
     settings: HadoopSettings = NONE
     """Settings of the archive's object store."""
     trusted: bool = False
     """True if hashes of files are not compared."""
     exactly_once: bool = False
     """Skip records of aborted transactions, as workers with exactly-once support do."""
+    derived: bool = True
+    """Allow snapshots and winners in place of the records they were made from."""
+
+    @property
+    def anywhere(self) -> "ArchiveSource":
+        """The same with an absolute path, for tasks that run in another folder."""
+        return msgspec.structs.replace(self, where=anywhere(self.where))
 
     @property
     def store(self) -> ArchiveStore:
@@ -50,8 +66,22 @@ class ArchiveSource(msgspec.Struct, frozen=True):
         return cluster if self.trusted else checked(cluster)
 
     def local(self, name: str, *, derived: bool = True) -> LocalEngine:
-        """Open a cluster for queries; `derived` allows snapshots and winners."""
-        return LocalEngine(self.cluster(name), LocalOptions(self.exactly_once, derived))
+        """Open a cluster for queries; with `derived=False` only its segments are read."""
+        options = LocalOptions(self.exactly_once, derived and self.derived)
+        return LocalEngine(self.cluster(name), options)
+
+
+def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
+    """Plan the reading at a moment; an error names the cluster.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+        ArchiveCorrupt: a file with the moment in it is missing or damaged.
+    """
+    try:
+        return local.plan(moment, profiles)
+    except UnknownMoment as error:
+        raise UnknownMoment(f"{local.cluster.name}: {error}") from None
 
 
 def check_files_of(cluster: ArchivedCluster, plan: ReadPlan) -> None:
@@ -62,11 +92,6 @@ def check_files_of(cluster: ArchivedCluster, plan: ReadPlan) -> None:
     """
     if isinstance(cluster.store, CheckedStore):
         cluster.store.check(plan.stored)
-
-
-def problem_of(error: Exception) -> str | None:
-    """Sentence about an error that concerns one cluster; None for any other error."""
-    return str(error) if isinstance(error, ReplayError | UnknownMoment) else None
 
 
 def profiles_named(

@@ -21,18 +21,11 @@ from replay.engine.executors import Executor
 from replay.engine.ordered_records import records
 from replay.errors import ReplayError
 from replay.findings import Finding
-from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
+from replay.fleet.archive_source import ArchiveSource, ClusterProblem, UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.table_run import OnUnreadable, SkippedCluster
 from replay.tables.cells import RowDocument, arrow_text
 from replay.tables.schemas import CLUSTERS, FINDINGS, VERDICTS
-
-
-class ClusterProblem(NamedTuple):
-    """An unreadable cluster, and the reason."""
-
-    cluster: str
-    problem: str
 
 
 class FleetAnswer(NamedTuple):

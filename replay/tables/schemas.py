@@ -9,8 +9,8 @@ _CONFIG = pa.map_(pa.string(), pa.string())
 """Properties without secrets; a value that is no text is JSON."""
 
 
-def _described(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
-    """Schema of columns, each with a description in its metadata."""
+def described(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
+    """Make the schema of columns, each with a description in its metadata (`comment`)."""
     return pa.schema(
         [pa.field(name, kind, metadata={"comment": comment}) for name, kind, comment in columns]
     )
@@ -22,7 +22,7 @@ _OF = (
     ("connector", pa.string(), "name of the connector"),
 )
 
-CONNECTORS = _described(
+CONNECTORS = described(
     *_OF,
     ("class", pa.string(), "`connector.class` of the config"),
     ("config", _CONFIG, "config; null if only remains of the connector exist"),
@@ -34,20 +34,20 @@ CONNECTORS = _described(
     ("remarks", pa.list_(pa.string()), "half-done changes of the connector"),
 )
 
-TASKS = _described(
+TASKS = described(
     *_OF,
     ("task", pa.int64(), "number of the task"),
     ("config", _CONFIG, "config of the task; null if the last commit did not find it"),
 )
 
-OFFSETS = _described(
+OFFSETS = described(
     *_OF,
     ("partition", pa.string(), "source partition as JSON"),
     ("offset", pa.string(), "source offset as JSON; null if a worker finds none"),
     ("problem", pa.string(), "reason why workers cannot use the record; null if they can"),
 )
 
-STATUSES = _described(
+STATUSES = described(
     *_OF,
     ("task", pa.int64(), "number of the task; null for the connector itself"),
     ("state", pa.string(), "RUNNING, FAILED, PAUSED, …"),
@@ -57,14 +57,14 @@ STATUSES = _described(
     ("trace", pa.string(), "error of a failed connector or task"),
 )
 
-TOPICS = _described(
+TOPICS = described(
     *_OF,
     ("topic", pa.string(), "topic that the connector has used (KIP-558)"),
     ("task", pa.int64(), "task that used it first"),
     ("discovered_ms", pa.int64(), "time of the first use"),
 )
 
-SUMMARIES = _described(
+SUMMARIES = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("release", pa.string(), "release; null if the cluster cannot be read"),
     ("as_of", pa.string(), "end offsets of each topic as JSON, usable as a moment"),
@@ -79,7 +79,7 @@ SUMMARIES = _described(
     ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
 )
 
-CLUSTERS = _described(
+CLUSTERS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("head", pa.string(), "hash of the last manifest"),
     ("segments", pa.int64(), "number of segment files"),
@@ -101,7 +101,7 @@ _EVIDENCE = pa.struct(
     ]
 )
 
-FINDINGS = _described(
+FINDINGS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("connector", pa.string(), "connector; null for the whole cluster"),
     ("kind", pa.string(), "kind of the finding, as `replay audit --list` shows it"),
@@ -111,7 +111,7 @@ FINDINGS = _described(
     ("evidence", pa.list_(_EVIDENCE), "records that prove the finding"),
 )
 
-VERDICTS = _described(
+VERDICTS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("start", pa.string(), "present release"),
     ("goal", pa.string(), "future release"),

@@ -13,7 +13,7 @@ class DiffSide(NamedTuple):
     """Side of a comparison: cluster, release and end offsets."""
 
     cluster: str
-    profile: str
+    release: str
     as_of: dict[str, list[int]]
 
     @property

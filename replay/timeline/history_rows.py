@@ -20,5 +20,5 @@ def event_rows(effects: Iterable[MeaningRow], reader: HistoryReader) -> Iterator
 
 def history_head(cluster: str, reader: HistoryReader) -> RowDocument:
     """Columns that all rows of a history share."""
-    profile, connector = reader.profile.release, reader.connector
-    return {"cluster": cluster, "profile": profile, "connector": connector}
+    release, connector = reader.profile.release, reader.connector
+    return {"cluster": cluster, "release": release, "connector": connector}

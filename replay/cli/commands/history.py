@@ -18,7 +18,6 @@ from replay.cli.options.archives import (
     archive_argument,
     check_connectors,
     moment_option,
-    planned,
     profiles_option,
     tell,
     to_option,
@@ -28,6 +27,7 @@ from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.engine.ordered_records import ordered
 from replay.engine.read_plan import ReadPlan
+from replay.fleet.archive_source import planned
 from replay.progress import Advance
 from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
 from replay.timeline.history_rows import event_rows, history_head

@@ -3,7 +3,7 @@
 import functools
 from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
@@ -23,7 +23,12 @@ from replay.cli.output.printer import read_profile
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.read_plan import ReadPlan
 from replay.errors import ReplayError
-from replay.fleet.archive_source import profiles_named
+from replay.fleet.archive_source import (
+    ArchiveSource,
+    ClusterProblem,
+    UnreadableCluster,
+    profiles_named,
+)
 
 T = TypeVar("T")
 
@@ -86,21 +91,46 @@ class ArchiveInput(NamedTuple):
         """
         return profiles_named(names, read_profile, exactly_once=self.exactly_once)
 
+    def source(self, *, derived: bool = True) -> ArchiveSource:
+        """The archive as a value; `anywhere` of it is valid for tasks."""
+        settings = store_named(self.archive).settings
+        return ArchiveSource(self.archive, settings, self.trusting, self.exactly_once, derived)
+
+    def selected(self) -> list[str]:
+        """Names of the selected clusters.
+
+        Raises:
+            NoArchive: the archive has no cluster at all.
+        """
+        return layout.selected_clusters(store_named(self.archive), self.clusters)
+
+    def fail(self, cluster: str, sentence: str) -> None:
+        """Print the error of a cluster; the command ends with exit code 2."""
+        self.failed.append(cluster)
+        click.echo(f"Error: {safe(sentence)}", err=True)
+
+    def readable(self, answers: Iterable[T | ClusterProblem]) -> list[T]:
+        """Return the answers, and print the errors of the other clusters.
+
+        Raises:
+            UnreadableCluster: there is no answer; the first problem.
+        """
+        readable: list[T] = []
+        problems: list[ClusterProblem] = []
+        for answer in answers:
+            if isinstance(answer, ClusterProblem):
+                problems.append(answer)
+            else:
+                readable.append(answer)
+        if problems and not readable:
+            raise UnreadableCluster(problems[0].problem)
+        for cluster, problem in problems:
+            self.fail(cluster, problem)
+        return readable
+
     def local(self, cluster: ArchivedCluster, *, derived: bool = True) -> LocalEngine:
         """Create the engine of a cluster."""
         return LocalEngine(cluster, LocalOptions(self.exactly_once, derived))
-
-
-def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
-    """Plan the reading at a moment.
-
-    Raises:
-        UnknownMoment: an invalid moment, or the archive has nothing there.
-    """
-    try:
-        return local.plan(moment, profiles)
-    except UnknownMoment as error:
-        raise UnknownMoment(f"{local.cluster.name}: {error}") from None
 
 
 def tell(plans: Sequence[ReadPlan]) -> None:
@@ -195,21 +225,48 @@ def file_option(*former: str) -> Callable[[Decorated], Decorated]:
     def with_option(command: Decorated) -> Decorated:
         @functools.wraps(command)
         def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
-            if (output == "parquet") is not (file is not None):
-                raise click.UsageError("-o parquet and --file FILE belong together")
-            if file is not None:
-                check_place(file)
+            _check_file(output, file)
             return command(output=output, file=file, **rest)
 
-        return named_option(  # type: ignore[return-value]  # click changes the type
-            "--file",
-            former=former,
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="Parquet file to write.",
-        )(with_file)
+        return cast("Decorated", _file_option(former)(with_file))
 
     return with_option
 
 
+def _check_file(output: str, file: Path | None) -> None:
+    if (output == "parquet") is not (file is not None):
+        raise click.UsageError("-o parquet and --file FILE belong together")
+    if file is not None:
+        check_place(file)
+
+
+def _file_option(former: tuple[str, ...]) -> Callable[[Any], Any]:
+    return named_option(
+        "--file",
+        former=former,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Parquet file to write.",
+    )
+
+
 to_option = file_option("--to")
+
+
+def folder_option(command: Decorated) -> Decorated:
+    """Add `--file` and `--folder`, one of which `-o parquet` requires; the command gets both."""
+
+    @functools.wraps(command)
+    def with_folder(*, output: str, file: Path | None, folder: str | None, **rest: Any) -> Any:
+        if folder is None:
+            _check_file(output, file)
+        elif output != "parquet" or file is not None:
+            raise click.UsageError("--folder FOLDER needs -o parquet, and no --file")
+        return command(output=output, file=file, folder=folder, **rest)
+
+    option = click.option(
+        "--folder",
+        metavar="FOLDER",
+        help="New folder for all tables in Parquet, partitioned by cluster and release.",
+    )
+    return cast("Decorated", option(_file_option(("--to",))(with_folder)))

@@ -26,9 +26,9 @@ def fleet_in(folder: Path, clusters: Mapping[str, str] = CLUSTERS) -> Path:
     return folder
 
 
-def hurt(folder: Path, cluster: str) -> None:
-    """Alter a byte in each segment and each row that stands for several."""
-    for path in folder.glob(f"cluster={cluster}/topic=*/**/*.parquet"):
+def hurt(folder: Path, cluster: str, place: str = "topic=*/*") -> None:
+    """Alter a byte in each file of some partitions of a cluster."""
+    for path in folder.glob(f"cluster={cluster}/{place}/*.parquet"):
         content = bytearray(path.read_bytes())
         content[len(content) // 3] ^= 1
         path.write_bytes(content)
