@@ -1,14 +1,15 @@
 """Memory and time of folding whole fleets to Parquet, with and without Spark.
 
     python -m benchmarks.fleet_memory [--clusters 1 --clusters 8 --clusters 64] [--keys 200000]
-    python -m benchmarks.fleet_memory --large 10000000 [--bucket-rows 2000000]
+    python -m benchmarks.fleet_memory --large 10000000 [--bucket-rows 2000000] [--limit-mb 3000]
 
 Each cluster has `--keys` source partitions of 100 connectors in 25 partitions of the offsets topic,
 with three records each, and as many configs and statuses as the connectors need. The state of every
 cluster is written as partitioned Parquet. Each run is a process of its own. *Driver* is the peak of
 the Python process that was asked, *worker* the greatest peak of a Python process of Spark's tasks.
 
-`--large` is one cluster, folded by one task and then in buckets of keys. Digests must be equal.
+`--large` is one cluster, folded in buckets of keys and then by one task. Digests must be equal.
+With `--limit-mb` the task may fail: the cluster needs more memory than a worker may have.
 """
 
 import json
@@ -17,13 +18,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
@@ -76,66 +78,84 @@ def generate(folder: Path, name: str, keys: int) -> None:
         offset = 0
         for table in tables:
             segment_writer.add(_rows(table, offset))
-            offset += len(table)
+            offset += len(table.keys)
         segment_writer.write()
         appending.take_over(segment_writer.segments)
         appending.reached(topic, partition, 0, offset)
     appending.commit()
 
 
-KeyValues = list[tuple[bytes, bytes]]
+class KeyValues(NamedTuple):
+    """Keys and values of consecutive records."""
+
+    keys: pa.Array
+    values: pa.Array
 
 
 def _topics(keys: int) -> Iterator[tuple[str, int, Iterator[KeyValues]]]:
     yield TOPICS.config, 0, iter([_configs()])
     yield TOPICS.status, 0, iter([_statuses()])
     for partition in range(OFFSET_PARTITIONS):
-        yield TOPICS.offsets, partition, _offsets(range(partition, keys, OFFSET_PARTITIONS))
+        numbers = np.arange(partition, keys, OFFSET_PARTITIONS)
+        yield TOPICS.offsets, partition, _offsets(numbers)
 
 
 def _configs() -> KeyValues:
-    rows: KeyValues = []
+    pairs: list[tuple[bytes, bytes]] = []
     for number in range(CONNECTORS):
         name = b"connector-%04d" % number
-        rows += [
+        pairs += [
             (b"connector-" + name, b'{"properties":{"name":"%s","tasks.max":"1"}}' % name),
             (b"task-%s-0" % name, b'{"properties":{"task.class":"io.example.Task"}}'),
             (b"commit-" + name, b'{"tasks":1}'),
         ]
-    return rows
+    return _key_values(pairs)
 
 
 def _statuses() -> KeyValues:
     value = b'{"state":"RUNNING","trace":null,"worker_id":"w:8083","generation":1}'
     names = [b"connector-%04d" % number for number in range(CONNECTORS)]
-    return [(prefix % name, value) for name in names for prefix in _STATUS_KEYS]
+    return _key_values([(prefix % name, value) for name in names for prefix in _STATUS_KEYS])
 
 
 _STATUS_KEYS = (b"status-connector-%s", b"status-task-%s-0")
 
 
-def _offsets(numbers: range) -> Iterator[KeyValues]:
+def _key_values(pairs: list[tuple[bytes, bytes]]) -> KeyValues:
+    keys, values = zip(*pairs, strict=True)
+    return KeyValues(pa.array(keys, pa.binary()), pa.array(values, pa.binary()))
+
+
+def _offsets(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Iterator[KeyValues]:
     for turn in range(RECORDS_PER_KEY):
         for first in range(0, len(numbers), CHUNK_KEYS):
-            yield [
-                (
-                    b'["connector-%04d",{"table":"t%08d"}]' % (number % CONNECTORS, number),
-                    b'{"file":"binlog.%06d","pos":%d}' % (turn, number),
-                )
-                for number in numbers[first : first + CHUNK_KEYS]
-            ]
+            chunk = numbers[first : first + CHUNK_KEYS]
+            connector, table = _digits(chunk % CONNECTORS, 4), _digits(chunk, 8)
+            yield KeyValues(
+                _joined('["connector-', connector, '",{"table":"t', table, '"}]'),
+                _joined(f'{{"file":"binlog.{turn:06}","pos":', _digits(chunk, 1), "}"),
+            )
+
+
+def _digits(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]", width: int) -> pa.Array:
+    """Numbers as text with leading zeros."""
+    return pc.utf8_lpad(pc.cast(pa.array(numbers), pa.string()), width, "0")
+
+
+def _joined(*parts: "str | pa.Array") -> pa.Array:
+    """Concatenate texts row by row."""
+    return pc.binary_join_element_wise(*parts, "").cast(pa.binary())
 
 
 def _rows(pairs: KeyValues, offset: int) -> pa.Table:
-    keys, values = zip(*pairs, strict=True)
-    offsets = np.arange(offset, offset + len(pairs))
+    count = len(pairs.keys)
+    offsets = np.arange(offset, offset + count)
     columns = [
         pa.array(offsets),
         pa.array(START_MS + offsets),
-        pa.array(keys, pa.binary()),
-        pa.array(values, pa.binary()),
-        pa.array([[]] * len(pairs), SCHEMA.field("headers").type),
-        pa.array(np.zeros(len(pairs), bool)),
+        *pairs,
+        pa.nulls(count, SCHEMA.field("headers").type),
+        pa.array(np.zeros(count, bool)),
     ]
     return pa.table(columns, schema=SCHEMA)
 
@@ -143,8 +163,11 @@ def _rows(pairs: KeyValues, offset: int) -> pa.Table:
 # --- runs ---------------------------------------------------------------------------------------
 
 
-def measure(archive: str, engine: str, bucket_rows: int) -> FleetFigure:
-    """Write the states of an archive, and measure this process and its workers."""
+def measure(archive: str, engine: str, bucket_rows: int, limit_mb: int) -> FleetFigure:
+    """Write the states of an archive, and measure this process and its workers.
+
+    `limit_mb` bounds the address space of each worker; 0 is no limit.
+    """
     with tempfile.TemporaryDirectory() as name:
         target = str(Path(name) / "state")
         began = time.perf_counter()
@@ -154,7 +177,8 @@ def measure(archive: str, engine: str, bucket_rows: int) -> FleetFigure:
         limits = LIMITS
         if bucket_rows:
             limits = LIMITS._replace(fold_rows=0, bucket_rows=bucket_rows)
-        with session(SparkLocation("local[2]")) as spark:
+        conf = {"spark.executor.pyspark.memory": f"{limit_mb}m"} if limit_mb else {}
+        with session(SparkLocation("local[2]", conf)) as spark:
             began = time.perf_counter()
             opened = replay.open(archive)
             source = ArchiveSource(archive)
@@ -174,9 +198,13 @@ def _figure(began: float, table: pa.Table, worker_mb: float) -> FleetFigure:
     return FleetFigure(seconds, peak_mb(os.getpid()), worker_mb, rows, digests)
 
 
-def run(archive: Path, engine: str, bucket_rows: int = 0) -> FleetFigure:
-    """Measure in a process of its own."""
-    words = [str(archive), engine, str(bucket_rows)]
+def run(archive: Path, engine: str, bucket_rows: int = 0, limit_mb: int = 0) -> FleetFigure:
+    """Measure in a process of its own.
+
+    Raises:
+        subprocess.CalledProcessError: the run failed, for instance for lack of memory.
+    """
+    words = [str(archive), engine, str(bucket_rows), str(limit_mb)]
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.fleet_memory", "measure", *words],
         stdout=subprocess.PIPE,
@@ -197,12 +225,15 @@ def check_equal(figures: list[FleetFigure]) -> None:
         raise click.ClickException("digests differ")
 
 
-def shown(title: str, rows: list[tuple[str, FleetFigure]]) -> Table:
+def shown(title: str, rows: Sequence[tuple[str, FleetFigure | None]]) -> Table:
     """Table of the figures."""
     table = Table("", title=title)
     for column in ("rows of offsets", "s", "driver", "worker"):
         table.add_column(column, justify="right")
     for name, figure in rows:
+        if figure is None:
+            table.add_row(name, "fails", "", "", "")
+            continue
         memory = f"{figure.driver_mb:,.0f} MB", f"{figure.worker_mb:,.0f} MB"
         table.add_row(name, f"{figure.rows:,}", f"{figure.seconds:.1f}", *memory)
     return table
@@ -221,12 +252,18 @@ def fleets(folder: Path, clusters: tuple[int, ...], keys: int) -> list[tuple[str
     return rows
 
 
-def large(folder: Path, keys: int, bucket_rows: int) -> list[tuple[str, FleetFigure]]:
-    """Measure one cluster, folded by one task and in buckets."""
+def large(
+    folder: Path, keys: int, bucket_rows: int, limit_mb: int = 0
+) -> list[tuple[str, FleetFigure | None]]:
+    """Measure one cluster, folded by one task and in buckets; None: a run failed."""
     archive = folder / f"large-{keys}"
     generate(archive, "large", keys)
-    undivided, divided = run(archive, "spark"), run(archive, "spark", bucket_rows)
-    check_equal([undivided, divided])
+    divided = run(archive, "spark", bucket_rows, limit_mb)
+    try:
+        undivided = run(archive, "spark", limit_mb=limit_mb)
+    except subprocess.CalledProcessError:
+        undivided = None
+    check_equal([figure for figure in (undivided, divided) if figure is not None])
     return [("one task", undivided), (f"buckets of {bucket_rows:,} rows", divided)]
 
 
@@ -235,13 +272,16 @@ def large(folder: Path, keys: int, bucket_rows: int) -> list[tuple[str, FleetFig
 @click.option("--keys", default=200_000, show_default=True, help="Source partitions per cluster.")
 @click.option("--large", "large_keys", type=int, help="Measure one cluster with so many keys.")
 @click.option("--bucket-rows", default=LIMITS.bucket_rows, show_default=True)
-def main(clusters: tuple[int, ...], keys: int, large_keys: int | None, bucket_rows: int) -> None:
+@click.option("--limit-mb", default=0, help="Address space of a worker, for --large. [no limit]")
+def main(
+    clusters: tuple[int, ...], keys: int, large_keys: int | None, bucket_rows: int, limit_mb: int
+) -> None:
     """Measure and print."""
     console = Console()
     with tempfile.TemporaryDirectory() as name:
         if large_keys is not None:
-            rows = large(Path(name), large_keys, bucket_rows)
-            console.print(shown(f"one cluster of {large_keys:,} keys", rows))
+            large_rows = large(Path(name), large_keys, bucket_rows, limit_mb)
+            console.print(shown(f"one cluster of {large_keys:,} keys", large_rows))
             return
         rows = fleets(Path(name), clusters, keys)
         console.print(shown(f"clusters of {keys:,} keys, all tables to Parquet", rows))
@@ -252,6 +292,6 @@ def main(clusters: tuple[int, ...], keys: int, large_keys: int | None, bucket_ro
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["measure"]:
-        print(json.dumps(measure(sys.argv[2], sys.argv[3], int(sys.argv[4]))))
+        print(json.dumps(measure(sys.argv[2], sys.argv[3], int(sys.argv[4]), int(sys.argv[5]))))
     else:
         main()

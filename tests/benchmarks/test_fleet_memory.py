@@ -21,6 +21,8 @@ def test_fleets(tmp_path: Path) -> None:
 def test_a_large_cluster(tmp_path: Path) -> None:
     """One task and buckets of keys give the same state."""
     undivided, divided = (figure for _, figure in large(tmp_path, 300, 100))
+    assert undivided is not None
+    assert divided is not None
     assert undivided.digests == divided.digests
     assert divided.rows == 300
 

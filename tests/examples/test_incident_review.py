@@ -11,6 +11,8 @@ mpl.use("Agg")  # no window
 
 import matplotlib.pyplot as plt
 
+pytestmark = pytest.mark.slow
+
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "incident_review.ipynb"
 
 

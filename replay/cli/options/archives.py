@@ -13,7 +13,7 @@ from controlplane.core.text.safe_text import safe
 from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
-from replay.archive.archived_cluster import ArchivedCluster, open_cluster, open_clusters
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.integrity import checked
 from replay.atomic_file import check_place
 from replay.cli.exit_codes import REFUSED
@@ -50,15 +50,6 @@ class ArchiveInput(NamedTuple):
     trusting: bool
     failed: list[str]
     """Clusters that turned out to be unreadable."""
-
-    def opened(self) -> list[ArchivedCluster]:
-        """Open the selected clusters.
-
-        Raises:
-            NoArchive: no such cluster, or none at all.
-        """
-        clusters = open_clusters(store_named(self.archive), self.clusters)
-        return clusters if self.trusting else [checked(cluster) for cluster in clusters]
 
     def each(self, ask: Callable[[ArchivedCluster], T]) -> list[T]:
         """Apply a function to each cluster. Errors of single clusters are printed.

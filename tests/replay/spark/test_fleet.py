@@ -24,6 +24,7 @@ from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import StateTableQuery
 from replay.fleet.table_run import OnUnreadable
 from replay.tables.schemas import STATE_SCHEMAS
+from tests.conftest import PROVE
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import capture, log_of, served
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
@@ -36,7 +37,7 @@ BUCKETS = LIMITS._replace(fold_rows=0, bucket_rows=7, slice_rows=6)
 
 RELEASES = ("2.3", "3.4", "3.9")
 
-LOGS = 40
+LOGS = 1_500 if PROVE else 40
 """Random logs, folded in one job."""
 
 
@@ -109,11 +110,31 @@ def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -
     for number, log in enumerate(logs):
         capture(tmp_path, log_of(log), name=str(number))
     names = [str(number) for number in range(len(logs))]
-    expected = [digest(state) for log in logs for state in served(log_of(log), None, PROFILES)]
-    question = FleetQuestion(ArchiveSource(str(tmp_path)), None, PROFILES)
-    for limits in (LIMITS, BUCKETS):
+    for exactly_once, limits in ((False, LIMITS), (False, BUCKETS), (True, BUCKETS)):
+        profiles = [each for each in PROFILES if each.exactly_once_support or not exactly_once]
+        expected = [
+            digest(state)
+            for log in logs
+            for state in served(log_of(log), None, profiles, exactly_once=exactly_once)
+        ]
+        source = ArchiveSource(str(tmp_path), exactly_once=exactly_once)
+        question = FleetQuestion(source, None, tuple(profiles))
         summaries = joined(SparkFleet(spark, limits).summaries(question, names))
         assert summary_table(summaries, names).column("digest").to_pylist() == expected
+
+
+def test_a_moment_in_buckets(spark: SparkSession, folder: Path) -> None:
+    """The rows of buckets end at the moment, also within segments and after snapshots."""
+    archive = replay.open(str(folder), clusters=["life"])
+    counts = set()
+    for moment in ("config@30", "config@60", "config@90"):
+        query = StateTableQuery("offsets", moment, (Profile.of("3.9.2"),))
+        work = FrameWork(query, ArchiveSource(str(folder)), ["life"], OnUnreadable.RAISE)
+        frame = SparkFleet(spark, BUCKETS).frame(work)
+        expected = archive.state("offsets", as_of=moment, release="3.9")
+        assert rows_of(frame) == rows_of(expected)
+        counts.add(expected.num_rows)
+    assert len(counts) == 3
 
 
 def split_spellings() -> list[Entry]:
