@@ -31,6 +31,7 @@ from rich.table import Table
 
 from benchmarks.archive_engines import CORES, PROFILE
 from benchmarks.fleet import A_DAY, NAME, generate
+from benchmarks.process_memory import family, peak_mb
 from controlplane.core.releases.profiles import PROFILES
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
@@ -159,26 +160,11 @@ class EngineProcess:
 
     def ended(self) -> QueryFigure:
         """Result after the end of the process."""
-        memory_mb = sum(map(_peak_mb, _family(self._process.pid)))
+        memory_mb = sum(map(peak_mb, family(self._process.pid)))
         self._process.communicate()
         seconds = {question: median(took) for question, took in self.took.items()}
         rounds = len(self.took["final"])
         return QueryFigure(seconds, rounds, self.digests, memory_mb, self.shuffled)
-
-
-def _family(pid: int) -> Iterator[int]:
-    """A process and all its descendants."""
-    yield pid
-    for children in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in children.read_text().split():
-            yield from _family(int(child))
-
-
-def _peak_mb(pid: int) -> float:
-    """Peak memory of a process."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    lines = (line.split() for line in status.splitlines() if line.startswith("VmHWM"))
-    return sum(int(line[1]) for line in lines) / 1_024
 
 
 # --- rounds ---------------------------------------------------------------------------------------

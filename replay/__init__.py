@@ -1,1 +1,47 @@
-"""Archives of the logs of many clusters, and queries on them; nothing imports this package."""
+"""Archives and audits of many clusters' logs, folded on Spark. `open` is the Python API."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import SparkSession
+
+    from replay.fleet.open_archive import OpenArchive
+
+__all__ = ["open"]
+
+
+def open(  # noqa: A001, PLR0913 - the name that data engineers expect; each option has its name
+    archive: str,
+    *,
+    clusters: "Iterable[str]" = (),
+    spark: "SparkSession | None" = None,
+    exactly_once: bool = False,
+    trust: bool = False,
+    unreadable: str = "skip",
+    conf: "Mapping[str, str] | None" = None,
+) -> "OpenArchive[Any]":
+    """Open an archive for queries.
+
+    Args:
+        archive: path of a folder, or `s3a://bucket/folder`.
+        clusters: only these clusters; by default all.
+        spark: session in whose tasks clusters are folded; tables are then Spark data frames, and
+            otherwise Arrow tables.
+        exactly_once: skip records of aborted transactions, as workers with exactly-once support do.
+        trust: do not compare the hashes of files.
+        unreadable: `skip` answers about the other clusters, `raise` ends the query.
+        conf: settings of the object store under Spark's names (`spark.hadoop.fs.s3a.…`).
+
+    Raises:
+        NoArchive: there is no archive.
+        BadStoreSetting: a setting of the object store is unknown or invalid.
+        ValueError: `unreadable` has another value.
+    """
+    # Imported on demand: the command line gives help without Arrow.
+    from replay.fleet.open_archive import ArchiveOptions, OpenArchive  # noqa: PLC0415
+    from replay.fleet.table_run import OnUnreadable  # noqa: PLC0415
+
+    options = ArchiveOptions(tuple(clusters), exactly_once, trust, OnUnreadable(unreadable))
+    return OpenArchive(str(archive), options, dict(conf or {}), spark)

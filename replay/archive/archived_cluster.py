@@ -98,11 +98,6 @@ def open_cluster(store: ArchiveStore, name: str) -> ArchivedCluster:
     return ArchivedCluster(store, name, chain, parts_in(chain))
 
 
-def open_clusters(store: ArchiveStore, names: tuple[str, ...] = ()) -> list[ArchivedCluster]:
-    """Open the archives of the named clusters, each once; without names, of all clusters."""
-    return [open_cluster(store, name) for name in layout.selected_clusters(store, names)]
-
-
 def parts_in(chain: Chain) -> dict[PartitionId, ArchivedPartition]:
     """Collect the partitions that the manifests describe.
 

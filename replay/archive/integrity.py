@@ -65,6 +65,11 @@ class CheckedStore:
         """Delegate to the store."""
         return self._store.take(name, content)
 
+    def check(self, files: Iterable[StoredFile]) -> None:
+        """Compare the hashes of files before anything is read. Raises `ArchiveCorrupt`."""
+        for stored in files:
+            self._check(stored.file)
+
     def _check(self, name: str) -> None:
         stored = self._unchecked.get(name)
         if stored is not None:

@@ -60,9 +60,9 @@ class PartitionReader:
             return counting_rows(runs, self._profiles, aborted=True)
         return last_values(runs, aborted=True)
 
-    def ranked(self, part: PartitionPlan) -> pa.Table:
-        """Last row of each key of an offsets partition, with its rank's time."""
-        return last_times(self.runs(part), aborted=self._sees_aborted(part))
+    def ranked(self, part: PartitionPlan, before_ms: int | None = None) -> pa.Table:
+        """Last row of each key of an offsets partition, or of a slice, with its rank's time."""
+        return since(last_times(self.runs(part), aborted=self._sees_aborted(part)), before_ms)
 
     def runs(self, part: PartitionPlan) -> list[RowRun]:
         """Rows of a partition as runs of files."""

@@ -20,6 +20,10 @@ class TaskLimits(NamedTuple):
     """Partitions with more rows are read by several tasks, and their results are merged."""
     job_rows: int = 1_000_000_000
     """Clusters with more rows together are several jobs: the driver holds the result of one job."""
+    fold_rows: int = 20_000_000
+    """Clusters with more rows of offsets to read are folded in buckets of keys, not as a whole."""
+    bucket_rows: int = 2_000_000
+    """Rows of offsets per bucket, on average: one task holds the last value of each of its keys."""
 
 
 LIMITS = TaskLimits()

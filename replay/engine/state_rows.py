@@ -18,7 +18,7 @@ from controlplane.core.topics.source_partitions import offsets_by_connector
 SCHEMA = pa.schema(
     [
         ("cluster", pa.string()),
-        ("profile", pa.string()),
+        ("release", pa.string()),
         ("connector", pa.string()),
         ("config", pa.string()),
         ("target_state", pa.string()),
@@ -40,7 +40,7 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     """Connector in the state of one release."""
 
     cluster: str
-    profile: str
+    release: str
     connector: str
     config: dict[str, Any] | None
     """None if only remains of the connector exist."""

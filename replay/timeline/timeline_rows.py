@@ -1,20 +1,17 @@
 """Rows of timelines, differences and histories, without secrets."""
 
-from collections.abc import Container, Iterable
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controlplane.core.java import json_converter
 from controlplane.core.text.value_text import item, shown
 from replay.atomic_file import atomic_write
+from replay.tables.cells import RowDocument, batches, json_cell, plain_cell
+from replay.tables.schemas import described
 from replay.timeline.intervals import Moment, SharedInterval
 from replay.timeline.passes import SharedDigest
-
-RowDocument = dict[str, Any]
 
 ROWS_AT_ONCE = 50_000
 """Rows of a file that are buffered before a write."""
@@ -28,72 +25,60 @@ _MOMENT = pa.struct(
     ]
 )
 
-INTERVALS = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("profiles", pa.list_(pa.string())),
-        ("connector", pa.string()),
-        ("aspect", pa.string()),
-        ("item", pa.string()),
-        ("value", pa.string()),
-        ("since", _MOMENT),
-        ("until", _MOMENT),
-    ]
-)
-"""Columns of a timeline; values are JSON text, and `until` is null if the fact still holds."""
-
-DIGESTS = pa.schema(
-    [
-        ("cluster", pa.string()),
-        ("profiles", pa.list_(pa.string())),
-        ("after", _MOMENT),
-        ("digest", pa.string()),
-    ]
+INTERVALS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("releases", pa.list_(pa.string()), "releases for which the fact held"),
+    ("connector", pa.string(), "name of the connector"),
+    ("aspect", pa.string(), "config, target state, tasks, status, …"),
+    ("item", pa.string(), "config key, task, topic or source partition; empty if there is one"),
+    ("value", pa.string(), "value as JSON"),
+    ("since", _MOMENT, "record that began the interval"),
+    ("until", _MOMENT, "record that ended it; null if the fact still holds"),
 )
 
-_SIDE = pa.struct([("cluster", pa.string()), ("profile", pa.string()), ("as_of", pa.string())])
+DIGESTS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("releases", pa.list_(pa.string()), "releases with this digest"),
+    ("after", _MOMENT, "first record with this digest"),
+    ("digest", pa.string(), "digest of the config topic's state"),
+)
+
+_SIDE = pa.struct([("cluster", pa.string()), ("release", pa.string()), ("as_of", pa.string())])
 _POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64())])
 
-CHANGES = pa.schema(
-    [
-        ("from", _SIDE),
-        ("to", _SIDE),
-        ("connector", pa.string()),
-        ("aspect", pa.string()),
-        ("item", pa.string()),
-        ("before", pa.string()),
-        ("after", pa.string()),
-        ("words", pa.string()),
-        ("cause", _POSITION),
-    ]
+CHANGES = described(
+    ("from", _SIDE, "first side: cluster, release and end offsets as JSON"),
+    ("to", _SIDE, "second side"),
+    ("connector", pa.string(), "name of the connector"),
+    ("aspect", pa.string(), "config, target state, tasks, status, …"),
+    ("item", pa.string(), "config key, task, topic or source partition; empty if there is one"),
+    ("before", pa.string(), "value of the first side as JSON; null if absent"),
+    ("after", pa.string(), "value of the second side as JSON; null if absent"),
+    ("words", pa.string(), "the difference in words"),
+    ("cause", _POSITION, "record that changed the fact last; null if unknown"),
 )
-"""Columns of a difference; vectors and values are JSON text."""
 
-EVENTS = pa.schema(
+_RECORD = pa.struct(
     [
-        ("cluster", pa.string()),
-        ("profile", pa.string()),
-        ("connector", pa.string()),
-        ("at", pa.string()),
-        (
-            "record",
-            pa.struct(
-                [
-                    *_POSITION,
-                    ("timestamp", pa.int64()),
-                    ("key", pa.string()),
-                    ("value", pa.string()),
-                ]
-            ),
-        ),
-        ("meaning", pa.string()),
-        ("what", pa.string()),
-        ("words", pa.string()),
-        ("before", pa.string()),
-        ("after", pa.string()),
+        *_POSITION,
+        ("timestamp", pa.int64()),
+        ("key", pa.string()),
+        ("value", pa.string()),
     ]
 )
-"""Columns of a history; values are JSON text."""
+
+EVENTS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("release", pa.string(), "release that read the record"),
+    ("connector", pa.string(), "name of the connector"),
+    ("at", pa.string(), "the record as a moment: config@57"),
+    ("record", _RECORD, "the record; its value is in its first row only"),
+    ("meaning", pa.string(), "effect: applied, pending, ignored, …"),
+    ("what", pa.string(), "fact that the record concerns"),
+    ("words", pa.string(), "the change in words"),
+    ("before", pa.string(), "value before as JSON; null if absent"),
+    ("after", pa.string(), "value after as JSON; null if absent"),
+)
 
 
 def of_interval(cluster: str, shared: SharedInterval) -> RowDocument:
@@ -101,7 +86,7 @@ def of_interval(cluster: str, shared: SharedInterval) -> RowDocument:
     interval = shared.interval
     return {
         "cluster": cluster,
-        "profiles": list(shared.profiles),
+        "releases": list(shared.profiles),
         "connector": interval.connector,
         "aspect": interval.aspect.value,
         "item": item(interval.aspect, interval.item),
@@ -115,7 +100,7 @@ def of_digest(cluster: str, shared: SharedDigest) -> RowDocument:
     """Digest as a JSON document."""
     return {
         "cluster": cluster,
-        "profiles": list(shared.profiles),
+        "releases": list(shared.profiles),
         "after": _moment(shared.after),
         "digest": shared.digest,
     }
@@ -131,27 +116,20 @@ def write(file: Path, schema: pa.Schema, rows: Iterable[RowDocument]) -> None:
     Raises:
         NotWritable: the file cannot be written.
     """
-    values = {field.name for field in schema if field.name in _VALUES and field.type == pa.string()}
     with atomic_write(file) as draft, pq.ParquetWriter(draft, schema, compression="zstd") as writer:
-        rows = iter(rows)
-        while plain_rows := [_plain(row, values) for row in islice(rows, ROWS_AT_ONCE)]:
-            writer.write_table(pa.Table.from_pylist(plain_rows, schema=schema))
+        for batch in batches(schema, plain_rows(schema, rows), ROWS_AT_ONCE):
+            writer.write_batch(batch)
+
+
+def plain_rows(schema: pa.Schema, rows: Iterable[RowDocument]) -> Iterator[RowDocument]:
+    """Rows as Arrow takes them: values of any type become JSON text."""
+    values = {field.name for field in schema if field.name in _VALUES and field.type == pa.string()}
+    for row in rows:
+        yield {
+            name: json_cell(cell) if name in values else plain_cell(cell)
+            for name, cell in row.items()
+        }
 
 
 _VALUES = ("value", "before", "after")
 """Columns with JSON text, because their values may be of any type."""
-
-
-def _plain(row: RowDocument, values: Container[str]) -> RowDocument:
-    """Convert a row for Arrow; half surrogate pairs, which Arrow text cannot hold, are escaped."""
-    return {name: _json(cell) if name in values else _text(cell) for name, cell in row.items()}
-
-
-def _json(cell: Any) -> str | None:
-    return None if cell is None else json_converter.encode(cell).decode()
-
-
-def _text(cell: Any) -> Any:
-    if isinstance(cell, dict):
-        return {name: _text(value) for name, value in cell.items()}
-    return cell.encode("utf-8", "backslashreplace").decode() if isinstance(cell, str) else cell

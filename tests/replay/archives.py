@@ -11,6 +11,7 @@ from controlplane.logs.log_factory import memory_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.projection.as_of import cut_at, ends_now
 from controlplane.projection.loader import load
+from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments import SegmentSizes
 from replay.archive.store import ArchiveStore, FolderStore
@@ -63,6 +64,11 @@ def archive(folder: Path, entries: Sequence[Entry], sizes: SegmentSizes = SMALL)
 def cluster_in(folder: Path, name: str = NAME) -> ArchivedCluster:
     """The archive of a cluster, opened anew."""
     return open_cluster(FolderStore(str(folder)), name)
+
+
+def open_clusters(store: ArchiveStore, names: Sequence[str] = ()) -> list[ArchivedCluster]:
+    """The archives of the named clusters, each once; without names, of all clusters."""
+    return [open_cluster(store, name) for name in layout.selected_clusters(store, names)]
 
 
 def served(

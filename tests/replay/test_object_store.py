@@ -13,7 +13,6 @@ import pytest
 from pyarrow import fs
 
 from replay.archive import hadoop_settings, layout
-from replay.archive.archived_cluster import open_clusters
 from replay.archive.hadoop_settings import HadoopSettings, for_arrow
 from replay.archive.object_store import CLAIM_S, BucketStore
 from replay.archive.segments import opened, row_groups
@@ -21,7 +20,7 @@ from replay.archive.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.errors import BadStoreSetting, NoArchive, NotWritable
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture_into, log_of
+from tests.replay.archives import NAME, capture_into, log_of, open_clusters
 from tests.replay.buckets import LOGS, Bucket, archived, bucket, serving
 from tests.replay.cli.replay_calls import call, refusal
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from controlplane.core.releases.profiles import Profile
-from replay.archive.archived_cluster import open_cluster, open_clusters
+from replay.archive.archived_cluster import open_cluster
 from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.errors import NoArchive
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture_into, log_of, replayed, served
+from tests.replay.archives import NAME, capture_into, log_of, open_clusters, replayed, served
 from tests.replay.buckets import Bucket, bucket
 
 HISTORY = "aborted-3.9"

@@ -1,26 +1,23 @@
 """`replay diff`: differences between two moments, two releases, or two clusters."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from controlplane.core import views
-from controlplane.core.java import json_converter
-from controlplane.core.releases.profiles import Profile
-from controlplane.core.state import ClusterState
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
-from controlplane.core.text.value_text import change, item, shown
+from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
-from controlplane.core.views.diff import diff as differences
 from controlplane.terminal.option_names import named_option
-from replay.archive.archived_cluster import ArchivedCluster
 from replay.cli.execution import engine_choice
+from replay.cli.execution.folded_differences import DiffAnswer, DiffTask, compared_here
 from replay.cli.execution.plan_output import explain, explain_option
+from replay.cli.exit_codes import REFUSED
 from replay.cli.options.archives import (
-    EVERY,
     NONE,
     ArchiveInput,
     archive_argument,
@@ -29,53 +26,20 @@ from replay.cli.options.archives import (
     file_option,
     gaps_of,
     moment_option,
-    planned,
     tell,
 )
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
-from replay.engine.read_plan import ReadPlan
-from replay.timeline.timeline_rows import CHANGES, RowDocument, write
+from replay.errors import ReplayError
+from replay.fleet.archive_source import EVERY, ArchiveSource, ClusterProblem, planned
+from replay.fleet.table_queries import MomentRelease
+from replay.timeline.difference_rows import change_document, change_rows
+from replay.timeline.timeline_rows import CHANGES, write
 
 FOUND = 1
 """Exit code: a difference was found."""
-
-
-class _DiffSide(NamedTuple):
-    """Side of a comparison: cluster, moment and release."""
-
-    archive: ArchiveInput
-    cluster: ArchivedCluster
-    moment: str | None
-    profile: Profile
-
-    def question(self) -> StateQuery:
-        """Query for the state of this side."""
-        local = self.archive.local(self.cluster)
-        return StateQuery(local, planned(local, self.moment, [self.profile]), [self.profile])
-
-
-class _SideStates(NamedTuple):
-    """State of one side, and the plan by which it was read."""
-
-    side: _DiffSide
-    plan: ReadPlan
-    state: ClusterState
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The side as a JSON document."""
-        about = {"cluster": self.side.cluster.name, "profile": self.side.profile.release}
-        return about | {"as_of": self.plan.ends}
-
-
-class _Comparison(NamedTuple):
-    """Two sides and their differences."""
-
-    before: _SideStates
-    after: _SideStates
-    changes: list[Change]
 
 
 class _SideNames(NamedTuple):
@@ -170,109 +134,100 @@ def command(  # noqa: PLR0913 - click passes every option by name
     named.check(archive)
     since, until = named.moments
     profiles = archive.profiles([release, to_release or release])
-    sides = []
-    for cluster in archive.opened():
-        (other,) = archive._replace(clusters=(to_cluster,)).opened() if to_cluster else (cluster,)
-        before = _DiffSide(archive, cluster, since, profiles[0])
-        sides.append((before, _DiffSide(archive, other, until, profiles[-1])))
-    questions = [side.question() for both in sides for side in both]
-    tell([question.plan for question in questions])
-    if is_explained:
-        explain(engine_choice.plans(engine, questions), output)
-        return
-    states = _known([side for both in sides for side in both], questions, engine)
-    comparisons = [_compared(next(states), next(states), connectors) for _ in sides]
-    check_connectors(
-        connectors, {name for comparison in comparisons for name in _names(comparison)}
-    )
+    sides = [
+        (
+            MomentRelease(since, profiles[0], cluster),
+            MomentRelease(until, profiles[-1], to_cluster or cluster),
+        )
+        for cluster in archive.selected()
+    ]
+    queries: list[tuple[StateQuery, StateQuery]] = []
+    if is_explained or not engine.is_spark:
+        queries = archive.readable(_queries(archive, sides))
+        if is_explained:
+            every = list(chain.from_iterable(queries))
+            tell([query.plan for query in every])
+            explain(engine_choice.plans(engine, every), output)
+            return
+    answers = _answers(archive, sides, queries, connectors, engine)
+    tell([plan for answer in answers for plan in answer.plans])
+    check_connectors(connectors, frozenset().union(*(answer.connectors for answer in answers)))
     if file is not None:
-        write(file, CHANGES, (row for comparison in comparisons for row in _rows(comparison)))
+        rows = (change_rows(answer.before, answer.after, answer.changes) for answer in answers)
+        write(file, CHANGES, chain.from_iterable(rows))
     elif output == "json":
-        print_json([_document(comparison) for comparison in comparisons])
+        print_json([_document(answer) for answer in answers])
     else:
-        _print(comparisons)
-    if any(comparison.changes for comparison in comparisons):
-        raise SystemExit(FOUND)
+        _print(answers)
+    if any(answer.changes for answer in answers):
+        raise SystemExit(REFUSED if archive.failed else FOUND)
 
 
-def _known(
-    sides: Sequence[_DiffSide], questions: Sequence[StateQuery], engine: EngineChoice
-) -> Iterator[_SideStates]:
-    """State of each side."""
-    with engine_choice.engine(engine, questions) as opened:
-        answers = opened.states(questions)
-    for side, question, (state,) in zip(sides, questions, answers, strict=True):
-        yield _SideStates(side, question.plan, state)
+def _queries(
+    archive: ArchiveInput, sides: Sequence[tuple[MomentRelease, MomentRelease]]
+) -> Iterator[tuple[StateQuery, StateQuery] | ClusterProblem]:
+    """Plan both sides of every pair in this process."""
+    source = archive.source()
+    for pair in sides:
+        try:
+            before, after = (_query(source, side) for side in pair)
+        except (ReplayError, UnknownMoment) as error:
+            yield ClusterProblem(str(pair[0].cluster), str(error))
+        else:
+            yield before, after
 
 
-def _compared(before: _SideStates, after: _SideStates, connectors: Sequence[str]) -> _Comparison:
-    changes = differences(before.state, after.state)
-    if connectors:
-        changes = [difference for difference in changes if difference.connector in connectors]
-    return _Comparison(before, after, changes)
+def _query(source: ArchiveSource, side: MomentRelease) -> StateQuery:
+    local = source.local(str(side.cluster))
+    return StateQuery(local, planned(local, side.moment, [side.profile]), [side.profile])
 
 
-def _names(compared: _Comparison) -> Iterator[str]:
-    """Connectors that at least one side knows."""
-    for _, _, state in compared[:2]:
-        config, status = state.config, state.status
-        for table_ in (config.connectors, config.targets, config.task_counts, config.inconsistent):
-            yield from table_
-        yield from (*status.connectors, *status.tasks, *status.active_topics)
-        yield from views.offset_owners(state)
+def _answers(
+    archive: ArchiveInput,
+    sides: Sequence[tuple[MomentRelease, MomentRelease]],
+    queries: Sequence[tuple[StateQuery, StateQuery]],
+    connectors: tuple[str, ...],
+    engine: EngineChoice,
+) -> list[DiffAnswer]:
+    """Compare in tasks of Spark, or the planned sides in this process."""
+    every = list(chain.from_iterable(queries))
+    with bar() as progress:
+        if engine.is_spark or engine_choice.is_spark(engine, every):
+            task = DiffTask(archive.source().anywhere, connectors)
+            with engine.in_spark(progress) as executor:
+                return archive.readable(chain.from_iterable(executor.run(task, sides)))
+        rows = sum(part.rows for query in every for part in query.plan.busy)
+        progress.begin("reading", rows)
+        return archive.readable(compared_here(queries, connectors, progress.advance))
 
 
-def _document(compared: _Comparison) -> dict[str, Any]:
+def _document(answer: DiffAnswer) -> dict[str, Any]:
     return {
-        "from": compared.before.document,
-        "to": compared.after.document,
-        "gaps": gaps_of([queried.plan for queried in (compared.before, compared.after)]),
-        "changes": [_change(difference) for difference in compared.changes],
+        "from": answer.before._asdict(),
+        "to": answer.after._asdict(),
+        "gaps": gaps_of(answer.plans),
+        "changes": [change_document(difference) for difference in answer.changes],
     }
 
 
-def _rows(compared: _Comparison) -> Iterator[RowDocument]:
-    """Rows of the differences, for a file."""
-    sides = (queried.document for queried in (compared.before, compared.after))
-    before, after = (
-        side | {"as_of": json_converter.encode(side["as_of"]).decode()} for side in sides
-    )
-    for difference in compared.changes:
-        yield {"from": before, "to": after} | _change(difference)
-
-
-def _change(difference: Change) -> dict[str, Any]:
-    return {
-        "connector": difference.connector,
-        "aspect": difference.aspect.value,
-        "item": item(difference.aspect, difference.item),
-        "before": shown(difference.aspect, difference.item, difference.before),
-        "after": shown(difference.aspect, difference.item, difference.after),
-        "words": change(difference.aspect, difference.item, difference.before, difference.after),
-        "cause": None if difference.cause is None else difference.cause._asdict(),
-    }
-
-
-def _print(comparisons: Sequence[_Comparison]) -> None:
+def _print(answers: Sequence[DiffAnswer]) -> None:
     rows = [
-        (compared.after.side.cluster.name, *_row(compared, difference))
-        for compared in comparisons
-        for difference in compared.changes
+        (answer.after.cluster, *_row(answer, difference))
+        for answer in answers
+        for difference in answer.changes
     ]
     if rows:
         table(("CLUSTER", "CONNECTOR", "WHAT", "CHANGE", "CAUSE"), rows)
-    for compared in comparisons:
-        number = len(compared.changes)
+    for answer in answers:
+        number = len(answer.changes)
         number_text = count(number, "difference") if number else "no differences"
-        say(f"{compared.after.side.cluster.name}: {number_text}")
+        say(f"{answer.after.cluster}: {number_text}")
 
 
-def _row(compared: _Comparison, difference: Change) -> tuple[str, ...]:
+def _row(answer: DiffAnswer, difference: Change) -> tuple[str, ...]:
     return (
         difference.connector,
         f"{difference.aspect.value} {item(difference.aspect, difference.item)}".strip(),
         change(difference.aspect, difference.item, difference.before, difference.after),
-        NONE
-        if difference.cause is None
-        else place(difference.cause, compared.after.side.cluster.topics),
+        NONE if difference.cause is None else place(difference.cause, answer.topics),
     )

@@ -10,7 +10,7 @@ from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
 from controlplane.core.text import record_text as records
 from controlplane.core.text.safe_text import count
-from controlplane.core.views.history_text import event_document, shortened
+from controlplane.core.views.history_text import shortened
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.cli.execution.plan_output import explain, explain_option, passed_over
 from replay.cli.options.archives import (
@@ -18,7 +18,6 @@ from replay.cli.options.archives import (
     archive_argument,
     check_connectors,
     moment_option,
-    planned,
     profiles_option,
     tell,
     to_option,
@@ -28,10 +27,12 @@ from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.engine.ordered_records import ordered
 from replay.engine.read_plan import ReadPlan
+from replay.fleet.archive_source import planned
 from replay.progress import Advance
 from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
+from replay.timeline.history_rows import event_rows, history_head
 from replay.timeline.shared_fold import chunks
-from replay.timeline.timeline_rows import EVENTS, RowDocument, write
+from replay.timeline.timeline_rows import EVENTS, write
 
 
 class _HistoryTask(NamedTuple):
@@ -105,9 +106,9 @@ def history(  # noqa: PLR0913 - click passes every option by name
     check_connectors(connectors, {job.reader.connector for job, _ in histories})
     if file is not None:
         rows = (
-            _about(job) | row
+            history_head(job.cluster.name, job.reader) | row
             for job, effects in histories
-            for row in _events(effects, job.cluster.topics)
+            for row in event_rows(effects, job.reader)
         )
         write(file, EVENTS, rows)
         return
@@ -132,23 +133,9 @@ def _effects(steps: Iterable[_HistoryStep], advance: Advance) -> Iterator[Meanin
 
 def _document(job: _HistoryTask, effects: Sequence[MeaningRow]) -> dict[str, Any]:
     gaps = [gap.sentence for gap in job.plan.gaps]
-    events = list(_events(effects, job.cluster.topics))
-    return _about(job) | {"as_of": job.plan.ends, "gaps": gaps, "events": events}
-
-
-def _about(job: _HistoryTask) -> RowDocument:
-    profile, connector = job.reader.profile.release, job.reader.connector
-    return {"cluster": job.cluster.name, "profile": profile, "connector": connector}
-
-
-def _events(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[RowDocument]:
-    """Rows, one per effect of a record; the first row holds the record's value."""
-    before = None
-    for effect in effects:
-        entry, row = effect.event.entry, event_document(effect.event, topics)
-        value = records.document(entry)["value"] if entry.position != before else None
-        before = entry.position
-        yield row | {"record": row["record"] | {"value": value}, "meaning": effect.meaning.value}
+    events = list(event_rows(effects, job.reader))
+    head = history_head(job.cluster.name, job.reader)
+    return head | {"as_of": job.plan.ends, "gaps": gaps, "events": events}
 
 
 def _print(job: _HistoryTask, effects: Sequence[MeaningRow]) -> None:

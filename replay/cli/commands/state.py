@@ -2,49 +2,49 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 import msgspec
 import pyarrow.parquet as pq
 
-from controlplane.core.state import ClusterState
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.atomic_file import atomic_write
 from replay.cli.execution import engine_choice
+from replay.cli.execution.folded_states import (
+    PrintedState,
+    StateAnswer,
+    StateAnswerTask,
+    answers_here,
+)
 from replay.cli.execution.plan_output import explain, explain_option
+from replay.cli.execution.written_states import write_states
 from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
     UnknownConnector,
     archive_argument,
     connectors_option,
+    folder_option,
     moment_option,
-    planned,
     profiles_option,
     tell,
-    to_option,
 )
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
-from replay.engine.read_plan import ReadPlan
-from replay.engine.state_digest import digest
-from replay.engine.state_rows import ConnectorRow, rows, table_of, unreadable
+from replay.engine.state_rows import ConnectorRow, UnreadableCounts, table_of
+from replay.fleet.archive_source import planned
+from replay.fleet.cluster_summaries import FleetQuestion
 
 UNREADABLE_SHOWN = 5
 """Unreadable records that a table lists per state; JSON lists more."""
-
-
-class _ClusterStates(NamedTuple):
-    """States of one cluster, one per release."""
-
-    cluster: str
-    plan: ReadPlan
-    states: Sequence[ClusterState]
 
 
 @click.command()
@@ -58,7 +58,7 @@ class _ClusterStates(NamedTuple):
 )
 @explain_option
 @output_option("parquet", about="Print tables or JSON, or write Parquet.")
-@to_option
+@folder_option
 def state(  # noqa: PLR0913 - click passes every option by name
     archive: ArchiveInput,
     moment: str | None,
@@ -70,6 +70,7 @@ def state(  # noqa: PLR0913 - click passes every option by name
     is_explained: bool,
     output: str,
     file: Path | None,
+    folder: str | None,
 ) -> None:
     """Show the state of the clusters in ARCHIVE at a moment. Secrets are hidden.
 
@@ -77,38 +78,66 @@ def state(  # noqa: PLR0913 - click passes every option by name
     timestamps. Exit code 2: a cluster has no state, for instance because it begins later.
     """
     profiles = archive.profiles(releases)
-
-    def question(cluster: ArchivedCluster) -> StateQuery:
-        local = archive.local(cluster, derived=not from_segments)
-        return StateQuery(local, planned(local, moment, profiles), profiles)
-
-    questions = archive.each(question)
-    tell([asked_state.plan for asked_state in questions])
-    if is_explained:
-        explain(engine_choice.plans(engine, questions), output)
+    source = archive.source(derived=not from_segments).anywhere
+    if folder is not None:
+        if connectors:
+            raise click.UsageError("--folder is for whole states: leave --connector out")
+        question = FleetQuestion(source, moment, tuple(profiles))
+        write_states(archive, question, folder, engine)
         return
-    with engine_choice.engine(engine, questions) as opened:
-        found_states = opened.states(questions)
-    answers = [
-        _ClusterStates(query.local.cluster.name, query.plan, states)
-        for query, states in zip(questions, found_states, strict=True)
-    ]
+    queries: list[StateQuery] = []
+    if is_explained or not engine.is_spark:
+        queries = _queries(archive, moment, profiles, derived=not from_segments)
+        if is_explained:
+            tell([query.plan for query in queries])
+            explain(engine_choice.plans(engine, queries), output)
+            return
+    answers = _answers(
+        archive, queries, StateAnswerTask(source, moment, tuple(profiles), connectors), engine
+    )
+    tell([answer.plan for answer in answers])
     connector_rows = [
-        row
-        for answer in answers
-        for cluster_state in answer.states
-        for row in rows(answer.cluster, cluster_state, connectors)
+        row for answer in answers for printed in answer.states for row in printed.connectors
     ]
     _check_found(connectors, connector_rows)
     if file is not None:
         _write(file, connector_rows)
     elif output == "json":
-        print_json([_document(answer, connector_rows) for answer in answers])
+        print_json([_document(answer) for answer in answers])
     else:
         _print(answers, connector_rows)
 
 
-def _check_found(names: tuple[str, ...], connector_rows: list[ConnectorRow]) -> None:
+def _queries(
+    archive: ArchiveInput, moment: str | None, profiles: Sequence[Profile], *, derived: bool
+) -> list[StateQuery]:
+    """Plan every cluster in this process."""
+
+    def query(cluster: ArchivedCluster) -> StateQuery:
+        local = archive.local(cluster, derived=derived)
+        return StateQuery(local, planned(local, moment, profiles), profiles)
+
+    return archive.each(query)
+
+
+def _answers(
+    archive: ArchiveInput,
+    queries: Sequence[StateQuery],
+    task: StateAnswerTask,
+    engine: EngineChoice,
+) -> list[StateAnswer]:
+    """Fold in tasks of Spark, cluster by cluster, or the planned queries in this process."""
+    with bar() as progress:
+        if engine.is_spark or engine_choice.is_spark(engine, queries):
+            with engine.in_spark(progress) as executor:
+                in_tasks = chain.from_iterable(executor.run(task, archive.selected()))
+                return archive.readable(in_tasks)
+        rows = sum(part.rows for query in queries for part in query.plan.busy)
+        progress.begin("reading", rows)
+        return archive.readable(answers_here(queries, task.connectors, progress.advance))
+
+
+def _check_found(names: tuple[str, ...], connector_rows: Sequence[ConnectorRow]) -> None:
     missing = [name for name in names if name not in {row.connector for row in connector_rows}]
     if missing:
         raise UnknownConnector(
@@ -119,57 +148,52 @@ def _check_found(names: tuple[str, ...], connector_rows: list[ConnectorRow]) -> 
 # --- printing -------------------------------------------------------------------------------
 
 
-def _write(file: Path, connector_rows: list[ConnectorRow]) -> None:
+def _write(file: Path, connector_rows: Sequence[ConnectorRow]) -> None:
     with atomic_write(file) as draft:
         pq.write_table(table_of(connector_rows), draft, compression="zstd")
 
 
-def _document(answer: _ClusterStates, connector_rows: list[ConnectorRow]) -> dict[str, Any]:
+def _document(answer: StateAnswer) -> dict[str, Any]:
     return {
         "cluster": answer.cluster,
         "as_of": answer.plan.ends,
         "gaps": [gap.sentence for gap in answer.plan.gaps],
         "states": [
             {
-                "profile": cluster_state.profile.release,
-                "exactly_once": cluster_state.exactly_once,
-                "digest": digest(cluster_state),
-                "unreadable": _unreadable(cluster_state),
-                "connectors": [
-                    msgspec.structs.asdict(row)
-                    for row in connector_rows
-                    if (row.cluster, row.profile) == (answer.cluster, cluster_state.profile.release)
-                ],
+                "release": printed.release,
+                "exactly_once": printed.exactly_once,
+                "digest": printed.digest,
+                "unreadable": _unreadable(printed.unreadable),
+                "connectors": [msgspec.structs.asdict(row) for row in printed.connectors],
             }
-            for cluster_state in answer.states
+            for printed in answer.states
         ],
     }
 
 
-def _unreadable(state: ClusterState) -> dict[str, Any]:
-    listed = unreadable(state)
-    records = [{"position": at._asdict(), "reason": why} for at, why in listed.records]
-    return {"count": listed.number, "records": records}
+def _unreadable(counts: UnreadableCounts) -> dict[str, Any]:
+    records = [{"position": at._asdict(), "reason": why} for at, why in counts.records]
+    return {"count": counts.number, "records": records}
 
 
-def _print(answers: list[_ClusterStates], connector_rows: list[ConnectorRow]) -> None:
+def _print(answers: Sequence[StateAnswer], connector_rows: Sequence[ConnectorRow]) -> None:
     heads = ("CLUSTER", "RELEASE", "CONNECTOR", "TARGET", "TASKS", "STATUS", "TASK STATES")
     table((*heads, "OFFSETS", "REMARKS"), [_cells(row) for row in connector_rows])
     for answer in answers:
-        for cluster_state in answer.states:
-            _print_unreadable(answer.cluster, cluster_state)
+        for printed in answer.states:
+            _print_unreadable(answer.cluster, printed)
         vector = msgspec.json.encode(answer.plan.ends).decode()
         say(f"{answer.cluster}: {count(len(answer.states), 'state')} as of {vector}")
 
 
-def _print_unreadable(cluster: str, state: ClusterState) -> None:
-    unusable = unreadable(state)
+def _print_unreadable(cluster: str, printed: PrintedState) -> None:
+    unusable = printed.unreadable
     if not unusable.number:
         return
     records = count(unusable.number, "record")
-    say(f"{cluster}: {records} that a worker of {state.profile.release} cannot use:")
+    say(f"{cluster}: {records} that a worker of {printed.release} cannot use:")
     for at, why in unusable.records[:UNREADABLE_SHOWN]:
-        say(f"  {place(at, state.topics)}  {why}")
+        say(f"  {place(at, printed.topics)}  {why}")
     if unusable.number > UNREADABLE_SHOWN:
         say(
             f"  … and {unusable.number - UNREADABLE_SHOWN} more; `replay audit` counts them by "
@@ -182,7 +206,7 @@ def _cells(row: ConnectorRow) -> tuple[str, ...]:
     remarks = ("inconsistent",) if row.inconsistent else ()
     return (
         row.cluster,
-        row.profile,
+        row.release,
         row.connector,
         row.target_state or NONE,
         NONE if row.tasks is None else str(row.tasks),

@@ -21,7 +21,6 @@ from replay.cli.options.archives import (
     check_connectors,
     connectors_option,
     moment_option,
-    planned,
     profiles_option,
     tell,
     to_option,
@@ -32,13 +31,14 @@ from replay.cli.output.progress_bar import bar
 from replay.engine.executors import Executor
 from replay.engine.local_engine import LocalEngine
 from replay.engine.plan_summary import PlanSummary
+from replay.fleet.archive_source import planned
 from replay.progress import Advance
+from replay.tables.cells import RowDocument
 from replay.timeline.intervals import Interval, Moment, SharedInterval
 from replay.timeline.passes import SharedDigest, digests, timeline_topics, timelines
 from replay.timeline.timeline_rows import (
     DIGESTS,
     INTERVALS,
-    RowDocument,
     of_digest,
     of_interval,
     write,
@@ -147,7 +147,7 @@ def _all_rows(
 
 def _document(job: TimelineJob, timeline_rows: Iterable[Any], kind: "_TimelineKind") -> RowDocument:
     releases = [profile.release for profile in job.question.profiles]
-    about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "profiles": releases}
+    about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "releases": releases}
     about["gaps"] = [gap.sentence for gap in job.plan.gaps]
     return about | {kind.name: [kind.row(job.cluster.name, row) for row in timeline_rows]}
 

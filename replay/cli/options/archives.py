@@ -3,17 +3,17 @@
 import functools
 from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
 from controlplane.core.moments import UnknownMoment
-from controlplane.core.releases.profiles import PROFILES, Profile, check_support
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import safe
 from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
-from replay.archive.archived_cluster import ArchivedCluster, open_cluster, open_clusters
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.integrity import checked
 from replay.atomic_file import check_place
 from replay.cli.exit_codes import REFUSED
@@ -23,10 +23,14 @@ from replay.cli.output.printer import read_profile
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.read_plan import ReadPlan
 from replay.errors import ReplayError
+from replay.fleet.archive_source import (
+    ArchiveSource,
+    ClusterProblem,
+    UnreadableCluster,
+    profiles_named,
+)
 
 T = TypeVar("T")
-
-EVERY = "all"
 
 NONE = "-"
 """Shown for an absent value."""
@@ -46,15 +50,6 @@ class ArchiveInput(NamedTuple):
     trusting: bool
     failed: list[str]
     """Clusters that turned out to be unreadable."""
-
-    def opened(self) -> list[ArchivedCluster]:
-        """Open the selected clusters.
-
-        Raises:
-            NoArchive: no such cluster, or none at all.
-        """
-        clusters = open_clusters(store_named(self.archive), self.clusters)
-        return clusters if self.trusting else [checked(cluster) for cluster in clusters]
 
     def each(self, ask: Callable[[ArchivedCluster], T]) -> list[T]:
         """Apply a function to each cluster. Errors of single clusters are printed.
@@ -85,33 +80,48 @@ class ArchiveInput(NamedTuple):
         Raises:
             UnknownRelease: an unknown name, or a release without exactly-once support.
         """
-        by_release: dict[str, Profile] = {}
-        for name in names:
-            every = [
-                release
-                for release in PROFILES
-                if release.exactly_once_support or not self.exactly_once
-            ]
-            for profile in every if name == EVERY else [read_profile(name)]:
-                check_support(profile, exactly_once=self.exactly_once)
-                by_release[profile.release] = profile
-        return list(by_release.values())
+        return profiles_named(names, read_profile, exactly_once=self.exactly_once)
+
+    def source(self, *, derived: bool = True) -> ArchiveSource:
+        """The archive as a value; `anywhere` of it is valid for tasks."""
+        settings = store_named(self.archive).settings
+        return ArchiveSource(self.archive, settings, self.trusting, self.exactly_once, derived)
+
+    def selected(self) -> list[str]:
+        """Names of the selected clusters.
+
+        Raises:
+            NoArchive: the archive has no cluster at all.
+        """
+        return layout.selected_clusters(store_named(self.archive), self.clusters)
+
+    def fail(self, cluster: str, sentence: str) -> None:
+        """Print the error of a cluster; the command ends with exit code 2."""
+        self.failed.append(cluster)
+        click.echo(f"Error: {safe(sentence)}", err=True)
+
+    def readable(self, answers: Iterable[T | ClusterProblem]) -> list[T]:
+        """Return the answers, and print the errors of the other clusters.
+
+        Raises:
+            UnreadableCluster: there is no answer; the first problem.
+        """
+        readable: list[T] = []
+        problems: list[ClusterProblem] = []
+        for answer in answers:
+            if isinstance(answer, ClusterProblem):
+                problems.append(answer)
+            else:
+                readable.append(answer)
+        if problems and not readable:
+            raise UnreadableCluster(problems[0].problem)
+        for cluster, problem in problems:
+            self.fail(cluster, problem)
+        return readable
 
     def local(self, cluster: ArchivedCluster, *, derived: bool = True) -> LocalEngine:
         """Create the engine of a cluster."""
         return LocalEngine(cluster, LocalOptions(self.exactly_once, derived))
-
-
-def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
-    """Plan the reading at a moment.
-
-    Raises:
-        UnknownMoment: an invalid moment, or the archive has nothing there.
-    """
-    try:
-        return local.plan(moment, profiles)
-    except UnknownMoment as error:
-        raise UnknownMoment(f"{local.cluster.name}: {error}") from None
 
 
 def tell(plans: Sequence[ReadPlan]) -> None:
@@ -206,21 +216,48 @@ def file_option(*former: str) -> Callable[[Decorated], Decorated]:
     def with_option(command: Decorated) -> Decorated:
         @functools.wraps(command)
         def with_file(*, output: str, file: Path | None, **rest: Any) -> Any:
-            if (output == "parquet") is not (file is not None):
-                raise click.UsageError("-o parquet and --file FILE belong together")
-            if file is not None:
-                check_place(file)
+            _check_file(output, file)
             return command(output=output, file=file, **rest)
 
-        return named_option(  # type: ignore[return-value]  # click changes the type
-            "--file",
-            former=former,
-            metavar="FILE",
-            type=click.Path(path_type=Path),
-            help="Parquet file to write.",
-        )(with_file)
+        return cast("Decorated", _file_option(former)(with_file))
 
     return with_option
 
 
+def _check_file(output: str, file: Path | None) -> None:
+    if (output == "parquet") is not (file is not None):
+        raise click.UsageError("-o parquet and --file FILE belong together")
+    if file is not None:
+        check_place(file)
+
+
+def _file_option(former: tuple[str, ...]) -> Callable[[Any], Any]:
+    return named_option(
+        "--file",
+        former=former,
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="Parquet file to write.",
+    )
+
+
 to_option = file_option("--to")
+
+
+def folder_option(command: Decorated) -> Decorated:
+    """Add `--file` and `--folder`, one of which `-o parquet` requires; the command gets both."""
+
+    @functools.wraps(command)
+    def with_folder(*, output: str, file: Path | None, folder: str | None, **rest: Any) -> Any:
+        if folder is None:
+            _check_file(output, file)
+        elif output != "parquet" or file is not None:
+            raise click.UsageError("--folder FOLDER needs -o parquet, and no --file")
+        return command(output=output, file=file, folder=folder, **rest)
+
+    option = click.option(
+        "--folder",
+        metavar="FOLDER",
+        help="New folder for all tables in Parquet, partitioned by cluster and release.",
+    )
+    return cast("Decorated", option(_file_option(("--to",))(with_folder)))

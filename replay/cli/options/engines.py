@@ -45,6 +45,12 @@ class EngineChoice(NamedTuple):
         if not self.is_spark:
             yield SerialExecutor() if jobs == 1 else ProcessExecutor(jobs)
             return
+        with self.in_spark(progress) as executor:
+            yield executor
+
+    @contextmanager
+    def in_spark(self, progress: ProgressListener) -> Iterator[Executor]:
+        """Yield the executor of Spark's tasks."""
         from replay.engine.spark.executor import SparkExecutor  # noqa: PLC0415 - see `started`
 
         with self.started(progress) as session:

@@ -4,7 +4,8 @@
       (only for sliced partitions:) → shuffle by partition → mapInArrow(merge) ↗
 
 Tasks read files directly from the archive's store. The JVM handles file lists and bytes only. The
-driver receives the rows that count, and the core folds them there.
+driver receives the rows that count, and the core folds them there: whole states, for many short
+logs (`replay.refold`) and for comparisons in tests. Fleets are folded in tasks (`replay.fleet`).
 """
 
 from collections.abc import Sequence
@@ -14,21 +15,19 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from controlplane.core.state import ClusterState
-from replay.archive.integrity import CheckedStore
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import PartitionPlan
 from replay.engine.slices import LIMITS, PlanSlice, TaskLimits, in_jobs, slices
 from replay.engine.spark.jobs import PARALLELISM, run
-from replay.engine.spark.location import anywhere
 from replay.engine.spark.task_output_codec import PIECES_DDL, rows_of, task_outputs
 from replay.engine.spark.tasks import (
     TASKS,
     NumberedWork,
-    ReadContext,
     SliceWork,
     bundles,
     encoded,
     merged,
+    read_context,
     reduced,
 )
 from replay.progress import NoProgress, ProgressListener
@@ -169,14 +168,4 @@ def _merged(slices_left: DataFrame, whole: dict[int, SliceWork]) -> DataFrame:
 
 
 def _work(query: StateQuery, part: PartitionPlan, *, ranked: bool = False) -> SliceWork:
-    local = query.local
-    store = local.cluster.store
-    asker = ReadContext(
-        anywhere(store.where),
-        store.settings,
-        not isinstance(store, CheckedStore),
-        local.cluster.topics,
-        tuple(profile.release for profile in query.profiles),
-        local.options.exactly_once,
-    )
-    return SliceWork(asker, part, ranked=ranked)
+    return SliceWork(read_context(query.local, query.profiles), part, ranked=ranked)

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from replay.engine.executors import ItemWork, packed, unpacked
 from replay.engine.spark.jobs import PARALLELISM, run
 from replay.engine.spark.task_output_codec import PIECES_DDL, TaskOutput, pieces, task_outputs
-from replay.progress import ProgressListener
+from replay.progress import NoProgress, ProgressListener
 
 T = TypeVar("T")
 F = TypeVar("F")
@@ -31,10 +31,10 @@ THINGS = pa.schema([("number", pa.int32()), ("thing", pa.binary())])
 class SparkExecutor:
     """Runs work in Spark tasks."""
 
-    def __init__(self, session: SparkSession, progress: ProgressListener) -> None:
+    def __init__(self, session: SparkSession, progress: ProgressListener | None = None) -> None:
         self.slots = session.sparkContext.defaultParallelism
         self._session = session
-        self._progress = progress
+        self._progress = progress or NoProgress()
 
     def run(self, work: "ItemWork[T, F]", items: Sequence[T]) -> Iterator[Iterable[F]]:
         """Run the work on each item; yield the findings of each, in order."""

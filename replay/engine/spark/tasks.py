@@ -18,9 +18,11 @@ from controlplane.core.state import Topics
 from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.integrity import CheckedStore
 from replay.archive.store import open_store
+from replay.engine.local_engine import LocalEngine
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.read_plan import PartitionPlan
 from replay.engine.slices import TaskLimits
+from replay.engine.spark.location import anywhere
 from replay.engine.spark.task_output_codec import (
     PIECES,
     TaskOutput,
@@ -58,6 +60,19 @@ class ReadContext(msgspec.Struct, frozen=True):
         return PartitionReader(store, self.topics, profiles, exactly_once=self.exactly_once)
 
 
+def read_context(local: LocalEngine, profiles: Sequence[Profile]) -> ReadContext:
+    """Context for reading parts of the archive that an engine has opened."""
+    store = local.cluster.store
+    return ReadContext(
+        anywhere(store.where),
+        store.settings,
+        not isinstance(store, CheckedStore),
+        local.cluster.topics,
+        tuple(profile.release for profile in profiles),
+        local.options.exactly_once,
+    )
+
+
 class SliceWork(msgspec.Struct, frozen=True):
     """A partition to reduce, or a slice of it."""
 
@@ -80,7 +95,9 @@ class SliceWork(msgspec.Struct, frozen=True):
         """
         reader = self.context.reader([self.part])
         return (
-            reader.ranked(self.part) if self.ranked else reader.reduced(self.part, self.before_ms)
+            reader.ranked(self.part, self.before_ms)
+            if self.ranked
+            else reader.reduced(self.part, self.before_ms)
         )
 
 

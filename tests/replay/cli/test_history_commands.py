@@ -30,11 +30,11 @@ def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> 
     """A row has the records that began and ended the interval."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
     (told,) = call("timeline", archive, *words, "-o", "json").json
-    assert (told["cluster"], told["profiles"]) == ("roll", ["3.4.1", "3.9.2"])
+    assert (told["cluster"], told["releases"]) == ("roll", ["3.4.1", "3.9.2"])
     states = [
         (
             interval["value"],
-            interval["profiles"],
+            interval["releases"],
             interval["since"]["offset"],
             (interval["until"] or {}).get("offset"),
         )
@@ -90,7 +90,7 @@ def test_digests_behind_every_config_record(archive: Path) -> None:
     assert all(len(digest["digest"]) == 64 for digest in told["digests"])
     for offset in set(offsets):
         behind = [digest for digest in told["digests"] if digest["after"]["offset"] == offset]
-        assert sorted(chain(*(one["profiles"] for one in behind))) == sorted(told["profiles"])
+        assert sorted(chain(*(one["releases"] for one in behind))) == sorted(told["releases"])
     assert call("timeline", archive, "--digests", "--offsets").code == 2
     result = call("timeline", archive, "--cluster", "roll", "--digests")
     assert result.out.count("config@") == 19
@@ -120,7 +120,7 @@ def test_diff_between_releases(archive: Path) -> None:
     words = ("--cluster", "roll", "--profile", "3.4", "--to-profile", "3.9", "-o", "json")
     result = call("diff", archive, "--from", "config@11", *words)
     (told,) = result.json
-    assert (result.code, told["from"]["profile"], told["to"]["profile"]) == (1, "3.4.1", "3.9.2")
+    assert (result.code, told["from"]["release"], told["to"]["release"]) == (1, "3.4.1", "3.9.2")
     assert told["from"]["as_of"] == told["to"]["as_of"]
     (target,) = [change for change in told["changes"] if change["aspect"] == "target state"]
     assert (target["before"], target["after"], target["cause"]["offset"]) == (
@@ -229,7 +229,7 @@ def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
     words = ("history", archive, "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
     assert call(*words, "-o", "parquet", "--to", file).code == 0
     assert compared(file) == [
-        {name: one[name] for name in ("cluster", "profile", "connector")} | event
+        {name: one[name] for name in ("cluster", "release", "connector")} | event
         for one in call(*words, "-o", "json").json
         for event in one["events"]
     ]

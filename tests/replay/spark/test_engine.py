@@ -186,7 +186,7 @@ def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
     assert (said[0].code, said[0].err) == (0, "")
     said = [call("state", folder, "--explain", "--engine", one) for one in ("local", "spark")]
     assert [one.out.splitlines()[2].split()[1] for one in said] == ["local", "spark"]
-    assert "one job at local[*]" in said[1].out
+    assert "a task for each cluster at local[*]" in said[1].out
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:

@@ -147,7 +147,7 @@ def test_state_is_what_the_service_says(archive: Path) -> None:
     result = call("state", archive, "--cluster", "life", "--profile", "all", "-o", "json")
     expected = served(log_of(recorded_entries("life-3.9")), None, PROFILES)
     assert [state["digest"] for state in result.json[0]["states"]] == [*map(digest, expected)]
-    assert [state["profile"] for state in result.json[0]["states"]] == [
+    assert [state["release"] for state in result.json[0]["states"]] == [
         profile.release for profile in PROFILES
     ]
 

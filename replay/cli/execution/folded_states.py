@@ -1,0 +1,89 @@
+"""States as commands print them: folded in this process or in Spark's tasks, without raw state."""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState, Topics
+from replay.engine.query import StateQuery
+from replay.engine.read_plan import ReadPlan
+from replay.engine.state_digest import digest
+from replay.engine.state_rows import ConnectorRow, UnreadableCounts, rows, unreadable
+from replay.errors import ReplayError
+from replay.fleet.archive_source import ArchiveSource, ClusterProblem, planned
+from replay.progress import Advance
+
+
+class PrintedState(NamedTuple):
+    """State of one release: its digest, and the rows of its connectors."""
+
+    release: str
+    exactly_once: bool
+    digest: str
+    unreadable: UnreadableCounts
+    topics: Topics
+    connectors: list[ConnectorRow]
+
+
+class StateAnswer(NamedTuple):
+    """States of one cluster, one per release."""
+
+    cluster: str
+    plan: ReadPlan
+    states: list[PrintedState]
+
+
+def answer_of(
+    plan: ReadPlan, states: Sequence[ClusterState], connectors: Sequence[str]
+) -> StateAnswer:
+    """Make the rows of the selected connectors; without a selection, of all."""
+    printed = [
+        PrintedState(
+            state.profile.release,
+            state.exactly_once,
+            digest(state),
+            unreadable(state),
+            state.topics,
+            list(rows(plan.cluster, state, connectors)),
+        )
+        for state in states
+    ]
+    return StateAnswer(plan.cluster, plan, printed)
+
+
+class StateAnswerTask(msgspec.Struct, frozen=True):
+    """Task: open, plan and fold one cluster, and make its rows."""
+
+    source: ArchiveSource
+    moment: str | None
+    profiles: tuple[Profile, ...]
+    connectors: tuple[str, ...]
+
+    def __call__(self, cluster: str) -> Iterator[StateAnswer | ClusterProblem]:
+        """Yield the states of a cluster, or its problem."""
+        try:
+            local = self.source.local(cluster)
+            plan = planned(local, self.moment, self.profiles)
+            states = local.states(plan, self.profiles)
+        except (ReplayError, UnknownMoment) as error:
+            yield ClusterProblem(cluster, str(error))
+            return
+        # Pieces of files are not needed to print an answer.
+        brief = msgspec.structs.replace(plan, parts=(), snapshot=None)
+        yield answer_of(brief, states, self.connectors)
+
+
+def answers_here(
+    queries: Sequence[StateQuery], connectors: Sequence[str], advance: Advance
+) -> Iterator[StateAnswer | ClusterProblem]:
+    """Answer planned queries in this process, holding the states of one cluster at a time."""
+    for local, plan, profiles in queries:
+        try:
+            states = local.states(plan, profiles, advance)
+        except ReplayError as error:
+            yield ClusterProblem(plan.cluster, str(error))
+        else:
+            yield answer_of(plan, states, connectors)

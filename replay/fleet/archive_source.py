@@ -1,0 +1,114 @@
+"""Place of an archive and the way of reading it, as a value that can be sent to tasks."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.releases.profiles import PROFILES, Profile, check_support
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
+from replay.archive.hadoop_settings import NONE, HadoopSettings
+from replay.archive.integrity import CheckedStore, checked
+from replay.archive.store import ArchiveStore, open_store
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.read_plan import ReadPlan
+from replay.engine.spark.location import anywhere
+from replay.errors import ReplayError
+
+EVERY = "all"
+"""Name that stands for every distinct release."""
+
+
+class UnreadableCluster(ReplayError):
+    """A cluster cannot be answered about. The message names it and the reason."""
+
+
+class ClusterProblem(NamedTuple):
+    """An unreadable cluster, and the reason."""
+
+    cluster: str
+    problem: str
+
+
+class ArchiveSource(msgspec.Struct, frozen=True):
+    """An archive, and the way of reading it."""
+
+    where: str
+    """Path or URL."""
+    settings: HadoopSettings = NONE
+    """Settings of the archive's object store."""
+    trusted: bool = False
+    """True if hashes of files are not compared."""
+    exactly_once: bool = False
+    """Skip records of aborted transactions, as workers with exactly-once support do."""
+    derived: bool = True
+    """Allow snapshots and winners in place of the records they were made from."""
+
+    @property
+    def anywhere(self) -> "ArchiveSource":
+        """The same with an absolute path, for tasks that run in another folder."""
+        return msgspec.structs.replace(self, where=anywhere(self.where))
+
+    @property
+    def store(self) -> ArchiveStore:
+        """Store of the archive."""
+        return open_store(self.where, self.settings)
+
+    def cluster(self, name: str) -> ArchivedCluster:
+        """Open a cluster.
+
+        Raises:
+            NoArchive: the cluster has no archive.
+            ArchiveCorrupt: its manifests are damaged.
+        """
+        cluster = open_cluster(self.store, name)
+        return cluster if self.trusted else checked(cluster)
+
+    def local(self, name: str, *, derived: bool = True) -> LocalEngine:
+        """Open a cluster for queries; with `derived=False` only its segments are read."""
+        options = LocalOptions(self.exactly_once, derived and self.derived)
+        return LocalEngine(self.cluster(name), options)
+
+
+def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
+    """Plan the reading at a moment; an error names the cluster.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+        ArchiveCorrupt: a file with the moment in it is missing or damaged.
+    """
+    try:
+        return local.plan(moment, profiles)
+    except UnknownMoment as error:
+        raise UnknownMoment(f"{local.cluster.name}: {error}") from None
+
+
+def check_files_of(cluster: ArchivedCluster, plan: ReadPlan) -> None:
+    """Compare all files of a plan with their hashes, so that no row of a damaged cluster is made.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or altered.
+    """
+    if isinstance(cluster.store, CheckedStore):
+        cluster.store.check(plan.stored)
+
+
+def profiles_named(
+    names: Iterable[str], read: Callable[[str], Profile], *, exactly_once: bool
+) -> list[Profile]:
+    """Releases by name; `all` means the distinct ones, each once.
+
+    Raises:
+        UnknownRelease: an unknown name, or a release without exactly-once support.
+    """
+    by_release: dict[str, Profile] = {}
+    for name in names:
+        for profile in _every(exactly_once=exactly_once) if name == EVERY else [read(name)]:
+            check_support(profile, exactly_once=exactly_once)
+            by_release[profile.release] = profile
+    return list(by_release.values())
+
+
+def _every(*, exactly_once: bool) -> Sequence[Profile]:
+    return [release for release in PROFILES if release.exactly_once_support or not exactly_once]

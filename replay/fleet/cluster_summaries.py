@@ -1,0 +1,118 @@
+"""Summaries of folded clusters: the digest and the counts, without rows of the state."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+import pyarrow as pa
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from replay.engine.read_plan import ReadPlan
+from replay.engine.state_digest import digest_text, offsets_sum, sum_without_offsets
+from replay.fleet.archive_source import ArchiveSource
+from replay.tables.cells import RowDocument, json_cell
+from replay.tables.schemas import SUMMARIES
+
+
+class StateSummary(msgspec.Struct, frozen=True):
+    """State of one release: its digest and counts, or those of a part of it."""
+
+    cluster: str
+    release: str | None = None
+    """None if the cluster is unreadable."""
+    as_of: dict[str, list[int]] = {}
+    digest_sum: str = "0"
+    """Sum of the hashes of the rows, in decimal digits: MessagePack has no such integers."""
+    rows: dict[str, int] = {}
+    """Written rows by table; a table that was not written is absent."""
+    unreadable: int = 0
+    gaps: tuple[str, ...] = ()
+    problem: str | None = None
+
+    @property
+    def row(self) -> RowDocument:
+        """The summary as a row of `schemas.SUMMARIES`."""
+        head = {"cluster": self.cluster, "release": self.release, "gaps": list(self.gaps)}
+        if self.problem is not None:
+            return head | {"problem": self.problem}
+        answer = {"as_of": json_cell(self.as_of), "digest": digest_text(int(self.digest_sum))}
+        return head | answer | {"unreadable": self.unreadable} | self.rows
+
+
+def summary_of(
+    plan: ReadPlan, state: ClusterState, rows: Mapping[str, int], *, offsets: bool = True
+) -> StateSummary:
+    """Summarise a state; without `offsets`, they are summarised elsewhere."""
+    total = sum_without_offsets(state) + (offsets_sum(state.offsets) if offsets else 0)
+    return StateSummary(
+        plan.cluster,
+        state.profile.release,
+        plan.ends,
+        str(total),
+        dict(rows),
+        state.unreadable_count,
+        tuple(gap.sentence for gap in plan.gaps),
+    )
+
+
+class FoldedCluster(NamedTuple):
+    """States of one cluster, one per release, and the plan by which they were read."""
+
+    plan: ReadPlan
+    states: list[ClusterState]
+
+
+class FleetQuestion(msgspec.Struct, frozen=True):
+    """Archive, moment and releases of the wanted states."""
+
+    source: ArchiveSource
+    moment: str | None
+    profiles: tuple[Profile, ...]
+
+    def fold(self, cluster: str, *, offsets: bool = True) -> FoldedCluster:
+        """Fold one cluster, on request without its offsets.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        local = self.source.local(cluster)
+        plan = local.plan(self.moment, self.profiles)
+        topics = plan.topics
+        others = (topics.config, topics.status, topics.commands)
+        read = plan if offsets else plan.only([topic for topic in plan.ends if topic in others])
+        return FoldedCluster(plan, local.states(read, self.profiles))
+
+
+def joined(summaries: Iterable[StateSummary]) -> list[StateSummary]:
+    """Add up the summaries of parts of a state; a problem of a part is one of its cluster."""
+    problems: dict[str, StateSummary] = {}
+    whole: dict[tuple[str, str | None], StateSummary] = {}
+    for summary in summaries:
+        if summary.problem is not None:
+            problems.setdefault(summary.cluster, summary)
+            continue
+        key = summary.cluster, summary.release
+        whole[key] = _sum(whole[key], summary) if key in whole else summary
+    readable = [summary for summary in whole.values() if summary.cluster not in problems]
+    return [*readable, *problems.values()]
+
+
+def _sum(summary: StateSummary, part: StateSummary) -> StateSummary:
+    tables = {**summary.rows, **part.rows}
+    return msgspec.structs.replace(
+        summary,
+        as_of=summary.as_of or part.as_of,
+        digest_sum=str(int(summary.digest_sum) + int(part.digest_sum)),
+        rows={table: summary.rows.get(table, 0) + part.rows.get(table, 0) for table in tables},
+        unreadable=summary.unreadable + part.unreadable,
+        gaps=summary.gaps or part.gaps,
+    )
+
+
+def summary_table(summaries: Sequence[StateSummary], clusters: Sequence[str]) -> pa.Table:
+    """Summaries as a table, in the order of the clusters."""
+    order = {cluster: number for number, cluster in enumerate(clusters)}
+    ordered = sorted(summaries, key=lambda summary: order[summary.cluster])
+    return pa.Table.from_pylist([summary.row for summary in ordered], SUMMARIES)

@@ -1,0 +1,290 @@
+"""The public Python API: an open archive, and its tables.
+
+    archive = replay.open("fleet")
+    archive.state("connectors", as_of="2026-03-01", release="3.9")
+
+With a Spark session, tables are lazy data frames whose rows Spark's tasks make. Without one, they
+are Arrow tables. Schemas and names of columns are those of `replay.tables.schemas`.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+
+import pyarrow as pa
+
+from controlplane.core.releases.profiles import KIP, Profile, resolve
+from replay.archive import layout
+from replay.archive.hadoop_settings import settings as store_settings
+from replay.compat.release_change import RolloutMode
+from replay.engine.executors import Executor, SerialExecutor
+from replay.engine.spark.location import anywhere
+from replay.fleet.archive_source import ArchiveSource, profiles_named
+from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
+from replay.fleet.fleet_tasks import audit_table, cluster_table, compat_table
+from replay.fleet.state_files import StateTask, new_folder
+from replay.fleet.table_queries import (
+    DifferenceQuery,
+    HistoryQuery,
+    IntervalQuery,
+    MomentRelease,
+    StateTableQuery,
+    TableQuery,
+)
+from replay.fleet.table_run import OnUnreadable, arrow_table
+from replay.tables.schemas import STATE_SCHEMAS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from replay.fleet.spark.fleet_jobs import SparkFleet
+
+FrameT = TypeVar("FrameT")
+"""Type of the tables: Arrow tables, or data frames of Spark."""
+
+Releases = str | Sequence[str]
+"""One release or several: a release, a line such as 3.9, `kip`, or `all` distinct ones."""
+
+
+class ArchiveOptions(NamedTuple):
+    """Options of `replay.open`."""
+
+    clusters: tuple[str, ...] = ()
+    exactly_once: bool = False
+    trust: bool = False
+    unreadable: OnUnreadable = OnUnreadable.SKIP
+
+
+class OpenArchive(Generic[FrameT]):
+    """An archive of one or more clusters, open for queries.
+
+    Every method takes these arguments:
+
+    `as_of`: a time, a record (`config@57`) or a vector of end offsets; None is the end.
+    `release`: release of the workers that read the log, or several; `all` are the distinct ones.
+
+    A cluster without an answer has no rows. `clusters()` and `summaries()` name it with the reason;
+    in this process a `SkippedCluster` warning does, too. With `unreadable="raise"` a query ends
+    with `UnreadableCluster` instead.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        options: ArchiveOptions,
+        conf: dict[str, str],
+        spark: "SparkSession | None" = None,
+    ) -> None:
+        self._source = ArchiveSource(
+            anywhere(where), store_settings(conf), options.trust, options.exactly_once
+        )
+        self._unreadable = options.unreadable
+        self._spark = spark
+        self.names: list[str] = layout.selected_clusters(self._source.store, options.clusters)
+        """Names of the clusters in this archive, or of the selected ones."""
+
+    # --- tables -----------------------------------------------------------------------------
+
+    def clusters(self) -> FrameT:
+        """List the archived clusters (`schemas.CLUSTERS`), unreadable ones included."""
+        return self._small(cluster_table(self._source, self.names, self._executor))
+
+    def state(
+        self, table: str = "connectors", *, as_of: str | None = None, release: Releases = KIP
+    ) -> FrameT:
+        """Return a table of the state at a moment: a name of `schemas.STATE_SCHEMAS`.
+
+        Raises:
+            ValueError: there is no table of that name.
+            UnknownRelease: a release is unknown.
+            UnreadableCluster: a cluster is unreadable and not to be skipped.
+        """
+        if table not in STATE_SCHEMAS:
+            raise ValueError(f"{table!r} is no table: choose from {', '.join(STATE_SCHEMAS)}")
+        return self._table(StateTableQuery(table, as_of, self._profiles(release)))
+
+    def summaries(self, *, as_of: str | None = None, release: Releases = KIP) -> FrameT:
+        """Fold every cluster; return the digests of the states (`schemas.SUMMARIES`)."""
+        question = self._question(as_of, release)
+        return self._small(summary_table(joined(self._folded(question)), self.names))
+
+    def timeline(
+        self,
+        connectors: Iterable[str] = (),
+        *,
+        as_of: str | None = None,
+        release: Releases = KIP,
+        offsets: bool = False,
+    ) -> FrameT:
+        """Return the period in which each fact held, up to a moment (`timeline_rows.INTERVALS`).
+
+        `connectors` restricts it; `offsets` includes source offsets, the majority of records.
+        """
+        profiles = self._profiles(release)
+        return self._table(IntervalQuery(as_of, profiles, tuple(connectors), offsets))
+
+    def history(
+        self, *connectors: str, as_of: str | None = None, release: Releases = KIP
+    ) -> FrameT:
+        """Return every record about some connectors, with its effect (`timeline_rows.EVENTS`)."""
+        return self._table(HistoryQuery(as_of, self._profiles(release), connectors))
+
+    def diff(  # noqa: PLR0913 - each side has three coordinates
+        self,
+        since: str | None = None,
+        until: str | None = None,
+        *,
+        release: str = KIP,
+        to_release: str | None = None,
+        to_cluster: str | None = None,
+        connectors: Iterable[str] = (),
+    ) -> FrameT:
+        """Compare two moments, releases or clusters (`timeline_rows.CHANGES`).
+
+        With `to_release` or `to_cluster`, `until` defaults to `since`; a moment of None is the end.
+        """
+        (before,), (after,) = self._profiles(release), self._profiles(to_release or release)
+        is_same_moment = to_release is not None or to_cluster is not None
+        end = since if until is None and is_same_moment else until
+        sides = MomentRelease(since, before), MomentRelease(end, after, to_cluster)
+        return self._table(DifferenceQuery(*sides, tuple(connectors)))
+
+    def audit(
+        self,
+        *,
+        as_of: str | None = None,
+        release: str = KIP,
+        thresholds: dict[str, str] | None = None,
+    ) -> FrameT:
+        """Find problems in the logs, the worst first (`schemas.FINDINGS`).
+
+        `thresholds` changes limits by name; `replay audit --list` shows them.
+
+        Raises:
+            BadThreshold: a threshold is unknown or has an invalid value.
+        """
+        question = self._question(as_of, release)
+        table = audit_table(question, self.names, thresholds or {}, self._executor)
+        return self._small(table.answer(self._unreadable))
+
+    def compat(
+        self,
+        start: str,
+        goal: str,
+        *,
+        mode: str | None = None,
+        transitive: bool = False,
+        as_of: str | None = None,
+    ) -> FrameT:
+        """Predict the effects of a release change on each connector (`schemas.VERDICTS`).
+
+        `mode` is upgrade, downgrade or rolling; `transitive` steps through every line in between.
+
+        Raises:
+            BadReleaseChange: the mode contradicts the direction.
+        """
+        (before,), (after,) = self._profiles(start), self._profiles(goal)
+        question = FleetQuestion(self._source, as_of, (before, after))
+        rollout = RolloutMode(mode) if mode else None
+        table = compat_table(question, self.names, rollout, self._executor, transitive=transitive)
+        return self._small(table.answer(self._unreadable))
+
+    # --- files and views --------------------------------------------------------------------
+
+    def write_state(
+        self,
+        folder: str,
+        *,
+        as_of: str | None = None,
+        release: Releases = KIP,
+        tables: Iterable[str] = tuple(STATE_SCHEMAS),
+    ) -> pa.Table:
+        """Write tables of the state as Parquet, partitioned by cluster and release.
+
+        Each cluster is folded once, for all tables and releases, and written where it is folded.
+        The folder appears when all files are complete; it must be new. An unreadable cluster has no
+        files, and its problem is in the returned summaries (`schemas.SUMMARIES`).
+
+        Raises:
+            NotWritable: the folder exists, or cannot be written.
+        """
+        question = self._question(as_of, release)
+        with new_folder(anywhere(folder), self._source.settings) as place:
+            summaries = joined(self._folded(question, place, tuple(tables)))
+            return place.finish(summaries, self.names)
+
+    def register_views(
+        self,
+        register: Callable[[str, Any], Any] | None = None,
+        *,
+        as_of: str | None = None,
+        release: Releases = KIP,
+        prefix: str = "",
+    ) -> list[str]:
+        """Register the tables of the state as SQL views; return their names.
+
+        Spark gets temporary views. Without Spark, `register` takes a name and an Arrow table, such
+        as `register` of a DuckDB connection or of a Polars `SQLContext`.
+
+        Raises:
+            ValueError: neither Spark nor `register` is given.
+        """
+        if self._spark is None and register is None:
+            raise ValueError("there is no Spark session: give `register`, such as DuckDB's")
+        for table in STATE_SCHEMAS:
+            frame: Any = self.state(table, as_of=as_of, release=release)
+            if register is None:
+                frame.createOrReplaceTempView(prefix + table)
+            else:
+                register(prefix + table, frame)
+        return [prefix + table for table in STATE_SCHEMAS]
+
+    # --- execution --------------------------------------------------------------------------
+
+    def _table(self, query: TableQuery) -> FrameT:
+        if self._spark is None:
+            table = arrow_table(query, self._source, self.names, self._unreadable)
+            return cast("FrameT", table)
+        from replay.fleet.spark.frames import FrameWork  # noqa: PLC0415 - needs pyspark
+
+        work = FrameWork(query, self._source, self.names, self._unreadable)
+        return cast("FrameT", self._fleet.frame(work))
+
+    def _folded(
+        self, question: FleetQuestion, folder: Any = None, tables: Sequence[str] = ()
+    ) -> Iterable[StateSummary]:
+        if self._spark is not None:
+            return self._fleet.summaries(question, self.names, folder, tables)
+        task = StateTask(question, folder, tuple(tables))
+        return chain.from_iterable(self._executor.run(task, self.names))
+
+    def _small(self, table: pa.Table) -> FrameT:
+        """A table that lies in this process, in the form of the others."""
+        return cast("FrameT", table if self._spark is None else self._spark.createDataFrame(table))
+
+    @property
+    def _fleet(self) -> "SparkFleet":
+        from replay.fleet.spark.fleet_jobs import SparkFleet  # noqa: PLC0415 - needs pyspark
+
+        assert self._spark is not None
+        return SparkFleet(self._spark)
+
+    @property
+    def _executor(self) -> Executor:
+        if self._spark is None:
+            return SerialExecutor()
+        from replay.engine.spark.executor import SparkExecutor  # noqa: PLC0415 - needs pyspark
+
+        return SparkExecutor(self._spark)
+
+    def _question(self, as_of: str | None, release: Releases) -> FleetQuestion:
+        return FleetQuestion(self._source, as_of, self._profiles(release))
+
+    def _profiles(self, release: Releases) -> tuple[Profile, ...]:
+        names = [release] if isinstance(release, str) else release
+        exactly_once = self._source.exactly_once
+        return tuple(profiles_named(names, _profile, exactly_once=exactly_once))
+
+
+def _profile(name: str) -> Profile:
+    return resolve(name).profile

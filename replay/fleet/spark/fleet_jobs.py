@@ -1,0 +1,126 @@
+"""Answers of Spark for whole fleets: data frames of tables, and summaries of folds and files."""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import chain
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from replay.engine.slices import LIMITS, TaskLimits
+from replay.engine.spark.executor import SparkExecutor
+from replay.engine.spark.jobs import run
+from replay.engine.state_digest import offsets_sum
+from replay.fleet.archive_source import UnreadableCluster
+from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
+from replay.fleet.spark.bucketed_states import (
+    FoldedBucket,
+    LargeCluster,
+    bucket_frame,
+    large_clusters,
+)
+from replay.fleet.spark.frames import FrameWork, query_frame
+from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
+from replay.fleet.table_queries import StateTableQuery
+from replay.fleet.table_run import OnUnreadable
+from replay.progress import NoProgress, ProgressListener
+from replay.tables.cells import batches
+from replay.tables.schemas import OFFSETS
+from replay.tables.state_tables import STATE_TABLES
+
+_SUMMARIES = pa.schema([("summary", pa.binary())])
+_DECODER = msgspec.msgpack.Decoder(StateSummary)
+
+
+class SparkFleet:
+    """Answers questions about fleets in Spark's tasks; the driver sees summaries only."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        limits: TaskLimits = LIMITS,
+        progress: ProgressListener | None = None,
+    ) -> None:
+        self._session = session
+        self._limits = limits
+        self._progress = progress or NoProgress()
+
+    def frame(self, work: FrameWork) -> DataFrame:
+        """Lazy data frame of a table query.
+
+        For offsets, a first job plans the clusters, because very large ones are folded in buckets.
+
+        Raises:
+            NoSpark: that job has failed.
+        """
+        query = work.query
+        if not isinstance(query, StateTableQuery) or query.table != OFFSETS_TABLE:
+            return query_frame(self._session, work)
+        question = FleetQuestion(work.source, query.moment, query.profiles)
+        large = self._large(question, work.clusters)
+        others = [name for name in work.clusters if name not in _names(large)]
+        frame = query_frame(self._session, work._replace(clusters=others))
+        if not large:
+            return frame
+        make = partial(_offset_rows, unreadable=work.unreadable)
+        return frame.unionAll(bucket_frame(self._session, large, self._limits, make, OFFSETS))
+
+    def summaries(
+        self,
+        question: FleetQuestion,
+        clusters: Sequence[str],
+        folder: StateFolder | None = None,
+        tables: Sequence[str] = (),
+    ) -> Iterator[StateSummary]:
+        """Fold all clusters, write tables if a folder is given; yield summaries of all parts.
+
+        Raises:
+            NoSpark: Spark has failed.
+            NotWritable: no room, or no permission.
+        """
+        executor = SparkExecutor(self._session, self._progress)
+        large = self._large(question, clusters)
+        others = [name for name in clusters if name not in _names(large)]
+        task = StateTask(question, folder, tuple(tables))
+        without_offsets = msgspec.structs.replace(task, offsets=False)
+        for work, names in ((task, others), (without_offsets, sorted(_names(large)))):
+            yield from chain.from_iterable(executor.run(work, names))
+        if large:
+            writes = folder if OFFSETS_TABLE in tables else None
+            make = partial(_summary_rows, folder=writes)
+            frame = bucket_frame(self._session, large, self._limits, make, _SUMMARIES)
+            for encoded in run(frame, self._progress).column("summary").to_pylist():
+                yield _DECODER.decode(encoded)
+
+    def _large(self, question: FleetQuestion, clusters: Sequence[str]) -> list[LargeCluster]:
+        executor = SparkExecutor(self._session, self._progress)
+        return large_clusters(question, clusters, self._limits, executor)
+
+
+def _names(large: Sequence[LargeCluster]) -> set[str]:
+    return {cluster.cluster for cluster in large}
+
+
+def _offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:
+    """Rows of the table of offsets."""
+    if bucket.problem is not None and unreadable is OnUnreadable.RAISE:
+        raise UnreadableCluster(f"{bucket.cluster}: {bucket.problem}")
+    for state in bucket.states:
+        yield from batches(OFFSETS, STATE_TABLES[OFFSETS_TABLE].of(bucket.cluster, state))
+
+
+def _summary_rows(bucket: FoldedBucket, folder: StateFolder | None) -> Iterator[pa.RecordBatch]:
+    """Summaries of a bucket; its offsets are written if a folder is given."""
+    summaries = [StateSummary(bucket.cluster, problem=bucket.problem)] if bucket.problem else []
+    for state in bucket.states:
+        rows = {}
+        if folder is not None:
+            rows = {
+                OFFSETS_TABLE: folder.write(OFFSETS_TABLE, state, bucket.cluster, bucket.number)
+            }
+        total = str(offsets_sum(state.offsets))
+        release = state.profile.release
+        summaries.append(StateSummary(bucket.cluster, release, digest_sum=total, rows=rows))
+    encoded = [msgspec.msgpack.encode(summary) for summary in summaries]
+    yield pa.RecordBatch.from_arrays([pa.array(encoded, pa.binary())], schema=_SUMMARIES)

@@ -1,0 +1,48 @@
+"""Data frames of table queries: Spark's tasks open, fold and make the rows of one cluster each.
+
+    cluster → mapInArrow(open, plan, fold) → rows of the table
+
+Nothing is read before an action. No row passes through the driver, unless the action collects it.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.table_queries import TableQuery
+from replay.fleet.table_run import OnUnreadable, readable_batches
+
+
+class FrameWork(NamedTuple):
+    """Query on some clusters, as tasks get it."""
+
+    query: TableQuery
+    source: ArchiveSource
+    clusters: Sequence[str]
+    unreadable: OnUnreadable
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Schema in Spark's types."""
+    return from_arrow_schema(schema)
+
+
+def query_frame(session: SparkSession, work: FrameWork) -> DataFrame:
+    """Data frame of a query; each cluster is a task."""
+    count = len(work.clusters)
+    numbers = session.range(0, count, 1, max(1, count))
+    return numbers.mapInArrow(partial(_rows, work=work), spark_schema(work.query.schema))
+
+
+def _rows(batches: Iterator[pa.RecordBatch], work: FrameWork) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow` function: numbers of clusters in, rows out."""
+    for batch in batches:
+        for number in batch.column("id").to_pylist():
+            cluster = work.clusters[number]
+            yield from readable_batches(work.query, work.source, cluster, work.unreadable)

@@ -1,0 +1,164 @@
+"""Parquet files of states, partitioned by table, cluster and release.
+
+    FOLDER/<table>/cluster=<cluster>/release=<release>/part-<bucket>-<number>.parquet
+    FOLDER/summaries/part-00000-00000.parquet
+    FOLDER/_SUCCESS
+
+In a folder of a file system, all files appear at once: they are written to a draft beside it, which
+is renamed at the end. An object store cannot rename, so there `_SUCCESS` says that all files exist.
+"""
+
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain, islice
+from pathlib import Path
+from uuid import uuid4
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.state import ClusterState
+from controlplane.core.text.file_errors import unwritable
+from controlplane.private_files import make_folders
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.store import FolderStore, open_store
+from replay.errors import NotWritable, ReplayError
+from replay.fleet.cluster_summaries import (
+    FleetQuestion,
+    StateSummary,
+    summary_of,
+    summary_table,
+)
+from replay.tables.cells import BATCH_ROWS, batches
+from replay.tables.schemas import STATE_SCHEMAS
+from replay.tables.state_tables import STATE_TABLES
+
+SUCCESS = "_SUCCESS"
+"""File that is written last, as by Spark and Hadoop."""
+
+FILE_ROWS = 1_000_000
+"""Rows per file: a writer holds the encoded rows of one file."""
+
+OFFSETS_TABLE = "offsets"
+"""Table that is folded in buckets if a cluster is very large."""
+
+_BY_FOLDER = ("cluster", "release")
+"""Columns that are names of folders and not in the files."""
+
+
+class StateFolder(msgspec.Struct, frozen=True):
+    """Place for the files of states, valid in every process."""
+
+    where: str
+    settings: HadoopSettings
+
+    def write(self, table: str, state: ClusterState, cluster: str, bucket: int = 0) -> int:
+        """Write the rows of a table; return their number.
+
+        Raises:
+            NotWritable: no room, or no permission.
+        """
+        store = open_store(self.where, self.settings)
+        place = f"{table}/cluster={cluster}/release={state.profile.release}"
+        schema = file_schema(table)
+        rows = STATE_TABLES[table].of(cluster, state)
+        columns = ({name: row.get(name) for name in schema.names} for row in rows)
+        # Without rows there is an empty file: a reader of the table finds the schema.
+        row_batches = chain([_empty(schema)], batches(schema, columns))
+        written = 0
+        for number, file in enumerate(_files(schema, row_batches)):
+            store.add(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
+            written += file.rows
+        return written
+
+    def finish(self, summaries: Sequence[StateSummary], clusters: Sequence[str]) -> pa.Table:
+        """Write the summaries and the mark of success; return the table of summaries."""
+        store = open_store(self.where, self.settings)
+        table = summary_table(summaries, clusters)
+        (file,) = _files(table.schema, [_empty(table.schema), *table.to_batches()])
+        store.add("summaries/part-00000-00000.parquet", file.content)
+        store.add(SUCCESS, b"")
+        return table
+
+
+def _empty(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema=schema)
+
+
+def file_schema(table: str) -> pa.Schema:
+    """Columns in the files of a table: without those that are names of folders."""
+    schema = STATE_SCHEMAS[table]
+    return pa.schema([field for field in schema if field.name not in _BY_FOLDER])
+
+
+class _TableFile(msgspec.Struct, frozen=True):
+    """Encoded file, and the number of its rows."""
+
+    content: bytes
+    rows: int
+
+
+def _files(schema: pa.Schema, row_batches: Iterable[pa.RecordBatch]) -> Iterator[_TableFile]:
+    """Encode batches as files of about `FILE_ROWS` rows."""
+    row_batches = iter(row_batches)
+    while file_batches := list(islice(row_batches, max(1, FILE_ROWS // BATCH_ROWS))):
+        sink = pa.BufferOutputStream()
+        with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
+            for batch in file_batches:
+                writer.write_batch(batch)
+        yield _TableFile(sink.getvalue().to_pybytes(), sum(map(len, file_batches)))
+
+
+class StateTask(msgspec.Struct, frozen=True):
+    """Task: fold one cluster, write tables of its states if a folder is given, and summarise."""
+
+    question: FleetQuestion
+    folder: StateFolder | None = None
+    tables: tuple[str, ...] = ()
+    offsets: bool = True
+    """False: another job folds the offsets."""
+
+    def __call__(self, cluster: str) -> Iterator[StateSummary]:
+        """Yield the summary of each release, or the problem of an unreadable cluster."""
+        try:
+            plan, states = self.question.fold(cluster, offsets=self.offsets)
+        except (ReplayError, UnknownMoment) as error:
+            yield StateSummary(cluster, problem=str(error))
+            return
+        for state in states:
+            yield summary_of(plan, state, self._written(state, cluster), offsets=self.offsets)
+
+    def _written(self, state: ClusterState, cluster: str) -> dict[str, int]:
+        """Number of written rows, by table."""
+        if self.folder is None:
+            return {}
+        tables = [table for table in self.tables if self.offsets or table != OFFSETS_TABLE]
+        return {table: self.folder.write(table, state, cluster) for table in tables}
+
+
+@contextmanager
+def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
+    """Yield a place for files that appears as `where` when the block ends without an error.
+
+    Raises:
+        NotWritable: the place exists and has files, or cannot be written.
+    """
+    store = open_store(where, settings)
+    if store.names(""):
+        raise NotWritable(f"{where} has files: name a new folder")
+    if not isinstance(store, FolderStore):
+        yield StateFolder(where, settings)
+        return
+    target = Path(store.where).absolute()
+    draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.draft")
+    try:
+        make_folders(draft)
+        yield StateFolder(str(draft), settings)
+        draft.rename(target)
+    except OSError as error:
+        raise NotWritable(unwritable(target, error)) from None
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,49 @@
+"""Cells of tables: text and JSON that Arrow can hold."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from controlplane.core.java import json_converter
+
+RowDocument = dict[str, Any]
+"""Row by the names of its columns."""
+
+BATCH_ROWS = 50_000
+"""Rows per batch: the memory for rows before they are columns."""
+
+
+def arrow_text(text: str) -> str:
+    """Escape half surrogate pairs, which a log may hold and Arrow text cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def plain_cell(cell: Any) -> Any:
+    """Convert a cell for Arrow; texts within structs included."""
+    if isinstance(cell, dict):
+        return {name: plain_cell(value) for name, value in cell.items()}
+    return arrow_text(cell) if isinstance(cell, str) else cell
+
+
+def json_cell(cell: Any) -> str | None:
+    """Encode a value of any type as JSON; None stays absent."""
+    return None if cell is None else json_converter.encode(cell).decode()
+
+
+def text_map(properties: Mapping[str, Any]) -> list[tuple[str, str | None]]:
+    """Properties as a map of texts; a value that is no text is encoded as JSON."""
+    return [
+        (arrow_text(name), arrow_text(value) if isinstance(value, str) else json_cell(value))
+        for name, value in properties.items()
+    ]
+
+
+def batches(
+    schema: pa.Schema, rows: Iterable[RowDocument], batch_rows: int = BATCH_ROWS
+) -> Iterator[pa.RecordBatch]:
+    """Convert rows to batches of a schema; without rows there is no batch."""
+    rows = iter(rows)
+    while chunk := list(islice(rows, batch_rows)):
+        yield pa.RecordBatch.from_pylist(chunk, schema=schema)

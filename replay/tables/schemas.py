@@ -1,0 +1,132 @@
+"""Schemas of the tables of a state, of findings and of archived clusters."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pyarrow as pa
+
+_CONFIG = pa.map_(pa.string(), pa.string())
+"""Properties without secrets; a value that is no text is JSON."""
+
+
+def described(*columns: tuple[str, pa.DataType, str]) -> pa.Schema:
+    """Make the schema of columns, each with a description in its metadata (`comment`)."""
+    return pa.schema(
+        [pa.field(name, kind, metadata={"comment": comment}) for name, kind, comment in columns]
+    )
+
+
+_OF = (
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("release", pa.string(), "release of the workers that read the log"),
+    ("connector", pa.string(), "name of the connector"),
+)
+
+CONNECTORS = described(
+    *_OF,
+    ("class", pa.string(), "`connector.class` of the config"),
+    ("config", _CONFIG, "config; null if only remains of the connector exist"),
+    ("target_state", pa.string(), "STARTED, PAUSED or STOPPED; null without a config"),
+    ("tasks", pa.int64(), "tasks that a worker runs; null if it fails to count them"),
+    ("inconsistent", pa.bool_(), "true if the last commit did not find all task configs"),
+    ("state", pa.string(), "state that workers reported; null without a report"),
+    ("worker", pa.string(), "worker that reported the state"),
+    ("remarks", pa.list_(pa.string()), "half-done changes of the connector"),
+)
+
+TASKS = described(
+    *_OF,
+    ("task", pa.int64(), "number of the task"),
+    ("config", _CONFIG, "config of the task; null if the last commit did not find it"),
+)
+
+OFFSETS = described(
+    *_OF,
+    ("partition", pa.string(), "source partition as JSON"),
+    ("offset", pa.string(), "source offset as JSON; null if a worker finds none"),
+    ("problem", pa.string(), "reason why workers cannot use the record; null if they can"),
+)
+
+STATUSES = described(
+    *_OF,
+    ("task", pa.int64(), "number of the task; null for the connector itself"),
+    ("state", pa.string(), "RUNNING, FAILED, PAUSED, …"),
+    ("worker", pa.string(), "worker that reported the state"),
+    ("generation", pa.int64(), "generation of the group in which it was reported"),
+    ("version", pa.string(), "version of the plugin (KIP-891)"),
+    ("trace", pa.string(), "error of a failed connector or task"),
+)
+
+TOPICS = described(
+    *_OF,
+    ("topic", pa.string(), "topic that the connector has used (KIP-558)"),
+    ("task", pa.int64(), "task that used it first"),
+    ("discovered_ms", pa.int64(), "time of the first use"),
+)
+
+SUMMARIES = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("release", pa.string(), "release; null if the cluster cannot be read"),
+    ("as_of", pa.string(), "end offsets of each topic as JSON, usable as a moment"),
+    ("digest", pa.string(), "digest of the whole state; equal states have equal digests"),
+    ("connectors", pa.int64(), "rows of `connectors` that were written; null if none were to be"),
+    ("tasks", pa.int64(), "rows of `tasks` that were written; null if none were to be"),
+    ("offsets", pa.int64(), "rows of `offsets` that were written; null if none were to be"),
+    ("statuses", pa.int64(), "rows of `statuses` that were written; null if none were to be"),
+    ("topics", pa.int64(), "rows of `topics` that were written; null if none were to be"),
+    ("unreadable", pa.int64(), "records of configs, statuses and commands without a use"),
+    ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
+    ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
+)
+
+CLUSTERS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("head", pa.string(), "hash of the last manifest"),
+    ("segments", pa.int64(), "number of segment files"),
+    ("records", pa.int64(), "archived records"),
+    ("bytes", pa.int64(), "size of all files"),
+    ("first_ms", pa.int64(), "time of the first archived record that has one"),
+    ("latest_ms", pa.int64(), "greatest time of an archived record"),
+    ("secrets", pa.string(), "policy for secrets: kept, dropped or encrypted"),
+    ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
+    ("problem", pa.string(), "reason why the cluster cannot be opened; null if it can"),
+)
+
+_EVIDENCE = pa.struct(
+    [
+        ("cluster", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int64()),
+        ("offset", pa.int64()),
+    ]
+)
+
+FINDINGS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("connector", pa.string(), "connector; null for the whole cluster"),
+    ("kind", pa.string(), "kind of the finding, as `replay audit --list` shows it"),
+    ("severity", pa.string(), "info, warning or danger"),
+    ("sentence", pa.string(), "the problem"),
+    ("advice", pa.string(), "the remedy; empty if none is needed"),
+    ("evidence", pa.list_(_EVIDENCE), "records that prove the finding"),
+)
+
+VERDICTS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("start", pa.string(), "present release"),
+    ("goal", pa.string(), "future release"),
+    ("connector", pa.string(), "connector; null for the whole cluster"),
+    ("verdict", pa.string(), "compatible, needs preparation, or unsafe"),
+    ("reasons", pa.list_(pa.string()), "reasons, with the records that prove them"),
+)
+
+STATE_SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
+    {
+        "connectors": CONNECTORS,
+        "tasks": TASKS,
+        "offsets": OFFSETS,
+        "statuses": STATUSES,
+        "topics": TOPICS,
+    }
+)
+"""Schemas of the tables of a state, by name."""

@@ -1,0 +1,154 @@
+"""Rows of the tables of a state: connectors, tasks, offsets, statuses and topics."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from controlplane.core import views
+from controlplane.core.records import Status
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.text.redaction import redacted, redacted_text, redacted_value
+from controlplane.core.topics.source_partitions import offsets_by_connector
+from replay.tables.cells import RowDocument, arrow_text, json_cell, text_map
+
+StateRows = Callable[[ClusterState], Iterable[RowDocument]]
+"""Makes the rows of a table, without the columns that all tables have."""
+
+
+class StateTable(NamedTuple):
+    """Table of a state: its rows, and the topics that it is folded from."""
+
+    rows: StateRows
+    topics: Callable[[Topics, Sequence[str]], list[str]]
+    """Selects among the topics of a plan."""
+
+    def of(self, cluster: str, state: ClusterState) -> Iterator[RowDocument]:
+        """Rows of a state."""
+        head = {"cluster": cluster, "release": state.profile.release}
+        for row in self.rows(state):
+            yield head | row
+
+
+def _connectors(state: ClusterState) -> Iterator[RowDocument]:
+    remarks: dict[str, list[str]] = {}
+    for name, half in views.half_done(state):
+        remarks.setdefault(name, []).append(half.value)
+    for name in sorted({*views.connectors(state), *remarks}):
+        config = state.config.connectors.get(name)
+        target, report = views.target(state, name), state.status.connectors.get(name)
+        tasks, trouble = _task_count(state, name) if config is not None else (None, [])
+        properties = None if config is None else text_map(redacted(config))
+        yield {
+            "connector": arrow_text(name),
+            "class": dict(properties or ()).get("connector.class"),
+            "config": properties,
+            "target_state": target.value if target else None,
+            "tasks": tasks,
+            "inconsistent": name in state.config.inconsistent,
+            "state": report.state.value if report else None,
+            "worker": _worker(report),
+            "remarks": [*trouble, *remarks.get(name, ())],
+        }
+
+
+def _task_count(state: ClusterState, name: str) -> tuple[int | None, list[str]]:
+    try:
+        return len(views.task_ids(state, name)), []
+    except views.ReadFailed as error:
+        return None, [f"reading its tasks fails: {error}"]
+
+
+def _tasks(state: ClusterState) -> Iterator[RowDocument]:
+    for name in views.connectors(state):
+        try:
+            configs = views.task_configs(state, name)
+        except views.ReadFailed:  # more than a worker can list: the table `connectors` says it
+            configs = {**state.config.tasks.get(name, {})}
+        for task, config in sorted(configs.items()):
+            properties = None if config is None else text_map(redacted(config))
+            yield {"connector": arrow_text(name), "task": task, "config": properties}
+
+
+def _offsets(state: ClusterState) -> Iterator[RowDocument]:
+    """Source offsets of every connector, existing or deleted."""
+    offsets_of = offsets_by_connector(state)
+    for name in views.offset_owners(state):
+        offsets = views.all_source_offsets(offsets_of(name), name)
+        connector = arrow_text(name)
+        for view in offsets.shown:
+            offset = None if view.offset is None else redacted_value("", view.offset)
+            yield {
+                "connector": connector,
+                "partition": json_cell(redacted_value("", view.partition)),
+                "offset": json_cell(offset),
+            }
+        for unusable in offsets.left_out:
+            yield {
+                "connector": connector,
+                "partition": json_cell(redacted_value("", unusable.partition)),
+                "problem": arrow_text(redacted_text(unusable.reason)),
+            }
+
+
+def _statuses(state: ClusterState) -> Iterator[RowDocument]:
+    reported = state.status
+    for name in sorted({*reported.connectors, *reported.tasks}):
+        if name in reported.connectors:
+            yield _status(name, None, reported.connectors[name])
+        for task, report in sorted(reported.tasks.get(name, {}).items()):
+            yield _status(name, task, report)
+
+
+def _status(name: str, task: int | None, report: Status) -> RowDocument:
+    return {
+        "connector": arrow_text(name),
+        "task": task,
+        "state": report.state.value,
+        "worker": _worker(report),
+        "generation": report.generation,
+        "version": None if report.version is None else arrow_text(report.version),
+        "trace": None if report.trace is None else arrow_text(redacted_text(report.trace)),
+    }
+
+
+def _worker(report: Status | None) -> str | None:
+    return None if report is None or report.worker_id is None else arrow_text(report.worker_id)
+
+
+def _topics(state: ClusterState) -> Iterator[RowDocument]:
+    for name, used in sorted(state.status.active_topics.items()):
+        for topic, activity in sorted(used.items()):
+            yield {
+                "connector": arrow_text(name),
+                "topic": arrow_text(topic),
+                "task": activity.task,
+                "discovered_ms": activity.discovered_at_ms,
+            }
+
+
+def _of_config_and_status(topics: Topics, _: Sequence[str]) -> list[str]:
+    return [topics.config, topics.status]
+
+
+def _of_config(topics: Topics, _: Sequence[str]) -> list[str]:
+    return [topics.config]
+
+
+def _of_status(topics: Topics, _: Sequence[str]) -> list[str]:
+    return [topics.status]
+
+
+def _of_config_and_offsets(topics: Topics, planned: Sequence[str]) -> list[str]:
+    return [topic for topic in planned if topic not in (topics.status, topics.commands)]
+
+
+STATE_TABLES: Mapping[str, StateTable] = MappingProxyType(
+    {
+        "connectors": StateTable(_connectors, _of_config_and_status),
+        "tasks": StateTable(_tasks, _of_config),
+        "offsets": StateTable(_offsets, _of_config_and_offsets),
+        "statuses": StateTable(_statuses, _of_status),
+        "topics": StateTable(_topics, _of_status),
+    }
+)
+"""Tables of a state, by the names of `schemas.STATE_SCHEMAS`."""

@@ -1,0 +1,34 @@
+"""The benchmark of fleets: both engines and both ways of folding give one digest."""
+
+from pathlib import Path
+
+import click
+import pytest
+
+from benchmarks.fleet_memory import FleetFigure, check_equal, fleets, large
+
+pytestmark = pytest.mark.java
+
+
+def test_fleets(tmp_path: Path) -> None:
+    """Spark and this process write every key of every cluster."""
+    rows = dict(fleets(tmp_path, (2,), 300))
+    assert {figure.rows for figure in rows.values()} == {600}
+    assert rows["2 clusters, spark"].worker_mb > 0
+    assert rows["2 clusters, local"].worker_mb == 0
+
+
+def test_a_large_cluster(tmp_path: Path) -> None:
+    """One task and buckets of keys give the same state."""
+    undivided, divided = (figure for _, figure in large(tmp_path, 300, 100))
+    assert undivided is not None
+    assert divided is not None
+    assert undivided.digests == divided.digests
+    assert divided.rows == 300
+
+
+def test_different_digests_end_the_benchmark() -> None:
+    """Figures of different states are worthless."""
+    figure = FleetFigure(1, 1, 1, 1, ["a"])
+    with pytest.raises(click.ClickException, match="digests differ"):
+        check_equal([figure, figure._replace(digests=["b"])])

@@ -1,0 +1,91 @@
+"""`state --folder`, and `state` and `diff` of a fleet with a damaged cluster in the middle."""
+
+from pathlib import Path
+
+import pyarrow.dataset as ds
+import pytest
+
+import replay
+from replay.tables.schemas import STATE_SCHEMAS
+from tests.replay.cli.replay_calls import call, content, refusal
+from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recorded clusters, archived."""
+    return fleet_in(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same with a cluster whose files were altered."""
+    folder = fleet_in(tmp_path_factory.mktemp("damaged"))
+    hurt(folder, "life")
+    return folder
+
+
+def test_a_folder_has_all_tables(fleet: Path, tmp_path: Path) -> None:
+    """The command writes the rows of the API, and prints a line per state."""
+    folder = tmp_path / "states"
+    words = ("-o", "parquet", "--folder", folder, "--release", "3.4", "--release", "3.9")
+    result = call("state", fleet, *words)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[-1] == f"{folder}: {2 * len(CLUSTERS)} states"
+    for name, schema in STATE_SCHEMAS.items():
+        written = ds.dataset(folder / name, partitioning="hive").to_table().select(schema.names)
+        expected = replay.open(str(fleet)).state(name, release=["3.4", "3.9"])
+        assert rows_of(written) == rows_of(expected)
+
+
+def test_a_folder_with_a_damaged_cluster(damaged: Path, tmp_path: Path) -> None:
+    """The others are written; the damaged one is named, with exit code 2."""
+    result = call("state", damaged, "-o", "parquet", "--folder", tmp_path / "states")
+    assert result.code == 2
+    assert result.err.startswith("Error: cluster=life/")
+    assert f"{len(CLUSTERS) - 1} states" in result.out
+    assert not (tmp_path / "states" / "tasks" / "cluster=life").exists()
+
+
+def test_a_folder_with_damaged_clusters_only(damaged: Path, tmp_path: Path) -> None:
+    """Nothing is written."""
+    words = ("--cluster", "life", "-o", "parquet", "--folder", tmp_path / "states")
+    assert "was altered" in refusal(call("state", damaged, *words))
+    assert content(tmp_path) == {}
+
+
+def test_options_of_a_folder(fleet: Path, tmp_path: Path) -> None:
+    """A folder needs Parquet, is written as a whole, and must be new."""
+    folder = tmp_path / "states"
+    folder.mkdir()
+    (folder / "mine").touch()
+    parquet = ("-o", "parquet", "--folder", folder)
+    assert "has files: name a new folder" in refusal(call("state", fleet, *parquet))
+    for words, message in (
+        (("--folder", folder), "--folder FOLDER needs -o parquet"),
+        ((*parquet, "--file", tmp_path / "x"), "--folder FOLDER needs -o parquet, and no --file"),
+        ((*parquet, "--connector", "pages"), "leave --connector out"),
+        (("-o", "parquet"), "-o parquet and --file FILE belong together"),
+    ):
+        result = call("state", fleet, *words)
+        assert (result.code, message in result.err) == (2, True)
+
+
+def test_a_damaged_cluster_hides_no_state(fleet: Path, damaged: Path) -> None:
+    """`state` shows the others as in an undamaged fleet, and names it with exit code 2."""
+    others = [word for name in CLUSTERS if name != "life" for word in ("--cluster", name)]
+    expected = call("state", fleet, *others, "-o", "json")
+    result = call("state", damaged, "-o", "json")
+    assert (result.code, result.json) == (2, expected.json)
+    assert result.err.startswith("Error: cluster=life/")
+
+
+def test_a_damaged_cluster_hides_no_difference(fleet: Path, damaged: Path) -> None:
+    """`diff` compares the others, and names it; exit code 2 prevails over that of differences."""
+    others = [word for name in CLUSTERS if name != "life" for word in ("--cluster", name)]
+    words = ("--from", "config@3", "-o", "json")
+    expected = call("diff", fleet, *others, *words)
+    result = call("diff", damaged, *words)
+    assert expected.code == 1
+    assert (result.code, result.json) == (2, expected.json)
+    assert result.err.startswith("Error: cluster=life/")

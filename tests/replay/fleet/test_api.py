@@ -1,0 +1,303 @@
+"""The Python API without Spark: tables, problems, files and views."""
+
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+
+import replay
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import UnknownRelease
+from replay.audit.thresholds import BadThreshold
+from replay.errors import NoArchive, NotWritable
+from replay.fleet.archive_source import UnreadableCluster
+from replay.fleet.open_archive import OpenArchive
+from replay.fleet.table_run import SkippedCluster
+from replay.tables.schemas import CLUSTERS, FINDINGS, STATE_SCHEMAS, SUMMARIES, VERDICTS
+from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS
+from tests.replay.archives import capture, log_of
+from tests.replay.cli.replay_calls import call, content
+from tests.replay.fleet.fleets import CLUSTERS as NAMES
+from tests.replay.fleet.fleets import fleet_in, hurt, rows_of
+
+HIDDEN = "[hidden]"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recorded clusters, archived."""
+    return fleet_in(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def archive(folder: Path) -> OpenArchive[pa.Table]:
+    """The archive of the recorded clusters, open."""
+    return replay.open(str(folder))
+
+
+# --- tables -------------------------------------------------------------------------------------
+
+
+def test_every_table_has_its_schema(archive: OpenArchive[pa.Table]) -> None:
+    """Names and types are those that the schemas document, in this order."""
+    tables = [
+        *((archive.state(name), schema) for name, schema in STATE_SCHEMAS.items()),
+        (archive.clusters(), CLUSTERS),
+        (archive.summaries(), SUMMARIES),
+        (archive.timeline(), INTERVALS),
+        (archive.history("pages"), EVENTS),
+        (archive.diff("config@3"), CHANGES),
+        (archive.audit(), FINDINGS),
+        (archive.compat("3.9", "3.4"), VERDICTS),
+    ]
+    for table, schema in tables:
+        assert table.schema.equals(schema)
+        assert table.num_rows
+
+
+def test_every_column_is_described() -> None:
+    """A column of these tables says what it holds."""
+    for schema in (*STATE_SCHEMAS.values(), CLUSTERS, SUMMARIES, FINDINGS, VERDICTS):
+        assert all(field.metadata[b"comment"] for field in schema)
+
+
+def test_tables_agree_with_the_command(folder: Path, archive: OpenArchive[pa.Table]) -> None:
+    """`state` prints the connectors, tasks, statuses and offsets that the tables have."""
+    printed = call("state", folder, "--release", "3.9", "-o", "json").json
+    shown = [
+        (document["cluster"], connector)
+        for document in printed
+        for connector in document["states"][0]["connectors"]
+    ]
+    states = {name: archive.state(name, release="3.9").to_pylist() for name in STATE_SCHEMAS}
+    assert [(row["cluster"], row["connector"], row["tasks"]) for row in states["connectors"]] == [
+        (cluster, connector["connector"], connector["tasks"]) for cluster, connector in shown
+    ]
+    for cluster, connector in shown:
+        tasks, offsets = (
+            [row for row in states[table] if _is(row, cluster, connector)]
+            for table in ("statuses", "offsets")
+        )
+        reported = {str(row["task"]): row["state"] for row in tasks if row["task"] is not None}
+        assert reported == {task: one["state"] for task, one in connector["task_status"].items()}
+        usable = [row for row in offsets if row["problem"] is None]
+        assert len(usable) == len(connector["offsets"])
+    digests = [document["states"][0]["digest"] for document in printed]
+    assert archive.summaries(release="3.9").column("digest").to_pylist() == digests
+
+
+def _is(row: dict[str, object], cluster: str, connector: dict[str, object]) -> bool:
+    return row["cluster"] == cluster and row["connector"] == connector["connector"]
+
+
+def test_no_table_has_a_secret(tmp_path: Path) -> None:
+    """A password is hidden in configs, offsets, traces and timelines."""
+    alone(tmp_path, b'{"properties":{"name":"a","db.password":"hunter2"}}')
+    archive = replay.open(str(tmp_path))
+    tables = [archive.state(name) for name in STATE_SCHEMAS]
+    tables += [archive.timeline(), archive.history("a"), archive.diff("config@0")]
+    text = "".join(str(table.to_pylist()) for table in tables)
+    assert HIDDEN in text
+    assert "hunter2" not in text
+
+
+def alone(folder: Path, config: bytes) -> None:
+    """Archive a cluster with one connector, which has offsets and a failure."""
+    secret = b'"jdbc:mysql://u:hunter2@h/d"'
+    entries = [
+        Entry("connect-configs", 0, 0, 1, b"connector-a", config),
+        Entry("connect-configs", 0, 1, 2, b"connector-a", config.replace(b"}}", b',"n":"2"}}')),
+        Entry("connect-offsets", 0, 0, 3, b'["a",{"url":%s}]' % secret, b'{"at":%s}' % secret),
+        Entry(
+            "connect-status",
+            0,
+            0,
+            4,
+            b"status-connector-a",
+            b'{"state":"FAILED","trace":%s,"worker_id":"w","generation":1}' % secret,
+        ),
+    ]
+    capture(folder, log_of(entries))
+
+
+def test_a_moment_and_releases(folder: Path) -> None:
+    """Each release has rows of its own; a moment cuts them all."""
+    archive = replay.open(str(folder), clusters=["roll"])
+    early = archive.state(as_of="config@11", release=["3.4", "3.9"]).to_pylist()
+    targets = {(row["release"], row["target_state"]) for row in early}
+    assert targets >= {("3.4.1", "PAUSED"), ("3.9.2", "STOPPED")}
+    changes = archive.diff("config@11", release="3.4", to_release="3.9").to_pylist()
+    assert ("roll", "PAUSED", "STOPPED") in [
+        (row["from"]["cluster"], row["before"].strip('"'), row["after"].strip('"'))
+        for row in changes
+        if row["aspect"] == "target state"
+    ]
+
+
+def test_two_clusters_are_compared(folder: Path) -> None:
+    """Each selected cluster is compared with the other one."""
+    archive = replay.open(str(folder), clusters=["life"])
+    sides = {
+        (row["from"]["cluster"], row["to"]["cluster"])
+        for row in archive.diff(to_cluster="roll").to_pylist()
+    }
+    assert sides == {("life", "roll")}
+
+
+def test_findings_are_those_of_the_command(folder: Path, archive: OpenArchive[pa.Table]) -> None:
+    """`audit` prints the same sentences, in the same order."""
+    printed = call("audit", folder, "-o", "json").json["findings"]
+    table = archive.audit()
+    assert table.column("sentence").to_pylist() == [one["sentence"] for one in printed]
+
+
+def test_verdicts_are_those_of_the_command(folder: Path, archive: OpenArchive[pa.Table]) -> None:
+    """`compat` prints the same verdicts."""
+    printed = call("compat", folder, "--from", "3.9", "--to", "3.4", "-o", "json").json["rolls"]
+    verdicts = [connector["verdict"] for roll in printed for connector in roll["connectors"]]
+    assert archive.compat("3.9", "3.4").column("verdict").to_pylist() == verdicts
+
+
+# --- unreadable clusters ------------------------------------------------------------------------
+
+
+def test_a_damaged_file_concerns_one_cluster(tmp_path: Path) -> None:
+    """The damaged cluster has no rows and is named, with the reason; the others are answered."""
+    folder = fleet_in(tmp_path)
+    whole = replay.open(str(folder))
+    expected = {
+        name: [row for row in rows_of(whole.state(name)) if "'life'" not in row]
+        for name in STATE_SCHEMAS
+    }
+    hurt(folder, "life")
+    archive = replay.open(str(folder))
+    problems = {
+        row["cluster"]: row["problem"] for row in archive.summaries().to_pylist() if row["problem"]
+    }
+    assert list(problems) == ["life"]
+    assert "was altered" in problems["life"]
+    for name, rows in expected.items():
+        with pytest.warns(SkippedCluster, match=r"^life: cluster=life/.* was altered"):
+            assert rows_of(archive.state(name)) == rows
+    for ask in (archive.timeline, archive.audit):
+        with pytest.warns(SkippedCluster, match="^life: "):
+            assert {row["cluster"] for row in ask().to_pylist()} == {*NAMES} - {"life"}
+
+
+def test_missing_manifests_are_a_problem(tmp_path: Path) -> None:
+    """A cluster whose manifests are gone is listed, with the reason."""
+    folder = fleet_in(tmp_path)
+    for path in (folder / "cluster=odd" / "_manifest").iterdir():
+        path.unlink()
+    listed = replay.open(str(folder)).clusters().to_pylist()
+    assert [row["cluster"] for row in listed if row["problem"]] == ["odd"]
+    assert "restore the manifests of cluster odd" in str(listed)
+
+
+def test_a_problem_can_end_the_query(tmp_path: Path) -> None:
+    """With `unreadable="raise"` nothing is left out silently."""
+    folder = fleet_in(tmp_path)
+    hurt(folder, "life")
+    archive = replay.open(str(folder), unreadable="raise")
+    for ask in (archive.state, archive.timeline, archive.audit):
+        with pytest.raises(UnreadableCluster, match=r"^life: .* was altered"):
+            ask()
+
+
+def test_wrong_arguments(folder: Path, archive: OpenArchive[pa.Table], tmp_path: Path) -> None:
+    """Each is refused before anything is read."""
+    with pytest.raises(ValueError, match="'nothing' is no table: choose from connectors, tasks"):
+        archive.state("nothing")
+    with pytest.raises(UnknownRelease):
+        archive.state(release="nothing")
+    with pytest.raises(BadThreshold):
+        archive.audit(thresholds={"nothing": "1"})
+    with pytest.raises(ValueError, match="there is no Spark session"):
+        archive.register_views()
+    with pytest.raises(NoArchive, match="is no archive"):
+        replay.open(str(tmp_path))
+    with pytest.raises(ValueError, match="'nothing'"):
+        replay.open(str(folder), unreadable="nothing")
+
+
+# --- files and views ----------------------------------------------------------------------------
+
+
+def test_files_are_partitioned(archive: OpenArchive[pa.Table], tmp_path: Path) -> None:
+    """A reader of Hive partitions gets the rows of each table, and prunes by cluster."""
+    folder = tmp_path / "state"
+    summaries = archive.write_state(str(folder), release=["3.4", "3.9"])
+    for name, schema in STATE_SCHEMAS.items():
+        read = ds.dataset(folder / name, partitioning="hive").to_table()
+        expected = archive.state(name, release=["3.4", "3.9"])
+        assert rows_of(read.select(schema.names)) == rows_of(expected)
+        assert sum(summaries.column(name).to_pylist()) == expected.num_rows
+    tasks = ds.dataset(folder / "tasks", partitioning="hive")
+    assert len(list(tasks.get_fragments(ds.field("cluster") == "roll"))) == 2
+    assert (folder / "_SUCCESS").exists()
+
+
+def test_files_appear_together_or_not_at_all(
+    archive: OpenArchive[pa.Table], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A write that ends with an error leaves nothing behind; a folder with files is refused."""
+    folder = tmp_path / "state"
+    archive.write_state(str(folder), tables=["tasks"])
+    before = content(tmp_path)
+    with pytest.raises(NotWritable, match="has files: name a new folder"):
+        archive.write_state(str(folder))
+    monkeypatch.setattr("replay.fleet.state_files.pq.ParquetWriter", full_disk)
+    with pytest.raises(NotWritable, match="no room"):
+        archive.write_state(str(tmp_path / "other"))
+    assert content(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["state"]
+
+
+def full_disk(*_: object, **__: object) -> None:
+    """A writer on a full disk."""
+    raise NotWritable("no room")
+
+
+def test_an_unreadable_cluster_has_no_files(tmp_path: Path) -> None:
+    """The others are written, and the summaries name it."""
+    archive = fleet_in(tmp_path / "archive")
+    hurt(archive, "life")
+    folder = tmp_path / "state"
+    summaries = replay.open(str(archive)).write_state(str(folder)).to_pylist()
+    assert [row["cluster"] for row in summaries if row["problem"]] == ["life"]
+    assert {path.name for path in (folder / "tasks").iterdir()} == {
+        f"cluster={name}" for name in NAMES if name != "life"
+    }
+
+
+def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
+    """Its files are empty, and have the columns."""
+    alone(tmp_path / "archive", b'{"properties":{"name":"a"}}')
+    replay.open(str(tmp_path / "archive")).write_state(str(tmp_path / "state"))
+    table = ds.dataset(tmp_path / "state" / "topics", partitioning="hive").to_table()
+    assert table.num_rows == 0
+    assert {*table.column_names} == {*STATE_SCHEMAS["topics"].names}
+
+
+def test_views_in_duckdb(archive: OpenArchive[pa.Table]) -> None:
+    """One call registers all tables; SQL joins them."""
+    connection = duckdb.connect()
+    names = archive.register_views(connection.register, release="3.9", prefix="now_")
+    assert names == [f"now_{name}" for name in STATE_SCHEMAS]
+    failed = connection.sql(
+        "select cluster, connector, s.task from now_connectors join now_statuses s"
+        " using (cluster, connector) where s.state = 'FAILED' and s.task is not null"
+    ).fetchall()
+    statuses = archive.state("statuses", release="3.9").to_pylist()
+    configured = {
+        (row["cluster"], row["connector"]) for row in archive.state(release="3.9").to_pylist()
+    }
+    assert {*failed} == {
+        (row["cluster"], row["connector"], row["task"])
+        for row in statuses
+        if row["state"] == "FAILED"
+        and row["task"] is not None
+        and (row["cluster"], row["connector"]) in configured
+    }

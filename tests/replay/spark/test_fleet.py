@@ -1,0 +1,234 @@
+"""Fleets in Spark: tasks fold, and the tables, digests and files are those of this process."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import replay
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import PROFILES, Profile
+from replay.archive.hadoop_settings import NONE
+from replay.engine.slices import LIMITS
+from replay.engine.state_digest import digest
+from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
+from replay.fleet.open_archive import OpenArchive
+from replay.fleet.spark.fleet_jobs import SparkFleet
+from replay.fleet.spark.frames import FrameWork
+from replay.fleet.state_files import new_folder
+from replay.fleet.table_queries import StateTableQuery
+from replay.fleet.table_run import OnUnreadable
+from replay.tables.schemas import STATE_SCHEMAS
+from tests.conftest import PROVE
+from tests.recorded_requests import HISTORIES, recorded_entries
+from tests.replay.archives import capture, log_of, served
+from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
+from tests.replay.spark.test_two_folds import random_asks
+
+pytestmark = pytest.mark.java
+
+BUCKETS = LIMITS._replace(fold_rows=0, bucket_rows=7, slice_rows=6)
+"""Limits with which every cluster is very large: its offsets are sliced, and folded in buckets."""
+
+RELEASES = ("2.3", "3.4", "3.9")
+
+LOGS = 1_500 if PROVE else 40
+"""Random logs, folded in one job."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Recorded clusters, archived."""
+    return fleet_in(tmp_path_factory.mktemp("fleet"))
+
+
+@pytest.fixture(scope="module")
+def here(folder: Path) -> OpenArchive[pa.Table]:
+    """The archive, folded in this process."""
+    return replay.open(str(folder))
+
+
+@pytest.fixture(scope="module")
+def there(spark: SparkSession, folder: Path) -> OpenArchive[DataFrame]:
+    """The archive, folded in Spark's tasks."""
+    return replay.open(str(folder), spark=spark)
+
+
+ANSWERS: tuple[Callable[[OpenArchive[Any]], Any], ...] = (
+    lambda archive: archive.timeline(offsets=True),
+    lambda archive: archive.history("pages"),
+    lambda archive: archive.diff("config@3"),
+    lambda archive: archive.audit(),
+    lambda archive: archive.compat("3.9", "3.4"),
+    lambda archive: archive.clusters(),
+)
+"""Every answer beside the tables of a state."""
+
+
+def offsets_in_buckets(
+    spark: SparkSession, folder: Path, unreadable: OnUnreadable = OnUnreadable.SKIP
+) -> DataFrame:
+    """The table of offsets, with each cluster folded in buckets."""
+    query = StateTableQuery("offsets", None, tuple(map(Profile.of, RELEASES)))
+    work = FrameWork(query, ArchiveSource(str(folder)), list(CLUSTERS), unreadable)
+    return SparkFleet(spark, BUCKETS).frame(work)
+
+
+# --- the same answers ---------------------------------------------------------------------------
+
+
+def test_tables_are_the_same(here: OpenArchive[pa.Table], there: OpenArchive[DataFrame]) -> None:
+    """Data frames have the rows, names and types of the Arrow tables."""
+    for name in STATE_SCHEMAS:
+        arrow, frame = (each.state(name, release=RELEASES) for each in (here, there))
+        assert rows_of(frame) == rows_of(arrow)
+        assert frame.columns == arrow.schema.names
+    for ask in ANSWERS:
+        assert rows_of(ask(there)) == rows_of(ask(here))
+
+
+def test_offsets_in_buckets_are_the_same(
+    spark: SparkSession, folder: Path, here: OpenArchive[pa.Table]
+) -> None:
+    """Slices, a shuffle by key and buckets give the rows of a fold in one piece."""
+    frame = offsets_in_buckets(spark, folder)
+    assert rows_of(frame) == rows_of(here.state("offsets", release=RELEASES))
+
+
+def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -> None:
+    """Every history and random logs, for every release: tasks fold the states of the service."""
+    logs = [
+        recorded_entries(path.name.removesuffix(".log.jsonl"))
+        for path in sorted(HISTORIES.glob("*.log.jsonl"))
+    ]
+    logs += [list(ask.entries) for ask in random_asks(LOGS)] + [split_spellings()]
+    for number, log in enumerate(logs):
+        capture(tmp_path, log_of(log), name=str(number))
+    names = [str(number) for number in range(len(logs))]
+    for exactly_once, limits in ((False, LIMITS), (False, BUCKETS), (True, BUCKETS)):
+        profiles = [each for each in PROFILES if each.exactly_once_support or not exactly_once]
+        expected = [
+            digest(state)
+            for log in logs
+            for state in served(log_of(log), None, profiles, exactly_once=exactly_once)
+        ]
+        source = ArchiveSource(str(tmp_path), exactly_once=exactly_once)
+        question = FleetQuestion(source, None, tuple(profiles))
+        summaries = joined(SparkFleet(spark, limits).summaries(question, names))
+        assert summary_table(summaries, names).column("digest").to_pylist() == expected
+
+
+def test_a_moment_in_buckets(spark: SparkSession, folder: Path) -> None:
+    """The rows of buckets end at the moment, also within segments and after snapshots."""
+    archive = replay.open(str(folder), clusters=["life"])
+    counts = set()
+    for moment in ("config@30", "config@60", "config@90"):
+        query = StateTableQuery("offsets", moment, (Profile.of("3.9.2"),))
+        work = FrameWork(query, ArchiveSource(str(folder)), ["life"], OnUnreadable.RAISE)
+        frame = SparkFleet(spark, BUCKETS).frame(work)
+        expected = archive.state("offsets", as_of=moment, release="3.9")
+        assert rows_of(frame) == rows_of(expected)
+        counts.add(expected.num_rows)
+    assert len(counts) == 3
+
+
+def split_spellings() -> list[Entry]:
+    """Spellings of one source partition in several partitions, removed and written again."""
+    spellings = [b'["a",{"p":1,"q":2}]', b'["a", {"q":2, "p":1}]', b'["\\u0061",{"p":1,"q":2}]']
+    log = []
+    for at in range(60):
+        key, value = spellings[at % 3], None if at % 7 == 3 else b'{"o":%d}' % at
+        log.append(Entry("connect-offsets", at % 4, at // 4, at * 10 % 170, key, value))
+    return log
+
+
+# --- where rows go ------------------------------------------------------------------------------
+
+
+def test_no_row_reaches_the_driver(
+    there: OpenArchive[DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are written with a driver that can neither make rows nor encode them."""
+    for place in (
+        "replay.tables.cells.batches",
+        "replay.fleet.state_files.batches",
+        "replay.engine.local_engine.LocalEngine.states",
+        "replay.engine.local_engine.LocalEngine.folded",
+    ):
+        monkeypatch.setattr(place, refused)
+    summaries = there.write_state(str(tmp_path / "state")).to_pylist()
+    assert len(summaries) == len(CLUSTERS)
+    assert all(row["offsets"] for row in summaries)
+
+
+def refused(*_: object, **__: object) -> None:
+    """Stand-in for work that the driver must not do."""
+    raise AssertionError("the driver has folded or made rows")
+
+
+def test_files_are_the_same(
+    spark: SparkSession, folder: Path, here: OpenArchive[pa.Table], tmp_path: Path
+) -> None:
+    """Tasks write the rows that this process writes, from buckets as well."""
+    question = FleetQuestion(ArchiveSource(str(folder)), None, (Profile.of("3.9.2"),))
+    here.write_state(str(tmp_path / "here"), release="3.9")
+    for name, limits in (("clusters", LIMITS), ("buckets", BUCKETS)):
+        with new_folder(str(tmp_path / name), NONE) as place:
+            fleet = SparkFleet(spark, limits)
+            found = fleet.summaries(question, list(CLUSTERS), place, list(STATE_SCHEMAS))
+            place.finish(joined(found), list(CLUSTERS))
+        for table in (*STATE_SCHEMAS, "summaries"):
+            written, expected = (
+                ds.dataset(tmp_path / each / table, partitioning="hive").to_table()
+                for each in (name, "here")
+            )
+            assert rows_of(written) == rows_of(expected)
+
+
+def test_views_are_registered_by_one_call(there: OpenArchive[DataFrame]) -> None:
+    """Spark's SQL then reads every table."""
+    assert there._spark is not None
+    names = there.register_views(release="3.9", prefix="fleet_")
+    counts = [there._spark.table(name).count() for name in names]
+    assert counts == [there.state(name, release="3.9").count() for name in STATE_SCHEMAS]
+
+
+# --- unreadable clusters ------------------------------------------------------------------------
+
+
+def test_a_broken_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
+    """It is named with the reason; the others are answered and written."""
+    folder = fleet_in(tmp_path / "archive")
+    expected = [row for row in rows_of(replay.open(str(folder)).state()) if "'life'" not in row]
+    hurt(folder, "life")
+    archive = replay.open(str(folder), spark=spark)
+    assert rows_of(archive.state()) == expected
+    summaries = archive.write_state(str(tmp_path / "state")).to_pylist()
+    assert [row["cluster"] for row in summaries if row["problem"]] == ["life"]
+    assert [row["cluster"] for row in summaries] == list(CLUSTERS)
+    written = {path.name for path in (tmp_path / "state" / "offsets").iterdir()}
+    assert written == {f"cluster={name}" for name in CLUSTERS if name != "life"}
+
+
+def test_a_broken_cluster_in_buckets(spark: SparkSession, tmp_path: Path) -> None:
+    """One damaged slice takes the rows of all buckets; or the query ends with the reason."""
+    folder = fleet_in(tmp_path)
+    expected = {row["cluster"] for row in replay.open(str(folder)).state("offsets").to_pylist()}
+    hurt(folder, "life", "topic=connect-offsets/partition=0")
+    frame = offsets_in_buckets(spark, folder)
+    assert {row["cluster"] for row in frame.toArrow().to_pylist()} == expected - {"life"}
+    question = FleetQuestion(ArchiveSource(str(folder)), None, (Profile.of("kip"),))
+    problems = {
+        summary.cluster: summary.problem
+        for summary in joined(SparkFleet(spark, BUCKETS).summaries(question, list(CLUSTERS)))
+        if summary.problem
+    }
+    assert list(problems) == ["life"]
+    assert "was altered" in str(problems)
+    with pytest.raises(Exception, match=r"life: .*was altered"):
+        offsets_in_buckets(spark, folder, OnUnreadable.RAISE).toArrow()
