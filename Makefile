@@ -56,7 +56,7 @@ test: $(READY) ## Run every test (ARGS="-k fold"); as root, install a JDK, Maven
 	@tools/java
 	@tools/browser
 	@tools/prometheus
-	PYTHONHASHSEED=0 $(BIN)/pytest -n $(TEST_JOBS) --dist loadgroup --maxfail=$(MOST_FAILURES) $(ARGS)
+	PYTHONHASHSEED=0 $(BIN)/pytest -n $(TEST_JOBS) --maxfail=$(MOST_FAILURES) $(ARGS)
 
 prove: $(READY) ## Run every test with far more random input, new in each run: hours (SEED= repeats a run)
 	@tools/java

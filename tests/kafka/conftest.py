@@ -41,16 +41,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run a test of several releases on one in `make test`, half of them on each.
 
     `make prove` runs all on each. The name of a test decides, so that each run has the same ones.
-    Of the processes of a parallel run, one has the broker of a release: an idle broker takes time
-    from the others.
     """
     variants: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
         release = item.callspec.params.get("broker")
-        if item.path.parent == HERE and release in RELEASES:
-            item.add_marker(pytest.mark.xdist_group(f"broker {release}"))
         is_shared = item.path.parent == HERE and item.path.name not in EVERY_RELEASE
         if is_shared and release in RELEASES and not item.get_closest_marker("prove"):
             variants[item.nodeid.replace(release, "")].append(item)

@@ -19,13 +19,6 @@ ROOT = Path(__file__).parents[3]
 JARS = ROOT / ".cache" / "spark-jars"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let one process of a parallel run have the session."""
-    for item in items:
-        if item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.xdist_group("spark"))
-
-
 @cache
 def trouble() -> str:
     """Fetch the jars of Spark's Kafka source; why there are none, empty if there are."""
