@@ -28,8 +28,8 @@ The packages; the first four in the order in which a record passes them:
     scenario/    scenario files, which are documentation and test at once
     page/        elements of HTML pages and charts
     terminal/    parts that all command lines share
-    cli/         about a log: `controlplane import | backup | copy | inspect | plan | verify |
-                 serve | standalone | config | credential | scenario`
+    cli/         about a log: `controlplane import | backup | copy | inspect | records | plan |
+                 verify | serve | standalone | config | credential | scenario`
     client/      about a cluster, ours or Kafka's: `controlplane get | describe | apply | diff |
                  patch | pause | resume | stop | restart | delete | offsets | topics | plugins |
                  history | undo | commands | watch | bundle | migrate | completion`

@@ -106,7 +106,7 @@ async def prometheus(
         process = await _started(folder, [service.url, worker.url], port)
         prometheus = Prometheus(f"http://127.0.0.1:{port}")
         try:
-            await prometheus.until_found("controlplane_build_info")
+            await prometheus.until_found("count(controlplane_build_info) == 2")
             await _busy(client, service.url)
             await prometheus.until_found("rate(controlplane_command_seconds_count[1m]) > 0")
             for polls in ("source_task_poll", "sink_task_put"):

@@ -258,6 +258,7 @@ def folder_option(command: Decorated) -> Decorated:
     option = click.option(
         "--folder",
         metavar="FOLDER",
+        shell_complete=complete_files,
         help="New folder for all tables in Parquet, partitioned by cluster and release.",
     )
     return cast("Decorated", option(_file_option(("--to",))(with_folder)))

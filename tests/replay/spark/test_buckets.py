@@ -33,4 +33,4 @@ def test_tasks_find_the_store(store: Bucket, spark: SparkSession, tmp_path: Path
         assert there.code == code
     result = call("state", where, "--engine", "spark", "--explain", *conf)
     assert (result.code, store.secret in result.out + result.err) == (0, False)
-    assert "one job at local[*]" in result.out
+    assert "a task for each cluster at local[*]" in result.out
