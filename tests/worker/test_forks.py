@@ -24,6 +24,9 @@ from tests.worker.worker_fixture import (
     until_values,
 )
 
+# A fork that `make quick` refuses would be a failure of the connector, which no test sees as a skip.
+pytestmark = pytest.mark.slow
+
 children: list[int] = []
 """Process ids of the children."""
 
