@@ -24,7 +24,7 @@ from tests.worker.worker_fixture import (
     until_values,
 )
 
-# A fork that `make quick` refuses would be a failure of the connector, which no test sees as a skip.
+# `make quick` refuses to fork: here that would be a failure of the connector, and no skip.
 pytestmark = pytest.mark.slow
 
 children: list[int] = []
