@@ -25,11 +25,7 @@ class FileAccess:
 
     def allows(self, path: Path) -> bool:
         """True if a path may be opened. Links are resolved before the check."""
-        return self._folder_of(path.resolve()) is not None
-
-    def _folder_of(self, path: Path) -> Path | None:
-        """Return the folder that makes a path without links one that may be opened."""
-        return next((folder for folder in self._folders if path.is_relative_to(folder)), None)
+        return any(path.resolve().is_relative_to(folder) for folder in self._folders)
 
     def path(self, text: str) -> Path:
         """Return a path that may be opened. Links are resolved before the check.
@@ -38,13 +34,10 @@ class FileAccess:
             ConnectError: it lies elsewhere.
         """
         path = Path(text).resolve()
-        if self._folder_of(path) is None:
-            raise self._refusal(text)
-        return path
-
-    def _refusal(self, text: str) -> ConnectError:
+        if self.allows(path):
+            return path
         allowed = ", ".join(map(str, self._folders)) or "none"
-        return ConnectError(
+        raise ConnectError(
             f"{text} may not be touched: {SETTING} names the folders of connectors ({allowed})"
         )
 
@@ -56,9 +49,7 @@ class FileAccess:
             OSError: it cannot be opened.
         """
         resolved = self.path(str(path))
-        folder = self._folder_of(resolved)
-        if folder is None:
-            raise self._refusal(str(path))
+        folder = next(folder for folder in self._folders if resolved.is_relative_to(folder))
 
         def opened(_: str, flags: int) -> int:
             return _opened_below(folder, resolved, flags)
