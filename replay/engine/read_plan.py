@@ -77,6 +77,12 @@ class ReadPlan(msgspec.Struct, frozen=True):
         """Parts with rows to read."""
         return [part for part in self.parts if part.rows]
 
+    @property
+    def offsets_topics(self) -> list[str]:
+        """Topics with source offsets: the worker's, and those of connectors (KIP-618)."""
+        others = (self.topics.config, self.topics.status, self.topics.commands)
+        return [topic for topic in self.ends if topic not in others]
+
     def only(self, topics: Sequence[str]) -> "ReadPlan":
         """The plan restricted to some topics."""
         return replace(self, parts=tuple(part for topic in topics for part in self.parts_of(topic)))

@@ -47,7 +47,7 @@ class ArchiveSource(msgspec.Struct, frozen=True):
 
     @property
     def anywhere(self) -> "ArchiveSource":
-        """The same with an absolute path, for tasks that run in another folder."""
+        """Archive by its absolute path, for tasks that run in another folder."""
         return msgspec.structs.replace(self, where=anywhere(self.where))
 
     @property

@@ -79,9 +79,8 @@ class FleetQuestion(msgspec.Struct, frozen=True):
         """
         local = self.source.local(cluster)
         plan = local.plan(self.moment, self.profiles)
-        topics = plan.topics
-        others = (topics.config, topics.status, topics.commands)
-        read = plan if offsets else plan.only([topic for topic in plan.ends if topic in others])
+        others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
+        read = plan if offsets else plan.only(others)
         return FoldedCluster(plan, local.states(read, self.profiles))
 
 

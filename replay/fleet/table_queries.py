@@ -16,6 +16,7 @@ from replay.engine.local_engine import LocalEngine
 from replay.engine.ordered_records import ordered
 from replay.engine.read_plan import ReadPlan
 from replay.fleet.archive_source import ArchiveSource, check_files_of
+from replay.fleet.cluster_summaries import FleetQuestion
 from replay.tables.cells import RowDocument, batches
 from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import STATE_TABLES
@@ -167,7 +168,5 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
 def _folded(
     source: ArchiveSource, cluster: str, side: MomentRelease
 ) -> tuple[DiffSide, ClusterState]:
-    local = source.local(cluster)
-    plan = local.plan(side.moment, [side.profile])
-    (state,) = local.states(plan, [side.profile])
+    plan, (state,) = FleetQuestion(source, side.moment, (side.profile,)).fold(cluster)
     return DiffSide(cluster, side.profile.release, plan.ends), state

@@ -47,7 +47,7 @@ def access_to(broker: Broker, password: str = USERS["alice"]) -> dict[str, str]:
 
 
 def prefixed(middle: str, access: dict[str, str]) -> dict[str, str]:
-    """These settings for each kind of client."""
+    """Return client settings under the prefix of each kind of client."""
     return {f"{client}{middle}{key}": text for client in CLIENTS for key, text in access.items()}
 
 

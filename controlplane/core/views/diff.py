@@ -79,8 +79,17 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
 def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
     """The differences of `diff`, one connector at a time."""
     old_of, new_of = offsets_by_connector(before), offsets_by_connector(after)
-    for name in sorted({*_names(before), *_names(after)}):
+    for name in sorted({*connector_names(before), *connector_names(after)}):
         yield from _differing((old_of(name), new_of(name)), name, _FACT_READERS)
+
+
+def connector_names(state: ClusterState) -> list[str]:
+    """Names of all connectors that a state has any fact about, in order."""
+    config, status = state.config, state.status
+    names = {*config.connectors, *config.targets, *config.task_counts, *config.inconsistent}
+    names |= {*status.connectors, *status.tasks, *status.active_topics}
+    names |= set(views.offset_owners(state))
+    return sorted(names)
 
 
 def is_known(state: ClusterState, name: str) -> bool:
@@ -199,14 +208,6 @@ def _unread(places: list[Position], state: ClusterState) -> list[Position]:
 
 def _offset(place: Position) -> int:
     return place.offset
-
-
-def _names(state: ClusterState) -> list[str]:
-    config, status = state.config, state.status
-    names = {*config.connectors, *config.targets, *config.task_counts, *config.inconsistent}
-    names |= {*status.connectors, *status.tasks, *status.active_topics}
-    names |= set(views.offset_owners(state))
-    return sorted(names)
 
 
 _ReadFacts = Callable[[ClusterState, str, ClusterState], _Facts]

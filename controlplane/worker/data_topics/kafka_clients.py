@@ -262,7 +262,7 @@ class BrokerCluster:
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._actions = KafkaActions(clusters)
-        self.offsets_in_log = offsets_in_log
+        self._offsets_in_log = offsets_in_log
 
     @property
     def actions(self) -> KafkaActions:
@@ -273,7 +273,7 @@ class BrokerCluster:
     async def clients(self, plane: ControlPlane) -> AsyncIterator[TaskClients]:
         """Open the clients of the tasks under this control plane."""
         connections = ClientConnections(self._bootstrap, self._configuration, plane.notices)
-        opened = _log_offsets if self.offsets_in_log else self._broker_offsets
+        opened = _log_offsets if self._offsets_in_log else self._broker_offsets
         async with opened(connections, plane) as offsets:
             yield KafkaClients(connections, offsets, self._configuration, plane)
 

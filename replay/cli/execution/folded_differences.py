@@ -5,10 +5,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from controlplane.core import views
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.state import ClusterState, Topics
-from controlplane.core.views.diff import Change
+from controlplane.core.views.diff import Change, connector_names
 from controlplane.core.views.diff import diff as differences
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
@@ -50,21 +49,10 @@ def compared(before: SideFold, after: SideFold, connectors: Sequence[str]) -> Di
     changes = differences(before.state, after.state)
     if connectors:
         changes = [difference for difference in changes if difference.connector in connectors]
-    named = frozenset(connectors) & _names(before.state, after.state)
+    known_names = {*connector_names(before.state), *connector_names(after.state)}
+    named = frozenset(known_names.intersection(connectors))
     plans = before.plan, after.plan
     return DiffAnswer(before.side, after.side, changes, after.plan.topics, named, plans)
-
-
-def _names(*states: ClusterState) -> set[str]:
-    """All connectors that the states know."""
-    names: set[str] = set()
-    for state in states:
-        config, status = state.config, state.status
-        for rows in (config.connectors, config.targets, config.task_counts, config.inconsistent):
-            names.update(rows)
-        names.update(status.connectors, status.tasks, status.active_topics)
-        names.update(views.offset_owners(state))
-    return names
 
 
 class DiffTask(msgspec.Struct, frozen=True):

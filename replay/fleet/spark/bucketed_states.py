@@ -16,19 +16,18 @@ from typing import Any, NamedTuple
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from controlplane.core import views
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.state import ClusterState
 from replay.engine.executors import Executor
 from replay.engine.key_buckets import BucketFold, BucketPart, in_buckets
-from replay.engine.read_plan import PartitionPlan, ReadPlan
 from replay.engine.slices import PlanSlice, TaskLimits, slices
 from replay.engine.spark.task_output_codec import rows_content, rows_of, wrong_content
 from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bundles, read_context
 from replay.errors import ArchiveCorrupt, ReplayError
 from replay.fleet.cluster_summaries import FleetQuestion
-from replay.fleet.spark.frames import spark_schema
 
 PIECE_BYTES = 1024 * 1024
 """Size of a piece in the shuffle: the JVM sorts pieces, and needs pages for them."""
@@ -84,7 +83,8 @@ class LargePlanTask(msgspec.Struct, frozen=True):
         question, limits = self.question, self.limits
         local = question.source.local(cluster)
         plan = local.plan(question.moment, question.profiles)
-        parts = _offset_parts(plan)
+        topics = plan.offsets_topics
+        parts = [part for part in plan.busy if part.topic in topics]
         rows = sum(part.rows for part in parts)
         if rows <= limits.fold_rows:
             return
@@ -98,12 +98,6 @@ class LargePlanTask(msgspec.Struct, frozen=True):
         )
         cut = (each for part in parts for each in slices(local.cluster, part, limits))
         yield LargeCluster(cluster, read_context(local, question.profiles), fold, tuple(cut))
-
-
-def _offset_parts(plan: ReadPlan) -> list[PartitionPlan]:
-    topics = plan.topics
-    others = (topics.config, topics.status, topics.commands)
-    return [part for part in plan.busy if part.topic not in others]
 
 
 def _own_topics(state: ClusterState) -> dict[str, str]:
@@ -149,11 +143,11 @@ def bucket_frame(
     tasks = bundles(numbered, session.sparkContext.defaultParallelism, limits)
     buckets = [cluster.fold.buckets for cluster in large]
     frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
-        partial(_divided, tasks=tasks, large=large), spark_schema(PARTS)
+        partial(_divided, tasks=tasks, large=large), from_arrow_schema(PARTS)
     )
     # Sorting spills to disk, so a task receives its buckets one after the other.
     shuffled = frame.repartition(sum(buckets), "cluster", "bucket").sortWithinPartitions(*_ORDER)
-    return shuffled.mapInArrow(partial(_folded, large=large, make=make), spark_schema(schema))
+    return shuffled.mapInArrow(partial(_folded, large=large, make=make), from_arrow_schema(schema))
 
 
 def _divided(

@@ -45,6 +45,7 @@ class SparkFleet:
         self._session = session
         self._limits = limits
         self._progress = progress or NoProgress()
+        self._executor = SparkExecutor(session, self._progress)
 
     def frame(self, work: FrameWork) -> DataFrame:
         """Lazy data frame of a table query.
@@ -58,8 +59,7 @@ class SparkFleet:
         if not isinstance(query, StateTableQuery) or query.table != OFFSETS_TABLE:
             return query_frame(self._session, work)
         question = FleetQuestion(work.source, query.moment, query.profiles)
-        large = self._large(question, work.clusters)
-        others = [name for name in work.clusters if name not in _names(large)]
+        others, large = self._divided(question, work.clusters)
         frame = query_frame(self._session, work._replace(clusters=others))
         if not large:
             return frame
@@ -79,13 +79,12 @@ class SparkFleet:
             NoSpark: Spark has failed.
             NotWritable: no room, or no permission.
         """
-        executor = SparkExecutor(self._session, self._progress)
-        large = self._large(question, clusters)
-        others = [name for name in clusters if name not in _names(large)]
+        others, large = self._divided(question, clusters)
         task = StateTask(question, folder, tuple(tables))
         without_offsets = msgspec.structs.replace(task, offsets=False)
-        for work, names in ((task, others), (without_offsets, sorted(_names(large)))):
-            yield from chain.from_iterable(executor.run(work, names))
+        large_names = sorted(cluster.cluster for cluster in large)
+        for work, names in ((task, others), (without_offsets, large_names)):
+            yield from chain.from_iterable(self._executor.run(work, names))
         if large:
             writes = folder if OFFSETS_TABLE in tables else None
             make = partial(_summary_rows, folder=writes)
@@ -93,13 +92,13 @@ class SparkFleet:
             for encoded in run(frame, self._progress).column("summary").to_pylist():
                 yield _DECODER.decode(encoded)
 
-    def _large(self, question: FleetQuestion, clusters: Sequence[str]) -> list[LargeCluster]:
-        executor = SparkExecutor(self._session, self._progress)
-        return large_clusters(question, clusters, self._limits, executor)
-
-
-def _names(large: Sequence[LargeCluster]) -> set[str]:
-    return {cluster.cluster for cluster in large}
+    def _divided(
+        self, question: FleetQuestion, clusters: Sequence[str]
+    ) -> tuple[list[str], list[LargeCluster]]:
+        """Divide clusters into those that one task folds, and very large ones."""
+        large = large_clusters(question, clusters, self._limits, self._executor)
+        names = {cluster.cluster for cluster in large}
+        return [name for name in clusters if name not in names], large
 
 
 def _offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:

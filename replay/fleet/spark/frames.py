@@ -12,7 +12,6 @@ from typing import NamedTuple
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.table_queries import TableQuery
@@ -28,16 +27,11 @@ class FrameWork(NamedTuple):
     unreadable: OnUnreadable
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Schema in Spark's types."""
-    return from_arrow_schema(schema)
-
-
 def query_frame(session: SparkSession, work: FrameWork) -> DataFrame:
     """Data frame of a query; each cluster is a task."""
     count = len(work.clusters)
     numbers = session.range(0, count, 1, max(1, count))
-    return numbers.mapInArrow(partial(_rows, work=work), spark_schema(work.query.schema))
+    return numbers.mapInArrow(partial(_rows, work=work), from_arrow_schema(work.query.schema))
 
 
 def _rows(batches: Iterator[pa.RecordBatch], work: FrameWork) -> Iterator[pa.RecordBatch]:

@@ -19,7 +19,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def damaged(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with a cluster whose files were altered."""
+    """Fleet in which the files of a cluster were altered."""
     folder = fleet_in(tmp_path_factory.mktemp("damaged"))
     hurt(folder, "life")
     return folder
