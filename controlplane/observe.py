@@ -160,11 +160,49 @@ class StdlibLogBridge(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Forward one record; `logging` handles a record that cannot be formatted."""
         tell = self._target.info if record.levelno < logging.WARNING else self._target.warning
-        facts = {"exc_info": record.exc_info} if record.exc_info else {}
+        facts: dict[str, Any] = {"exc_info": record.exc_info} if record.exc_info else {}
+        if left_out := getattr(record, LEFT_OUT, 0):
+            facts[LEFT_OUT] = left_out
         try:
             tell(record.getMessage(), logger=record.name, **facts)
         except Exception:  # noqa: BLE001 - a library's mistake in what it logs
             self.handleError(record)
+
+
+LEFT_OUT = "left_out"
+"""Field of a log line: number of equal lines before it that were left out."""
+REPEAT_S = 10.0
+"""Seconds in which a library's warning is written once. A client of Kafka repeats its warnings ten
+times a second while a broker is away: without this, three tasks write 90 MB an hour."""
+MOST_WARNINGS = 1_000
+"""Warnings that are remembered, some 300 bytes each."""
+
+
+class RepeatedWarnings(logging.Filter):
+    """Filter that leaves out equal warnings of a library about the same connector or task.
+
+    One of them is passed every `REPEAT_S`. Messages below a warning were asked for: all pass.
+    """
+
+    def __init__(self, library: str) -> None:
+        super().__init__(library)
+        self._passed: dict[tuple[str | None, str, str], tuple[float, int]] = {}
+        """Time of the last one that passed, and the number of those left out since."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return False for a record to leave out; tell one that passes how many were."""
+        if record.levelno < logging.WARNING or not super().filter(record):
+            return True
+        # The parts of a message can be compared also where they do not fit together.
+        key = (_CONNECTOR.get(None), record.name, f"{record.msg!s} {record.args!r}")
+        passed, left_out = self._passed.pop(key, (-REPEAT_S, 0))
+        is_due = record.created - passed >= REPEAT_S
+        self._passed[key] = (record.created, 0) if is_due else (passed, left_out + 1)
+        if len(self._passed) > MOST_WARNINGS:
+            del self._passed[next(iter(self._passed))]
+        if is_due:
+            setattr(record, LEFT_OUT, left_out)
+        return is_due
 
 
 def silent() -> Logger:

@@ -6,7 +6,14 @@ import logging
 
 import pytest
 
-from controlplane.observe import StdlibLogBridge, logger, silent
+from controlplane.observe import (
+    MOST_WARNINGS,
+    RepeatedWarnings,
+    StdlibLogBridge,
+    connector_context,
+    logger,
+    silent,
+)
 
 
 def hierarchy(level: int) -> logging.Manager:
@@ -104,6 +111,58 @@ def test_what_a_library_logs_wrongly_stops_nobody(capsys: pytest.CaptureFixture[
     library.addHandler(StdlibLogBridge(logger(io.StringIO())))
     library.info("%d things", "three")
     assert "%d format" in capsys.readouterr().err
+
+
+def warn(library: logging.Logger, at_s: float, message: str, *args: object) -> None:
+    """Log a warning at a time."""
+    record = library.makeRecord(library.name, logging.WARNING, "", 0, message, args, None)
+    record.created = at_s
+    library.handle(record)
+
+
+def test_a_repeated_warning_is_told_every_ten_seconds() -> None:
+    """The next one says how many were left out; of each task, and of each message."""
+    stream = io.StringIO()
+    bridge = StdlibLogBridge(logger(stream))
+    bridge.addFilter(RepeatedWarnings("library"))
+    loggers = hierarchy(logging.DEBUG)
+    library, other = loggers.getLogger("library.part"), loggers.getLogger("other")
+    library.parent = other.parent = None
+    library.addHandler(bridge)
+    other.addHandler(bridge)
+    for at_s in (100.0, 100.1, 109.9, 110.0):
+        warn(library, at_s, "no node %d", 1)
+    warn(library, 110.1, "no node %d", 2)
+    warn(library, 110.1, "%d format", "none")
+    with connector_context("pages", "task-0"):
+        warn(library, 110.2, "no node %d", 1)
+    warn(other, 110.3, "mine")
+    warn(other, 110.4, "mine")
+    library.debug("asked for")
+    library.debug("asked for")
+    told = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
+    assert told == [
+        '"no node 1" logger=library.part',
+        '"no node 1" logger=library.part left_out=2',
+        '"no node 2" logger=library.part',
+        '"no node 1" connector.context=[pages|task-0] logger=library.part',
+        "mine logger=other",
+        "mine logger=other",
+        '"asked for" logger=library.part',
+        '"asked for" logger=library.part',
+    ]
+
+
+def test_few_warnings_are_remembered() -> None:
+    """The one that came up longest ago is forgotten first."""
+    repeated = RepeatedWarnings("")
+    record = logging.makeLogRecord({"levelno": logging.WARNING, "created": 1.0})
+    for number in range(MOST_WARNINGS + 1):
+        record.msg = f"warning {number}"
+        assert repeated.filter(record)
+    assert not repeated.filter(record)
+    record.msg = "warning 0"
+    assert repeated.filter(record)
 
 
 def test_a_defect_is_one_line_too() -> None:

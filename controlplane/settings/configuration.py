@@ -12,7 +12,7 @@ from msgspec import inspect
 
 from controlplane.core.java.java_library import trim
 from controlplane.settings.errors import BadValue, SettingsError
-from controlplane.settings.kinds import empty_is_unset, extra, read, refused_empty, texts
+from controlplane.settings.kinds import empty_is_unset, extra, fields_of, read, refused_empty, texts
 from controlplane.settings.providers import Providers
 from controlplane.settings.sources import DEFAULT, SourcedValue, SourceValues, ValueSource
 
@@ -208,7 +208,5 @@ def keys(table: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
 
 def _keyed(table: type[msgspec.Struct], prefix: str) -> Iterator[tuple[str, inspect.Field]]:
     """Yield the fields of a table, each with its key."""
-    struct = inspect.type_info(table)
-    assert isinstance(struct, inspect.StructType)
-    for field in struct.fields:
+    for field in fields_of(table):
         yield prefix + field.name.replace("_", "."), field

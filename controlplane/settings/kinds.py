@@ -6,6 +6,7 @@ written in any case. Settings that a program has created are checked by the same
 
 import re
 from collections.abc import Callable
+from functools import cache
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -36,6 +37,14 @@ class ValueKind(NamedTuple):
     allowed: Callable[[Any], str]
 
 
+@cache
+def fields_of(table: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
+    """Return the settings of a table. It is inspected once: that takes milliseconds."""
+    struct = inspect.type_info(table)
+    assert isinstance(struct, inspect.StructType)
+    return struct.fields
+
+
 def read(key: str, text: str, kind: inspect.Type) -> Any:
     """Parse the value of a key.
 
@@ -59,9 +68,7 @@ def check_settings(settings: msgspec.Struct, name: str = "") -> None:
     Raises:
         BadValue: a value has the wrong type, or is out of bounds. The message names it.
     """
-    struct = inspect.type_info(type(settings))
-    assert isinstance(struct, inspect.StructType)
-    for field in struct.fields:
+    for field in fields_of(type(settings)):
         inner, value = name + field.name, getattr(settings, field.name)
         if not isinstance(field.type, inspect.StructType):
             _check(inner, value, field.type)

@@ -12,7 +12,7 @@ from typing import Any
 import httpx
 
 from tests.cli.command_calls import CommandResult
-from tests.cli.test_serve_command import CURLS, RunningService
+from tests.cli.test_serve_command import CURLS, MOST_LOGGED, RunningService
 from tests.patience import PATIENCE_S
 
 POLL_S = 0.05
@@ -89,6 +89,7 @@ async def running_from(
         cwd=properties.parent,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        limit=MOST_LOGGED,
     )
     assert process.stdout is not None
     try:

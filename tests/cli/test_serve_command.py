@@ -31,6 +31,9 @@ LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 
 CURLS = 3
 """Lines to try, the last that are printed."""
+MOST_LOGGED = 1 << 30
+"""Bytes of a service's log that are kept until the test reads it. A service whose log nobody takes
+hangs as soon as the pipe is full."""
 
 
 class RunningService(NamedTuple):
@@ -69,6 +72,7 @@ async def running(
         cwd=ROOT,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
+        limit=MOST_LOGGED,
         preexec_fn=limited,
     )
     assert process.stdout is not None

@@ -5,7 +5,7 @@ cluster wrote; what else it writes, too, is found with the next step.
 """
 
 import asyncio
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from itertools import count
 from pathlib import Path
@@ -18,7 +18,7 @@ from controlplane.core.entry import Entry, Position, TopicPartition
 from controlplane.core.order import before, entries_of, in_order
 from controlplane.logs.dumps import read_dump
 from controlplane.logs.memory import MemoryLog
-from controlplane.plane import Settings, Surroundings
+from controlplane.plane import ControlPlane, Settings, Surroundings
 from controlplane.scenario.story import RecordedAnswer, StoryStep, read_story, same
 from controlplane.worker.factory import RuntimeEnvironment
 from controlplane.worker.settings import RuntimeSettings
@@ -108,6 +108,8 @@ class HistoryLife:
         self._log = MemoryLog()
         self._clock = count(1_795_215_000_000)
         self._workers = AsyncExitStack()
+        self._plane: ControlPlane | None = None
+        """The control plane of the worker that runs."""
         self._client: httpx.AsyncClient
         (folder / "orders.txt").write_text(ORDERS)
 
@@ -125,6 +127,7 @@ class HistoryLife:
         if step.kind == "start":
             await self._start(step)
         elif step.kind == "stop":
+            self._plane = None
             await self._workers.aclose()
         elif step.kind == "request" and tolerance.sent:
             answer = RecordedAnswer(step.status, step.answer)
@@ -154,6 +157,7 @@ class HistoryLife:
         worker = await self._workers.enter_async_context(
             ConnectWorker.open(self._log, environment, settings, around)
         )
+        self._plane = worker.plane
         await killed.aclose()
         transport = httpx.ASGITransport(worker.plane.app)
         base_url = f"http://connect/compat/{step.release}"
@@ -173,7 +177,15 @@ class HistoryLife:
         while lived.unequal and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_S)
             lived.ours[:] = await self._written()
+        await self._until_folded(lived.ours)
         self._compared |= {(entry.topic, entry.partition): entry.offset + 1 for entry in lived.ours}
+
+    async def _until_folded(self, entries: Iterable[Entry]) -> None:
+        """Wait for the running worker's view, which answers the next request."""
+        if self._plane is not None:
+            followed = {TOPICS.config, TOPICS.offsets, TOPICS.status}
+            positions = [entry.position for entry in entries if entry.topic in followed]
+            await self._plane.follower.wait_for_records(positions)
 
     async def _written(self) -> list[Entry]:
         present = await self._log.topics()

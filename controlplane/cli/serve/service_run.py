@@ -17,7 +17,7 @@ from controlplane.clock import now_ms
 from controlplane.garbage_collection import freeze_long_lived
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog
-from controlplane.observe import Logger, StdlibLogBridge, logger
+from controlplane.observe import Logger, RepeatedWarnings, StdlibLogBridge, logger
 from controlplane.rest import service as rest
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.http.connections import make_room
@@ -188,7 +188,9 @@ QUIET_LIBRARIES = ("aiokafka", "uvicorn", "httpx")
 
 def _configured_loggers(service: ServeOptions) -> Loggers:
     """Python's loggers, whose records become log events of this service."""
-    logging.root.addHandler(StdlibLogBridge(logger(log_format=service.log_format)))
+    bridge = StdlibLogBridge(logger(log_format=service.log_format))
+    bridge.addFilter(RepeatedWarnings("aiokafka"))
+    logging.root.addHandler(bridge)
     loggers = Loggers(now_ms, logging.root.manager)
     logging.root.setLevel(logging.INFO)
     for name in QUIET_LIBRARIES:
