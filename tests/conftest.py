@@ -37,6 +37,10 @@ SHARED = ROOT.parent / "shared"
 OLDEST_JDK = 17
 """Kafka 4 runs on nothing older."""
 
+# Sessions of Spark that tests start as a user does live for seconds, too short for the optimising
+# compiler to pay.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+
 CI = os.environ.get("CI", "") not in {"", "0", "false"}
 PROVE = os.environ.get("PROVE", "") not in {"", "0", "false"}
 QUICK = os.environ.get("QUICK", "") not in {"", "0", "false"}

@@ -18,6 +18,7 @@ def test_fleets(tmp_path: Path) -> None:
     assert rows["2 clusters, local"].worker_mb == 0
 
 
+@pytest.mark.prove
 def test_a_large_cluster(tmp_path: Path) -> None:
     """One task and buckets of keys give the same state."""
     undivided, divided = (figure for _, figure in large(tmp_path, 300, 100))

@@ -17,6 +17,7 @@ from typing import Any, Self
 import httpx
 import pytest
 
+from controlplane.core.state import Topics
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from controlplane.logs.log import LogError
 from tests.jars import ROOT, JarsUnavailable, classpath, java
@@ -321,6 +322,16 @@ WORKER: ProgramSettings = {
 
 PARTS = ("runtime", "file", "json")
 """Artifacts of Kafka Connect on a worker's class path; `mirror` is another."""
+
+
+def cluster_settings(topics: Topics) -> dict[str, Any]:
+    """Settings of a worker with topics and a group of its own, for a shared broker."""
+    return {
+        "group__id": topics.config,
+        "config__storage__topic": topics.config,
+        "offset__storage__topic": topics.offsets,
+        "status__storage__topic": topics.status,
+    }
 
 
 class KafkaWorker(_Service):

@@ -9,13 +9,12 @@ import httpx
 import pytest
 
 from controlplane import ControlPlane
+from controlplane.core.state import Topics
 from controlplane.observe import silent
 from controlplane.plane import Settings, Surroundings
 from tests.cli.command_calls import CommandResult, shell
-from tests.conftest import sampled
-from tests.kafka.conftest import RELEASES, up
 from tests.kafka.live_cluster import CATALOGUE
-from tests.kafka.real_kafka import KafkaWorker
+from tests.kafka.real_kafka import Broker, KafkaWorker, cluster_settings
 from tests.oracle.kafka import harness
 from tests.rest.served_history import client_of
 from tests.validation import class_cases
@@ -103,19 +102,20 @@ def _told(answer: httpx.Response) -> tuple[int, bytes]:
     return answer.status_code, answer.content
 
 
-@pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
 async def test_answers_about_plugins_are_a_workers_to_the_byte(
-    release: str, tmp_path: Path
+    broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
     """Kafka's own plugins and those of others: which there are, their settings, and validation."""
     file = tmp_path / "catalogue.json"
     classes = harness(class_cases.JAVA, "3.9.1")
-    async with (
-        up(release, tmp_path) as broker,
-        KafkaWorker(
-            release, broker, parts=PARTS, classes=classes, plugin__discovery="hybrid_warn"
-        ) as worker,
-    ):
+    async with KafkaWorker(
+        broker.release,
+        broker,
+        parts=PARTS,
+        classes=classes,
+        plugin__discovery="hybrid_warn",
+        **cluster_settings(own_topics),
+    ) as worker:
         said = await harvested(worker, file)
         assert file.exists(), said.err
         assert await differing(worker, file, CONFIGS) == []
@@ -126,13 +126,13 @@ async def test_answers_about_plugins_are_a_workers_to_the_byte(
         assert await differing(worker, own, CONFIGS), "own descriptions are not Kafka's"
 
 
-async def test_an_old_worker_tells_documentation_where_it_validates(tmp_path: Path) -> None:
+async def test_an_old_worker_tells_documentation_where_it_validates(
+    broker: Broker, own_topics: Topics, tmp_path: Path
+) -> None:
     """Missing documentation is named, with exit code 1."""
     file = tmp_path / "catalogue.json"
-    async with (
-        up("3.9.1", tmp_path) as broker,
-        KafkaWorker(OLD, broker, parts=PARTS) as worker,
-    ):
+    topics = cluster_settings(own_topics)
+    async with KafkaWorker(OLD, broker, parts=PARTS, **topics) as worker:
         said = await harvested(worker, file)
         assert said.code == 1
         assert "lists connectors alone" in said.err

@@ -30,7 +30,7 @@ from tests.kafka.conftest import NEWEST, RELEASES, unused_name, up
 from tests.kafka.consumers import groups_of, java_consumer
 from tests.kafka.own_service import refused_own, serving_own, worker_file
 from tests.kafka.producer import NewTopic, admin, reading, writer
-from tests.kafka.real_kafka import USERS, Broker, KafkaWorker
+from tests.kafka.real_kafka import USERS, Broker, KafkaWorker, cluster_settings
 from tests.kafka.test_command_line import login
 from tests.kafka.test_log_writes import opened
 from tests.kafka.worker_service import until
@@ -256,10 +256,7 @@ async def test_a_connect_cluster_is_left_alone(
     worker = KafkaWorker(
         broker.release,
         broker,
-        group__id=topics.config,
-        config__storage__topic=topics.config,
-        offset__storage__topic=topics.offsets,
-        status__storage__topic=topics.status,
+        **cluster_settings(topics),
     )
     file = worker_file(tmp_path, topics)
     async with reading(broker.bootstrap, isolation="read_uncommitted") as reader:

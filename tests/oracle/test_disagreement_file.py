@@ -104,9 +104,9 @@ def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
     ("release", "wrong", "about"),
     [
         ("3.4.1", "3.3.2", "offsets.data"),
-        ("3.9.1", "3.4.1", "config.connectorTargetStates"),
-        ("3.9.1", "3.4.1", "config.connectorTaskCounts"),
-        ("3.9.1", "3.5.2", "status.tasks"),
+        pytest.param("3.9.1", "3.4.1", "config.connectorTargetStates", marks=pytest.mark.prove),
+        pytest.param("3.9.1", "3.4.1", "config.connectorTaskCounts", marks=pytest.mark.prove),
+        pytest.param("3.9.1", "3.5.2", "status.tasks", marks=pytest.mark.prove),
         ("2.8.2", "3.9.1", "record"),
     ],
 )
