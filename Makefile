@@ -50,7 +50,7 @@ kafka: $(READY) ## Run a broker, a Connect worker and a control plane attached t
 	$(BIN)/python -m tests.kafka.demonstration .cache/kafka --release $(KAFKA) --port $(PORT)
 
 quick: $(READY) ## Run the tests that need no Java, browser or other process: three minutes
-	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(JOBS) $(ARGS)
+	QUICK=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n $(TEST_JOBS) $(ARGS)
 
 test: $(READY) ## Run every test (ARGS="-k fold"); as root, install a JDK, Maven, kcat, Chromium and Prometheus first (NO_SYSTEM=1: never)
 	@tools/java

@@ -100,6 +100,7 @@ def test_shown_and_confirmed(cluster: ClusterCalls, other: ClusterCalls, folder:
     assert not list(folder.glob("controlplane-migrate-*"))
 
 
+@pytest.mark.slow
 def test_killed_at_every_gap(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> None:
     """Each run continues where the one before was killed; the result is that of one run."""
     cluster.create(initial_state="PAUSED", initial_offsets=OFFSETS)
@@ -111,6 +112,7 @@ def test_killed_at_every_gap(cluster: ClusterCalls, other: ClusterCalls, folder:
     assert moving.journal.read() is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gap", CRASH_POINTS)
 def test_killed_at_one_gap(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path, gap: str
@@ -132,6 +134,7 @@ async def _config_changed(source: Api, target: Api) -> None:
     await source.send("PUT", "/connectors/orders/config", {**SOURCE, "topic": "changed"})
 
 
+@pytest.mark.slow
 def test_undone_and_killed_at_every_gap(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:

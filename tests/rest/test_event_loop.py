@@ -87,6 +87,7 @@ async def put_and_patch(client: httpx.AsyncClient) -> None:
     assert (await client.patch(path, content=b'{"key1":"1"}', headers=JSON)).is_success
 
 
+@pytest.mark.slow
 def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path) -> None:
     """Their body is read, decided and written beside the loop."""
     assert longest_turn(asking(tmp_path, alter)) < TURN
@@ -102,6 +103,7 @@ def test_a_dry_run_with_a_long_record_leaves_the_event_loop_free(tmp_path: Path)
     assert longest_turn(asking(tmp_path, plan)) < TURN
 
 
+@pytest.mark.slow
 def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
     """Each key is a change that every watcher receives."""
 

@@ -35,6 +35,7 @@ def asking(method: str, path: str, keys: int) -> int:
     return count
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), ASKED.values(), ids=ASKED)
 def test_a_large_config_is_shown_beside_the_event_loop(method: str, path: str) -> None:
     """The event loop does as much for many keys as for few, but for the reading of its body."""

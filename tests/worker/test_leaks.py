@@ -167,6 +167,7 @@ async def settled(worker: ConnectWorker, name: str, state: str) -> None:
     await until_state(worker, name, state, *([state] * tasks if state != "STOPPED" else []))
 
 
+@pytest.mark.slow
 async def test_cycles_leave_nothing() -> None:
     """After many cycles everything is as before them, and after a deletion as at the beginning."""
     async with running(*CLASSES.values()) as worker:
@@ -225,6 +226,7 @@ async def test_failed_watches_leave_nothing(raises: str) -> None:
         await _until_same(empty)
 
 
+@pytest.mark.slow
 async def test_deleted_connectors_leave_no_offsets() -> None:
     """Connectors of ever new names leave no offsets behind."""
     before = _instances(SourceOffsetStore)

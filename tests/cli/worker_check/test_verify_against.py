@@ -122,6 +122,7 @@ async def test_a_worker_that_rebalances_for_ever(tmp_path: Path) -> None:
     assert not result.json["stood_still"]
 
 
+@pytest.mark.slow
 async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
     """Each answer is another one: exit code 5, and one sentence that says so."""
     log = empty(tmp_path)

@@ -247,6 +247,7 @@ def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
     read(page([cluster_facts(log, goals=("3.2", "4.3"), exactly_once=exactly_once)]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters(name: str) -> None:
     """The same page each time, with a card for every connector."""
@@ -330,6 +331,7 @@ COUNTING = (
 """Sentences of a page that count something."""
 
 
+@pytest.mark.slow
 def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
     """However often it fails, is changed and moves, its picture does not grow."""
     log = PlantedLog().running("a")

@@ -170,6 +170,7 @@ RULES = {
 """For each rule in which releases differ, a log in which it makes a difference."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_rule_counts(rule: str, release: str, oracle: SqlOracle) -> None:
