@@ -17,6 +17,7 @@ from controlplane.core.state import Topics
 from controlplane.scenario.folds import FoldTask
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.spark.tasks import reduced
+from tests.conftest import sampled
 from tests.replay.archives import served
 from tests.replay.spark.smallest_log import disagreement
 from tests.replay.spark.three_answers import Three
@@ -112,11 +113,13 @@ SLIPS = {
 """Plausible errors, by name."""
 
 
-@pytest.mark.parametrize("slip", SLIPS.values(), ids=SLIPS)
-def test_a_slip_is_noticed(
-    slip: Slip, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize(
+    "name",
+    sampled(SLIPS, "SQL passes over nulls", "tombstones are lost", "aborted records are seen"),
+)
+def test_a_slip_is_noticed(name: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two against one, or the core alone, and a log that one can read."""
+    slip = SLIPS[name]
     monkeypatch.setattr("replay.engine.spark.engine.reduced", slip.kernel)
     monkeypatch.setattr("tests.replay.spark.three_answers.served", slip.service)
     profile = msgspec.structs.replace(Profile.of("3.9"), **slip.core)

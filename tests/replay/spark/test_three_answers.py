@@ -33,6 +33,11 @@ from tests.replay.test_local import STORIES, observed, spread, vector
 pytestmark = pytest.mark.java
 
 LOGS = 1_500 if PROVE else 15
+
+FOLLOWED = STORIES if PROVE else ["exactly-once-3.9", "life-3.4", "roll-3.4-3.9-3.4"]
+"""Recorded clusters; `test_local` follows all of them, and `test_fleet` the ends of all."""
+
+LEAST_QUESTIONS = 250 if PROVE else 70
 DRAWN = LOGS * 3 // 2
 """Number of drawn logs. Some are duplicates, or have nothing that SQL can follow."""
 
@@ -86,9 +91,9 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
 
 def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: SqlOracle) -> None:
     """Releases of SQL's and those that were asked there; at the end every release there is."""
-    histories = {name: recorded_entries(name) for name in STORIES}
+    histories = {name: recorded_entries(name) for name in FOLLOWED}
     three = Three(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
-    questions = [one for name in STORIES for one in asked_of(name, histories[name])]
+    questions = [one for name in FOLLOWED for one in asked_of(name, histories[name])]
     answers = list(three.answers(histories, questions))
     wrong = {
         text: ask
@@ -97,7 +102,7 @@ def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: 
         if text
     }
     assert list(wrong) == [], disagreement(list(wrong.values())[:1], three.differ)
-    assert len(answers) == len(questions) > 250
+    assert len(answers) == len(questions) > LEAST_QUESTIONS
 
 
 def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
