@@ -11,6 +11,7 @@ from controlplane.core.entry import Entry
 from controlplane.logs.kafka.limits import ReadLimits, WriteLimits
 from controlplane.logs.kafka.log import KafkaLog
 from controlplane.logs.log import Fenced, LogError, LogUnavailable
+from tests.conftest import sampled
 from tests.kafka.conftest import RELEASES, up
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker
@@ -26,7 +27,7 @@ LANES = 3
 """Appenders of each kind: with an epoch, beside in one partition, beside in two."""
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=RELEASES)
+@pytest_asyncio.fixture(scope="module", loop_scope="module", params=sampled(RELEASES, RELEASES[-1]))
 async def mortal(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[Broker]:
