@@ -11,7 +11,7 @@ RELEASE := $(DIALECT)
 PORT := 8083
 KAFKA := 3.9.1
 JOBS := $(shell nproc)
-# Tests with brokers mostly wait: one process more than there are cores.
+# Many tests wait for a broker, a process or a pause: one process more than there are cores.
 TEST_JOBS = $(shell expr $(JOBS) + 1)
 # A run ends after so many failures: each may have waited two minutes for something that never came.
 MOST_FAILURES := 10
