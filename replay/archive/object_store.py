@@ -152,7 +152,9 @@ class BucketStore:
 # --- what went wrong ----------------------------------------------------------------------------
 
 _OF_AWS = re.compile(
-    r"AWS Error (\w+) during \w+ operation: (.*?)\.?( \(Request ID: .*\))?$", re.DOTALL
+    r"AWS Error (\w+)(?: \(HTTP status (\d+)\))? during \w+ operation: (.*?)\.?"
+    r"(?: \(Request ID: .*\))?$",
+    re.DOTALL,
 )
 
 _KEYS = "check fs.s3a.access.key and fs.s3a.secret.key, or the source of keys in their place"
@@ -169,12 +171,21 @@ _ADVICE = {
 }
 
 
+_BAD_REQUEST = "400"
+_CHECKSUMS = (
+    "a server that does not know the checksums of newer clients needs the environment variable "
+    "AWS_REQUEST_CHECKSUM_CALCULATION=when_required"
+)
+
+
 def why_not(error: OSError) -> str:
     """Complaint of a store and a remedy, as the end of a sentence."""
     match = _OF_AWS.search(str(error))
     if match is None:
         return because(error)
-    kind, words = match[1], match[2].splitlines()[0]
+    kind, status, words = match[1], match[2], match[3].splitlines()[0]
+    if kind == "UNKNOWN" and status == _BAD_REQUEST:
+        return f"(HTTP status {status}: {words}): {_CHECKSUMS}"
     return f"({kind}: {words}): {_ADVICE.get(kind, 'check the store')}"
 
 

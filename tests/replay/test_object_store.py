@@ -14,7 +14,7 @@ from pyarrow import fs
 
 from replay.archive import hadoop_settings, layout
 from replay.archive.hadoop_settings import HadoopSettings, for_arrow
-from replay.archive.object_store import CLAIM_S, BucketStore
+from replay.archive.object_store import CLAIM_S, BucketStore, why_not
 from replay.archive.segments import opened, row_groups
 from replay.archive.store import ArchiveStore, open_store
 from replay.archive.verification import verified
@@ -288,17 +288,33 @@ def test_who_is_handed_a_store(store: Bucket) -> None:
     assert store.system.open_input_stream("fleet/handed/a/b").read() == b"content"
 
 
+def test_a_server_that_refuses_checksums() -> None:
+    """S3Proxy 2.9 answered this to an upload; with the environment variable it took it."""
+    error = OSError(
+        "When uploading part for key 'x/a' in bucket 'fleet': AWS Error UNKNOWN (HTTP status 400) "
+        "during UploadPart operation: No response body."
+    )
+    told = why_not(error)
+    assert told.startswith("(HTTP status 400: No response body): a server that does not know the ")
+    assert told.endswith("AWS_REQUEST_CHECKSUM_CALCULATION=when_required")
+
+
 # --- names that are taken -------------------------------------------------------------------------
 
 
 def test_at_most_one_gets_a_name(store: Bucket) -> None:
-    """Exactly one of several concurrent writers gets a name, and the store has its content."""
-    settings, wanted = HadoopSettings(store.hadoop), [f"{one}".encode() for one in range(4)]
+    """Of several writers at once."""
+    check_names_are_taken_once(HadoopSettings(store.hadoop), "s3a://fleet/names")
+
+
+def check_names_are_taken_once(settings: HadoopSettings, where: str) -> None:
+    """At most one of several concurrent writers gets a name, and the store has its content."""
+    wanted = [f"{one}".encode() for one in range(4)]
     got = 0
     with ThreadPoolExecutor(len(wanted)) as pool:
         for number in range(25):
             name = f"race/{number}"
-            stores = [open_store("s3a://fleet/names", settings) for _ in wanted]
+            stores = [open_store(where, settings) for _ in wanted]
             tries = [
                 pool.submit(one.take, name, content)
                 for one, content in zip(stores, wanted, strict=True)

@@ -1,0 +1,102 @@
+"""An S3 server as a process of its own, which can be killed: S3Proxy on a folder."""
+
+import asyncio
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import boto3
+import httpx
+import pytest
+
+from tests.jars import CACHE, RESOLVE_TIMEOUT_S, JarsUnavailable
+from tests.kafka.process import JavaProgram
+from tests.ports import free_ports
+from tests.replay.buckets import Bucket
+
+S3PROXY = "org.gaul:s3proxy:4.0.0:jar:jar-with-dependencies"
+MAIN = "org.gaul.s3proxy.Main"
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+
+IDENTITY, CREDENTIAL = "archivist", "a-secret-of-this-test"
+
+BUCKET = "fleet"
+
+
+def _jar() -> Path:
+    """The server's jar, which has all that it needs; Maven fetches it once (100 MB).
+
+    Raises:
+        JarsUnavailable: there is no Maven, or no registry.
+    """
+    _, name, version, _, classifier = S3PROXY.split(":")
+    jar = CACHE / f"{name}-{version}-{classifier}.jar"
+    if not jar.exists():
+        words = ["mvn", "--batch-mode", "--quiet", COPY, f"-Dartifact={S3PROXY}"]
+        try:
+            subprocess.run(
+                [*words, f"-DoutputDirectory={CACHE}"],
+                check=True,
+                capture_output=True,
+                timeout=RESOLVE_TIMEOUT_S,
+            )
+        except (OSError, subprocess.SubprocessError) as failure:
+            raise JarsUnavailable(f"{S3PROXY} cannot be fetched: {failure}") from None
+    return jar
+
+
+class ObjectServer:
+    """The server, on the files of a folder; it has one bucket."""
+
+    def __init__(self, folder: Path, jar: Path) -> None:
+        (port,) = free_ports(1)
+        self.files = folder / "files"
+        self.files.mkdir()
+        settings = {
+            "s3proxy.authorization": "aws-v2-or-v4",
+            "s3proxy.endpoint": f"http://127.0.0.1:{port}",
+            "s3proxy.identity": IDENTITY,
+            "s3proxy.credential": CREDENTIAL,
+            "jclouds.provider": "filesystem-nio2",
+            "jclouds.filesystem.basedir": self.files,
+        }
+        file = folder / "s3proxy.properties"
+        file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self.bucket = Bucket(f"127.0.0.1:{port}", BUCKET, IDENTITY, CREDENTIAL)
+        self._program = JavaProgram("s3proxy", folder, str(jar), MAIN, "--properties", str(file))
+
+    def start(self) -> None:
+        """Start it, on the same files if it was killed, and wait until it answers."""
+        self._program.start()
+        asyncio.run(self._program.ready(self._answers))
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        asyncio.run(self._program.end(signal.SIGKILL))
+
+    async def _answers(self) -> bool:
+        try:
+            async with httpx.AsyncClient() as client:
+                await client.get(f"http://{self.bucket.endpoint}")
+        except httpx.TransportError:
+            return False
+        return True
+
+
+@contextmanager
+def object_server(folder: Path) -> Iterator[ObjectServer]:
+    """A server that is up, with its bucket; the test is skipped where its jars cannot be had."""
+    try:
+        server = ObjectServer(folder, _jar())
+    except JarsUnavailable as missing:
+        pytest.skip(str(missing))
+    server.start()
+    try:
+        session = boto3.Session(IDENTITY, CREDENTIAL, region_name="us-east-1")
+        s3 = session.client("s3", endpoint_url=f"http://{server.bucket.endpoint}")
+        s3.create_bucket(Bucket=BUCKET)
+        yield server
+    finally:
+        server.kill()

@@ -1,0 +1,91 @@
+"""Archives on an S3 server that is a process of its own, with its own view of S3."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from time import sleep
+
+import pytest
+
+from controlplane.core.releases.profiles import Profile
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.store import open_store
+from replay.archive.verification import verified
+from replay.errors import ReplayError
+from tests.conftest import ROOT
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import capture_into, log_of, open_clusters, replayed, served
+from tests.replay.buckets import LOGS, archived
+from tests.replay.cli.replay_calls import call
+from tests.replay.object_server import ObjectServer, object_server
+from tests.replay.test_object_store import COMMANDS, check_names_are_taken_once
+
+pytestmark = [pytest.mark.java, pytest.mark.prove]
+
+WRITERS = 4
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
+    """The server."""
+    with object_server(tmp_path_factory.mktemp("server")) as started:
+        yield started
+
+
+def test_every_command_says_what_it_says_of_a_folder(server: ObjectServer, tmp_path: Path) -> None:
+    """The archive has the same files, and the commands print the same."""
+    where = archived(server.bucket, "some/archive", tmp_path)
+    for (name, *options), code in COMMANDS.items():
+        there = call(name, where, *options, *server.bucket.conf())
+        assert there.code == code, there
+        assert there == call(name, tmp_path, *options)
+
+
+def test_at_most_one_gets_a_name(server: ObjectServer) -> None:
+    """Several writers take the same names at once."""
+    check_names_are_taken_once(HadoopSettings(server.bucket.hadoop), "s3a://fleet/names")
+
+
+def test_captures_at_once(server: ObjectServer) -> None:
+    """Processes that capture one cluster at once: one archives it, the others say why not."""
+    url = "s3a://fleet/together"
+    words = [sys.executable, "-m", "replay", "capture", LOGS[0], url, *server.bucket.conf()]
+    started = [
+        subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(WRITERS)
+    ]
+    ended = [(*process.communicate(), process.returncode) for process in started]
+    assert {code for _, _, code in ended} <= {0, 2}, ended
+    assert call("capture", LOGS[0], url, *server.bucket.conf()).code == 0
+    found = verified(open_clusters(open_store(url, HadoopSettings(server.bucket.hadoop)))[0])
+    assert (found.flaws, found.gaps) == ((), ())
+    assert found.records == len(recorded_entries("life-3.9"))
+
+
+@pytest.mark.parametrize("segments", [1, 5, 20])
+def test_a_server_that_is_killed(server: ObjectServer, segments: int) -> None:
+    """The capture fails; the next one, after the server's restart, completes the archive."""
+    entries = recorded_entries("life-3.9")
+    folder = f"killed-{segments}"
+    settings = HadoopSettings(server.bucket.hadoop)
+    with ThreadPoolExecutor(1) as pool:
+        capture = pool.submit(
+            capture_into, open_store(f"s3a://fleet/{folder}", settings), log_of(entries)
+        )
+        written = server.files / "fleet" / folder
+        while len([*written.rglob("segment-*")]) < segments:
+            assert not capture.done()
+            sleep(0.001)
+        server.kill()
+        with pytest.raises(ReplayError, match="NETWORK_CONNECTION"):
+            capture.result()
+    server.start()
+    store = open_store(f"s3a://fleet/{folder}", settings)
+    capture_into(store, log_of(entries))
+    (cluster,) = open_clusters(store)
+    found = verified(cluster)
+    assert (found.flaws, found.gaps, found.records) == ((), (), len(entries))
+    kip = [Profile.of("kip")]
+    assert replayed(cluster, None, kip) == served(log_of(entries), None, kip)
