@@ -303,7 +303,7 @@ def test_a_server_that_refuses_checksums() -> None:
 
 
 def test_at_most_one_gets_a_name(store: Bucket) -> None:
-    """Of several writers at once."""
+    """One of several writers takes a name."""
     check_names_are_taken_once(HadoopSettings(store.hadoop), "s3a://fleet/names")
 
 
