@@ -81,18 +81,26 @@ def manifest(cluster: str, number: int) -> str:
     return f"{manifests(cluster)}/{number:010}.json"
 
 
-def segment(cluster: str, topic: str, partition: int, span: range, sha256: str) -> str:
-    """Name of the segment with these offsets."""
-    return (
-        f"{_part(cluster, topic, partition)}/segment-{_span(span)}-{sha256[:_HASH_DIGITS]}.parquet"
-    )
+def replaced_manifests(cluster: str, numbers: range, sha256: str, writer: str) -> str:
+    """Name of the file with manifests that a merge has replaced; `writer` as in `segment`."""
+    span = f"{numbers.start:010}-{numbers.stop - 1:010}"
+    return f"{manifests(cluster)}/replaced-{span}-{sha256[:_HASH_DIGITS]}{writer}.tar.zst"
 
 
-def winners(cluster: str, topic: str, partition: int, span: range, sha256: str) -> str:
-    """Name of a segment's winners."""
-    return (
-        f"{_part(cluster, topic, partition)}/_winners-{_span(span)}-{sha256[:_HASH_DIGITS]}.parquet"
-    )
+def segment(
+    cluster: str, topic: str, partition: int, span: range, sha256: str, writer: str = ""
+) -> str:
+    """Name of the segment with these offsets; `writer` makes it a name of one writer alone."""
+    stem = f"segment-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
+    return f"{_part(cluster, topic, partition)}/{stem}.parquet"
+
+
+def winners(
+    cluster: str, topic: str, partition: int, span: range, sha256: str, writer: str = ""
+) -> str:
+    """Name of a segment's winners; `writer` as in `segment`."""
+    stem = f"_winners-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
+    return f"{_part(cluster, topic, partition)}/{stem}.parquet"
 
 
 def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:

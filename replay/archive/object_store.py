@@ -102,6 +102,18 @@ class BucketStore:
                 self._system.delete_file(self._path(f"{claims}/{mine}"))
         return True
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file in place of another; a reader sees one of the two."""
+        self._write(name, content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file; an object store knows no folders, so none is left."""
+        try:
+            with suppress(FileNotFoundError):
+                self._system.delete_file(self._path(name))
+        except OSError as error:
+            raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
+
     def _claimed_by_others(self, claims: str, base_name: str, mine: str) -> bool:
         """True if another live writer claims the name, or if the claims are unclear."""
         files = self._found(claims, recursive=False)

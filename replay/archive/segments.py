@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from controlplane.core.entry import Batch
 from replay.archive.manifest import StoredFile
+from replay.archive.merged_files import check_current
 from replay.archive.object_store import is_outage, why_not
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
@@ -179,8 +180,11 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
 
     Raises:
         ArchiveCorrupt: the file is missing or differs from the description.
+        ArchiveBusy: a merge has removed the file since the archive was opened.
     """
     size = store.size(stored.file)
+    if size is None:
+        check_current(store, stored)
     if size != stored.bytes:
         flaw = "is missing" if size is None else f"has {size} bytes and not {stored.bytes}"
         raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")

@@ -1,0 +1,83 @@
+"""Proof that merges kept the records: the replaced manifests against the present archive.
+
+The replaced manifests form the chain up to the last merge, so a hash stored before the merge still
+proves them. Each of their segments has the hash of its records, which must be the hash of the same
+offsets of the present segments.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from msgspec import UNSET
+
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId, parts_in
+from replay.archive.manifest import Chain, Segment
+from replay.archive.record_hash import record_hash
+from replay.archive.replaced_manifests import replaced_files
+
+
+class MergedRecords(NamedTuple):
+    """Replaced manifests of a cluster, and what they say of the records."""
+
+    hashes: tuple[str, ...]
+    """Hashes of the replaced manifests."""
+    originals: Mapping[PartitionId, Sequence[Segment]]
+    """Segments that merges have replaced, each once."""
+    flaws: tuple[str, ...]
+    """Differences between the replaced manifests and the present ones, one sentence each."""
+
+    @property
+    def unproven(self) -> int:
+        """Number of replaced segments whose manifests have no hash of their records."""
+        return sum(
+            segment.content is UNSET
+            for segments in self.originals.values()
+            for segment in segments
+        )
+
+    def flaws_of(self, present: Segment, table: pa.Table) -> Iterator[str]:
+        """Differences between a present segment and the originals that were merged into it."""
+        for original in self.originals.get((present.topic, present.partition), ()):
+            if not present.start <= original.start < present.end:
+                continue
+            rows = _between(table, original.start, original.end)
+            if rows.num_rows != original.stored.records or (
+                original.content is not UNSET and record_hash(rows) != original.content
+            ):
+                yield (
+                    f"{present.stored.file} has other records than {original.stored.file}, which "
+                    "was merged into it"
+                )
+
+
+def merged_records(cluster: ArchivedCluster) -> MergedRecords:
+    """Read the replaced manifests and compare them with the present ones.
+
+    Raises:
+        ArchiveCorrupt: packed manifests are missing or altered.
+    """
+    hashes: list[str] = []
+    originals: dict[PartitionId, dict[str, Segment]] = defaultdict(dict)
+    flaws: list[str] = []
+    present = {segment.stored.file for part in cluster.parts.values() for segment in part.segments}
+    following = cluster.parts
+    for packed in replaced_files(cluster.store, cluster.chain):
+        manifests = [replaced.manifest for replaced in packed.manifests]
+        hashes += [replaced.sha256 for replaced in packed.manifests]
+        for manifest in manifests:
+            for segment in manifest.segments:
+                if segment.stored.file not in present:
+                    originals[segment.topic, segment.partition][segment.stored.file] = segment
+    return MergedRecords(
+        tuple(hashes),
+        {place: tuple(by_file.values()) for place, by_file in originals.items()},
+        tuple(flaws),
+    )
+
+
+def _between(table: pa.Table, start: int, end: int) -> pa.Table:
+    offsets = table.column("offset")
+    return table.filter(pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end)))
