@@ -88,19 +88,22 @@ def replaced_manifests(cluster: str, numbers: range, sha256: str, writer: str) -
 
 
 def segment(
-    cluster: str, topic: str, partition: int, span: range, sha256: str, writer: str = ""
+    cluster: str, place: tuple[str, int], span: range, sha256: str, writer: str = ""
 ) -> str:
-    """Name of the segment with these offsets; `writer` makes it a name of one writer alone."""
+    """Name of the segment with these offsets of a topic and partition.
+
+    `writer` makes it a name of one writer alone.
+    """
     stem = f"segment-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
-    return f"{_part(cluster, topic, partition)}/{stem}.parquet"
+    return f"{_part(cluster, place)}/{stem}.parquet"
 
 
 def winners(
-    cluster: str, topic: str, partition: int, span: range, sha256: str, writer: str = ""
+    cluster: str, place: tuple[str, int], span: range, sha256: str, writer: str = ""
 ) -> str:
     """Name of a segment's winners; `writer` as in `segment`."""
     stem = f"_winners-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
-    return f"{_part(cluster, topic, partition)}/{stem}.parquet"
+    return f"{_part(cluster, place)}/{stem}.parquet"
 
 
 def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
@@ -114,7 +117,8 @@ def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
     return next((name for name in names if not name.startswith(inside) or ".." in name), None)
 
 
-def _part(cluster: str, topic: str, partition: int) -> str:
+def _part(cluster: str, place: tuple[str, int]) -> str:
+    topic, partition = place
     return f"{folder(cluster)}/topic={topic}/partition={partition}"
 
 

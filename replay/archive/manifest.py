@@ -70,7 +70,7 @@ class Segment(msgspec.Struct, frozen=True):
     winners: StoredFile | None = None
     """File with the rows that may still count; None if they are not far fewer."""
     content: str | UnsetType = UNSET
-    """Hash of the records, whatever file holds them (`record_hash`); earlier versions wrote none."""
+    """Hash of the records in any file (`record_hash`); earlier versions wrote none."""
 
 
 class SnapshotRows(msgspec.Struct, frozen=True):

@@ -59,7 +59,9 @@ class MergeResult(NamedTuple):
     manifests: tuple[int, int]
     segments: tuple[int, int]
     files: tuple[int, int]
+    """Manifests, and the files that they name."""
     bytes: tuple[int, int]
+    """Bytes of the files that manifests name."""
     head: str
     """Hash of the last manifest."""
 
@@ -131,7 +133,9 @@ class Merger:
         into = SegmentWriter(target, place, part._replace(segments=earlier[-1:], end=start))
         for segment in group:
             rows = row_groups(opened(self.cluster.store, segment.stored))
-            into.add(pa.concat_tables(row_group.read(*SCHEMA.names).cast(SCHEMA) for row_group in rows))
+            into.add(
+                pa.concat_tables(row_group.read(*SCHEMA.names).cast(SCHEMA) for row_group in rows)
+            )
             advance(segment.stored.bytes)
         into.write()
         return into.segments
@@ -174,7 +178,7 @@ def _result(before: Chain, after: Chain) -> MergeResult:
         before.head != after.head,
         (len(before.manifests), len(after.manifests)),
         (_segments(before), _segments(after)),
-        (len(_files(before)), len(_files(after))),
+        (_number_of_files(before), _number_of_files(after)),
         (sum(_files(before).values()), sum(_files(after).values())),
         after.head,
     )
@@ -182,6 +186,10 @@ def _result(before: Chain, after: Chain) -> MergeResult:
 
 def _segments(chain: Chain) -> int:
     return sum(len(manifest.segments) for manifest in chain.manifests)
+
+
+def _number_of_files(chain: Chain) -> int:
+    return len(_files(chain)) + len(chain.manifests)
 
 
 def _files(chain: Chain) -> dict[str, int]:

@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from msgspec import UNSET
 
+from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId, parts_in
-from replay.archive.manifest import Chain, Segment
+from replay.archive.manifest import Chain, Manifest, Segment
 from replay.archive.record_hash import record_hash
 from replay.archive.replaced_manifests import replaced_files
 
@@ -33,9 +34,7 @@ class MergedRecords(NamedTuple):
     def unproven(self) -> int:
         """Number of replaced segments whose manifests have no hash of their records."""
         return sum(
-            segment.content is UNSET
-            for segments in self.originals.values()
-            for segment in segments
+            segment.content is UNSET for segments in self.originals.values() for segment in segments
         )
 
     def flaws_of(self, present: Segment, table: pa.Table) -> Iterator[str]:
@@ -63,10 +62,12 @@ def merged_records(cluster: ArchivedCluster) -> MergedRecords:
     originals: dict[PartitionId, dict[str, Segment]] = defaultdict(dict)
     flaws: list[str] = []
     present = {segment.stored.file for part in cluster.parts.values() for segment in part.segments}
-    following = cluster.parts
+    following = cluster.chain.manifests[0]
     for packed in replaced_files(cluster.store, cluster.chain):
         manifests = [replaced.manifest for replaced in packed.manifests]
         hashes += [replaced.sha256 for replaced in packed.manifests]
+        flaws += _unlike([*manifests, following])
+        following = manifests[0]
         for manifest in manifests:
             for segment in manifest.segments:
                 if segment.stored.file not in present:
@@ -76,6 +77,48 @@ def merged_records(cluster: ArchivedCluster) -> MergedRecords:
         {place: tuple(by_file.values()) for place, by_file in originals.items()},
         tuple(flaws),
     )
+
+
+def _unlike(manifests: Sequence[Manifest]) -> Iterator[str]:
+    """Differences between each merge and the manifests that it replaces, the oldest first."""
+    before: list[Manifest] = []
+    for manifest in manifests:
+        if before and manifest.merge is not UNSET:
+            expected, described = _described(before), _described([manifest])
+            for topic, partition in sorted(expected.keys() | described.keys()):
+                if expected.get((topic, partition)) != described.get((topic, partition)):
+                    name = layout.manifest(manifest.cluster, manifest.number)
+                    yield (
+                        f"{name} describes other records of {topic} partition {partition} than the "
+                        "manifests that it replaces"
+                    )
+            before = []
+        before.append(manifest)
+
+
+class _Records(NamedTuple):
+    """Records of a partition, as manifests describe them."""
+
+    start: int
+    end: int
+    gaps: tuple[range, ...]
+    records: int
+    aborted: int
+    latest_ms: int | None
+
+
+def _described(manifests: Sequence[Manifest]) -> dict[PartitionId, _Records]:
+    return {
+        place: _Records(
+            part.start,
+            part.end,
+            part.gaps,
+            sum(segment.stored.records for segment in part.segments),
+            sum(segment.aborted for segment in part.segments),
+            part.latest_ms,
+        )
+        for place, part in parts_in(Chain(tuple(manifests), "")).items()
+    }
 
 
 def _between(table: pa.Table, start: int, end: int) -> pa.Table:

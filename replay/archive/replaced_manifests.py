@@ -44,9 +44,7 @@ class ReplacedFile(NamedTuple):
     manifests: Sequence[ReplacedManifest]
 
 
-def packed(
-    store: ArchiveStore, cluster: str, chain: Chain, writer: str
-) -> tuple[str, EncodedFile]:
+def packed(store: ArchiveStore, cluster: str, chain: Chain, writer: str) -> tuple[str, EncodedFile]:
     """Encode the manifests of a chain for the merge that replaces them; return name and file.
 
     `writer` makes the name one of that merge alone.

@@ -91,7 +91,7 @@ class SegmentWriter:
         offsets = table.column("offset")
         span = range(offsets[0].as_py(), offsets[-1].as_py() + 1)
         whole = written([table], sizes.row_group_rows)
-        stored = whole.stored(layout.segment(cluster, *self._place, span, whole.sha256, writer))
+        stored = whole.stored(layout.segment(cluster, self._place, span, whole.sha256, writer))
         add_file(store, stored.file, whole)
         kept = self._write_winners(table, span, latest_ms)
         self.segments.append(described(self._place, table, latest_ms, stored, kept))
@@ -101,16 +101,14 @@ class SegmentWriter:
     ) -> StoredFile | None:
         """Write the rows of a segment that may still count, if they are few."""
         store, cluster, topics, _, writer = self._into
-        topic, partition = self._place
+        topic, _ = self._place
         if not reducible(topic, topics):
             return None
         winner_rows = winners([HeldRows(table)], topic, topics, before_ms)
         if winner_rows.num_rows > WORTH_IT * table.num_rows:
             return None
         encoded = written([winner_rows])
-        stored = encoded.stored(
-            layout.winners(cluster, topic, partition, span, encoded.sha256, writer)
-        )
+        stored = encoded.stored(layout.winners(cluster, self._place, span, encoded.sha256, writer))
         add_file(store, stored.file, encoded)
         return stored
 
