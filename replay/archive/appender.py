@@ -30,6 +30,7 @@ from replay.archive.manifest import (
     is_last,
     read_chain,
 )
+from replay.archive.replaced_manifests import merged_manifests
 from replay.archive.segment_writer import NOTHING, SegmentTarget, SegmentWriter
 from replay.archive.segments import SIZES, SegmentSizes, table_of
 from replay.archive.store import ArchiveStore
@@ -150,12 +151,8 @@ class Appender:
         """
         if is_last(self._store, self._name, made.number):
             return True
-        parts = parts_in(read_chain(self._store, self._name))
-        if all(
-            (part := parts.get((reach.topic, reach.partition))) is not None
-            and part.end >= reach.end
-            for reach in made.reaches
-        ):
+        chain = read_chain(self._store, self._name)
+        if made in chain.manifests or made in merged_manifests(self._store, chain):
             return True
         with suppress(FileNotFoundError, NotWritable):
             if self._store.read(name) == content:

@@ -141,26 +141,37 @@ class Merger:
         return into.segments
 
     def _commit(self, writer: str, replacement: Mapping[str, Sequence[Segment]]) -> Chain:
-        """Write the manifest behind the present chain."""
+        """Write the manifest behind the present chain, and return the chain with it."""
         chain, name = self.cluster.chain, self.cluster.name
         for _ in range(ATTEMPTS):
-            replaced_name, file = packed(self._store, name, chain, writer)
-            add_file(self._store, replaced_name, file)
-            made = _whole(chain, replacement, Merge(file.stored(replaced_name)))
-            manifest_name = layout.manifest(name, made.number)
-            is_written = self._store.take(manifest_name, encoded(made))
+            made = self._manifest_written(writer, chain, replacement)
             chain = read_chain(self._store, name)
-            if is_written and chain.manifests[0] == made:
+            if made is not None and chain.manifests[0] == made:
                 return chain
-            if is_written:  # under the name of a manifest that another merge has removed
-                self._store.remove(manifest_name)
+            if made is not None:  # under the name of a manifest that another merge has removed
+                self._store.remove(layout.manifest(name, made.number))
             if chain.base != self.cluster.chain.base:
                 raise ArchiveBusy(
                     f"another process has merged the archive of {name} meanwhile: this merge has "
                     "changed nothing and removed its files"
                 )
-            self._store.remove(replaced_name)
         raise ArchiveBusy(f"others keep appending to the archive of {name}: merge it later")
+
+    def _manifest_written(
+        self, writer: str, chain: Chain, replacement: Mapping[str, Sequence[Segment]]
+    ) -> Manifest | None:
+        """Write the manifest behind a chain; return None if another process has changed it."""
+        name = self.cluster.name
+        try:
+            replaced_name, file = packed(self._store, name, chain, writer)
+        except ArchiveBusy:
+            return None
+        add_file(self._store, replaced_name, file)
+        made = _whole(chain, replacement, Merge(file.stored(replaced_name)))
+        if self._store.take(layout.manifest(name, made.number), encoded(made)):
+            return made
+        self._store.remove(replaced_name)
+        return None
 
     def _discard(self, writer: str) -> None:
         """Remove the files of this merge that do not count; no other writer can name them."""

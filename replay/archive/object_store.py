@@ -67,9 +67,13 @@ class BucketStore:
 
     def read(self, name: str) -> bytes:
         """Read a whole file."""
-        with reading(self.where), self._system.open_input_stream(self._path(name)) as file:
+        with reading(self.where), self._unchanged(name) as file:
             content: bytes = file.read()
             return content
+
+    def _unchanged(self, name: str) -> pa.NativeFile:
+        """Open a file for reading its bytes; by default, Arrow decompresses `.zst`."""
+        return self._system.open_input_stream(self._path(name), compression=None)
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file for random access."""
@@ -136,7 +140,8 @@ class BucketStore:
                 raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
 
     def _upload(self, path: str, content: bytes) -> None:
-        with self._system.open_output_stream(path) as file:
+        # By default, Arrow would compress a file that is called `.zst` a second time.
+        with self._system.open_output_stream(path, compression=None) as file:
             file.write(content)
 
     def _path(self, name: str) -> str:

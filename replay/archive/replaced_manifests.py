@@ -7,6 +7,7 @@ earlier merge, which names the file before.
 
 import tarfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from io import BytesIO
 from typing import NamedTuple
@@ -19,7 +20,7 @@ from replay.archive.integrity import read_whole
 from replay.archive.manifest import Chain, Manifest, StoredFile, check_link, decoded
 from replay.archive.segments import EncodedFile
 from replay.archive.store import ArchiveStore
-from replay.errors import ArchiveCorrupt
+from replay.errors import ArchiveBusy, ArchiveCorrupt
 
 FILE_BYTES = 4 * 1024 * 1024
 """Compressed bytes up to which the next merge extends a file instead of beginning another."""
@@ -50,13 +51,10 @@ def packed(store: ArchiveStore, cluster: str, chain: Chain, writer: str) -> tupl
     `writer` makes the name one of that merge alone.
 
     Raises:
-        ArchiveCorrupt: a manifest was altered since the chain was read.
+        ArchiveBusy: another merge has removed a manifest since the chain was read.
     """
     first = chain.manifests[0]
-    contents = [store.read(layout.manifest(cluster, each.number)) for each in chain.manifests]
-    following = [*(each.previous for each in chain.manifests[1:]), chain.head]
-    if [sha256(content).hexdigest() for content in contents] != following:
-        raise ArchiveCorrupt(f"{layout.manifests(cluster)} was altered meanwhile: restore it")
+    contents = _contents(store, cluster, chain)
     start = first.number
     if first.merge is not UNSET and first.merge.replaced.bytes < FILE_BYTES:
         earlier = _manifests_in(store, cluster, first.merge.replaced)
@@ -65,6 +63,18 @@ def packed(store: ArchiveStore, cluster: str, chain: Chain, writer: str) -> tupl
     file = EncodedFile.of(_compressed(start, contents), len(contents))
     numbers = range(start, chain.next_number)
     return layout.replaced_manifests(cluster, numbers, file.sha256, writer), file
+
+
+def _contents(store: ArchiveStore, cluster: str, chain: Chain) -> list[bytes]:
+    """Bytes of the manifests of a chain, compared with their hashes."""
+    following = [*(manifest.previous for manifest in chain.manifests[1:]), chain.head]
+    contents = []
+    with suppress(FileNotFoundError):
+        for manifest in chain.manifests:
+            contents.append(store.read(layout.manifest(cluster, manifest.number)))
+    if [sha256(content).hexdigest() for content in contents] != following:
+        raise ArchiveBusy(f"the manifests of {cluster} have changed meanwhile: run it again")
+    return contents
 
 
 def replaced_files(store: ArchiveStore, chain: Chain) -> Iterator[ReplacedFile]:
@@ -84,6 +94,16 @@ def replaced_files(store: ArchiveStore, chain: Chain) -> Iterator[ReplacedFile]:
             )
         yield ReplacedFile(stored, manifests)
         following = manifests[0].manifest
+
+
+def merged_manifests(store: ArchiveStore, chain: Chain) -> Iterator[Manifest]:
+    """Manifests that merges have replaced.
+
+    Raises:
+        ArchiveCorrupt: as `replaced_files`.
+    """
+    for file in replaced_files(store, chain):
+        yield from (replaced.manifest for replaced in file.manifests)
 
 
 def _manifests_in(store: ArchiveStore, cluster: str, stored: StoredFile) -> list[ReplacedManifest]:

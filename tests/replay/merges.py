@@ -42,6 +42,11 @@ def looks(folder: Path, entries: Sequence[Entry], number: int) -> None:
         capture(folder, log_of(entries[: len(entries) * look // number]))
 
 
+def held(store: ArchiveStore) -> dict[str, bytes]:
+    """Every file of an archive."""
+    return {name: store.read(name) for name in store.walk("")}
+
+
 def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
     """States at a moment from winners and from segments, or the refusal."""
     try:
