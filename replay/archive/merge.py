@@ -13,6 +13,7 @@ Records, their order, read ranges and gaps stay as they are, so no answer change
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -35,6 +36,7 @@ from replay.archive.manifest import (
     encoded,
     read_chain,
 )
+from replay.archive.replaced_files import FILES_AT_ONCE
 from replay.archive.replaced_manifests import packed
 from replay.archive.segment_groups import groups
 from replay.archive.segment_writer import SegmentTarget, SegmentWriter, add_file
@@ -131,14 +133,17 @@ class Merger:
         start = group[0].start
         earlier = tuple(segment for segment in part.segments if segment.end <= start)
         into = SegmentWriter(target, place, part._replace(segments=earlier[-1:], end=start))
-        for segment in group:
-            rows = row_groups(opened(self.cluster.store, segment.stored))
-            into.add(
-                pa.concat_tables(row_group.read(*SCHEMA.names).cast(SCHEMA) for row_group in rows)
-            )
-            advance(segment.stored.bytes)
+        with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
+            for segment, rows in zip(group, threads.map(self._rows, group), strict=True):
+                into.add(rows)
+                advance(segment.stored.bytes)
         into.write()
         return into.segments
+
+    def _rows(self, segment: Segment) -> pa.Table:
+        """Read a segment, whose hash is compared first."""
+        groups_of_rows = row_groups(opened(self.cluster.store, segment.stored))
+        return pa.concat_tables(rows.read(*SCHEMA.names).cast(SCHEMA) for rows in groups_of_rows)
 
     def _commit(self, writer: str, replacement: Mapping[str, Sequence[Segment]]) -> Chain:
         """Write the manifest behind the present chain, and return the chain with it."""

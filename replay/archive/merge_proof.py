@@ -5,12 +5,13 @@ proves them. Each of their segments has the hash of its records, which must be t
 offsets of the present segments.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from msgspec import UNSET
 
 from replay.archive import layout
@@ -39,10 +40,13 @@ class MergedRecords(NamedTuple):
 
     def flaws_of(self, present: Segment, table: pa.Table) -> Iterator[str]:
         """Differences between a present segment and the originals that were merged into it."""
-        for original in self.originals.get((present.topic, present.partition), ()):
-            if not present.start <= original.start < present.end:
-                continue
-            rows = _between(table, original.start, original.end)
+        originals = self.originals.get((present.topic, present.partition), ())
+        first = bisect_left(originals, present.start, key=_start)
+        last = bisect_left(originals, present.end, key=_start)
+        offsets = table.column("offset").to_numpy()
+        for original in originals[first:last]:
+            begin, end = np.searchsorted(offsets, (original.start, original.end))
+            rows = table.slice(begin, end - begin)
             if rows.num_rows != original.stored.records or (
                 original.content is not UNSET and record_hash(rows) != original.content
             ):
@@ -74,7 +78,7 @@ def merged_records(cluster: ArchivedCluster) -> MergedRecords:
                     originals[segment.topic, segment.partition][segment.stored.file] = segment
     return MergedRecords(
         tuple(hashes),
-        {place: tuple(by_file.values()) for place, by_file in originals.items()},
+        {place: sorted(by_file.values(), key=_start) for place, by_file in originals.items()},
         tuple(flaws),
     )
 
@@ -121,6 +125,5 @@ def _described(manifests: Sequence[Manifest]) -> dict[PartitionId, _Records]:
     }
 
 
-def _between(table: pa.Table, start: int, end: int) -> pa.Table:
-    offsets = table.column("offset")
-    return table.filter(pc.and_(pc.greater_equal(offsets, start), pc.less(offsets, end)))
+def _start(segment: Segment) -> int:
+    return segment.start

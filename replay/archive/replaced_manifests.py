@@ -68,10 +68,11 @@ def packed(store: ArchiveStore, cluster: str, chain: Chain, writer: str) -> tupl
 def _contents(store: ArchiveStore, cluster: str, chain: Chain) -> list[bytes]:
     """Bytes of the manifests of a chain, compared with their hashes."""
     following = [*(manifest.previous for manifest in chain.manifests[1:]), chain.head]
-    contents = []
+    contents: list[bytes] = []
     with suppress(FileNotFoundError):
-        for manifest in chain.manifests:
-            contents.append(store.read(layout.manifest(cluster, manifest.number)))
+        contents.extend(
+            store.read(layout.manifest(cluster, manifest.number)) for manifest in chain.manifests
+        )
     if [sha256(content).hexdigest() for content in contents] != following:
         raise ArchiveBusy(f"the manifests of {cluster} have changed meanwhile: run it again")
     return contents
