@@ -1,10 +1,14 @@
 """Archives of many small looks, before and after `replay compact-archive`.
 
     python -m benchmarks.archive_merge [--looks 300] [--records 9000] [--folder DIR]
+    python -m benchmarks.archive_merge --clusters 1000 --looks 3 --records 300 [--latency-ms 30]
 
 A cluster is captured in `--looks` looks, with `--records` records in all: a config, statuses in 4
-partitions and source offsets in 5. Opening is the median of five; `replay state` and `replay verify`
-are whole processes, the median of three. Page cache is warm.
+partitions and source offsets in 5. Opening is the median of five; `replay state` and `replay
+verify` are whole processes, the median of three. Page cache is warm.
+
+With `--clusters` a fleet of such clusters is planned: in the folder with `replay state --explain`,
+and through a store that answers each request after `--latency-ms`, like an object store.
 """
 
 import subprocess
@@ -18,15 +22,20 @@ from statistics import median
 from typing import NamedTuple
 
 import click
+import pyarrow as pa
 from rich.console import Console
 from rich.table import Table
 
 from controlplane.core.entry import Entry, batch_of
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.concurrent_requests import concurrently
+from replay.archive.store import ArchiveStore, FolderStore, open_store
 from replay.engine.daily_snapshots import daily
+from replay.engine.local_engine import LocalEngine
 
 NAME = "small"
 TOPICS = Topics()
@@ -96,8 +105,8 @@ def measured(folder: Path, state: str) -> ArchiveFigure:
     )
 
 
-def _run(command: str, folder: Path) -> str:
-    words = [sys.executable, "-m", "replay", command, str(folder)]
+def _run(command: str, folder: Path, *options: str) -> str:
+    words = [sys.executable, "-m", "replay", command, str(folder), *options]
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
 
@@ -109,6 +118,55 @@ def _seconds(action: Callable[[], object]) -> float:
     begun = time.perf_counter()
     action()
     return time.perf_counter() - begun
+
+
+class DistantStore(FolderStore):
+    """Folder that answers each request late, like an object store."""
+
+    def __init__(self, where: str, latency_s: float) -> None:
+        super().__init__(where)
+        self._latency_s = latency_s
+
+    def names(self, folder: str) -> list[str]:
+        """Names directly in a folder."""
+        time.sleep(self._latency_s)
+        return super().names(folder)
+
+    def size(self, name: str) -> int | None:
+        """Size of a file."""
+        time.sleep(self._latency_s)
+        return super().size(name)
+
+    def read(self, name: str) -> bytes:
+        """Read a file."""
+        time.sleep(self._latency_s)
+        return super().read(name)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file; its two reads (end, rows) cost as much as requests."""
+        time.sleep(3 * self._latency_s)
+        return super().open(name)
+
+
+def planned(store: ArchiveStore) -> int:
+    """Plan the states of all clusters, as `replay state` does."""
+    kip = [Profile.of("kip")]
+    names = layout.clusters(store)
+    plans = concurrently(lambda name: LocalEngine(open_cluster(store, name)).plan(None, kip), names)
+    return sum(1 for _ in plans)
+
+
+def _plan_fleet(folder: Path, clusters: int, latency_s: float) -> Iterator[str]:
+    """Measure the planning of a fleet, before and after its merge."""
+    distant = DistantStore(str(folder), latency_s)
+    for state in ("looks", "merged"):
+        if state == "merged":
+            seconds = _seconds(lambda: _run("compact-archive", folder))
+            yield f"{clusters:,} clusters are merged in {seconds:.1f} s"
+        seconds = _seconds(lambda: _run("state", folder, "--explain"))
+        yield f"{state}: `replay state --explain` of {clusters:,} clusters: {seconds:.1f} s"
+        seconds = _seconds(lambda: planned(distant))
+        yield f"{state}: planned with {latency_s * 1e3:.0f} ms per request: {seconds:.1f} s"
 
 
 def shown(title: str, figures: Sequence[ArchiveFigure]) -> Table:
@@ -135,10 +193,18 @@ def _somewhere(folder: Path | None) -> Iterator[Path]:
 @click.command()
 @click.option("--looks", default=300, show_default=True, help="Looks of the capture.")
 @click.option("--records", default=9_000, show_default=True, help="Records in all looks together.")
+@click.option("--clusters", default=1, show_default=True, help="Clusters; 2 or more are planned.")
+@click.option("--latency-ms", default=30, show_default=True, help="Time of a request.")
 @click.option("--folder", type=click.Path(path_type=Path), help="New folder of the archive.")
-def main(looks: int, records: int, folder: Path | None) -> None:
+def main(looks: int, records: int, clusters: int, latency_ms: int, folder: Path | None) -> None:
     """Measure an archive before and after its merge."""
     with _somewhere(folder) as place:
+        if clusters > 1:
+            for number in range(clusters):
+                capture_looks(open_store(str(place)), f"c{number:04}", looks, records)
+            for line in _plan_fleet(place, clusters, latency_ms / 1_000):
+                print(line, flush=True)
+            return
         capture_looks(open_store(str(place)), NAME, looks, records)
         before = measured(place, "looks")
         answers = _run("state", place)

@@ -8,6 +8,7 @@ DuckDB does not.
 import re
 from collections.abc import Iterator, Sequence
 
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.store import ArchiveStore
 from replay.errors import NoArchive, no_archive
 
@@ -30,8 +31,9 @@ def check_cluster(cluster: str) -> None:
 def clusters(store: ArchiveStore) -> list[str]:
     """Names of the archived clusters, including unreadable ones."""
     folders = (name.partition("cluster=") for name in store.names(""))
-    cluster_names = (name for before, cluster, name in folders if cluster and not before)
-    return [name for name in cluster_names if _is_begun(store, name)]
+    cluster_names = [name for before, cluster, name in folders if cluster and not before]
+    begun = concurrently(lambda name: _is_begun(store, name), cluster_names)
+    return [name for name, is_begun in zip(cluster_names, begun, strict=True) if is_begun]
 
 
 def _is_begun(store: ArchiveStore, cluster: str) -> bool:

@@ -13,7 +13,6 @@ Records, their order, read ranges and gaps stay as they are, so no answer change
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import groupby
 from operator import attrgetter
@@ -25,6 +24,7 @@ import pyarrow as pa
 
 from replay.archive import layout
 from replay.archive.archived_cluster import PartitionId, open_cluster
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.integrity import checked
 from replay.archive.manifest import (
     MERGE_FORMAT,
@@ -36,7 +36,6 @@ from replay.archive.manifest import (
     encoded,
     read_chain,
 )
-from replay.archive.replaced_files import FILES_AT_ONCE
 from replay.archive.replaced_manifests import packed
 from replay.archive.segment_groups import groups
 from replay.archive.segment_writer import SegmentTarget, SegmentWriter, add_file
@@ -133,10 +132,9 @@ class Merger:
         start = group[0].start
         earlier = tuple(segment for segment in part.segments if segment.end <= start)
         into = SegmentWriter(target, place, part._replace(segments=earlier[-1:], end=start))
-        with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-            for segment, rows in zip(group, threads.map(self._rows, group), strict=True):
-                into.add(rows)
-                advance(segment.stored.bytes)
+        for segment, rows in zip(group, concurrently(self._rows, group), strict=True):
+            into.add(rows)
+            advance(segment.stored.bytes)
         into.write()
         return into.segments
 

@@ -4,19 +4,16 @@ Only files that a replaced manifest names are removed: files of an append in pro
 removal that is interrupted is completed by the next one.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from time import time
 from typing import NamedTuple
 
 from msgspec import UNSET
 
 from replay.archive import layout
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.manifest import Chain, Signpost, encoded, read_chain, signpost_in
 from replay.archive.replaced_manifests import replaced_files
 from replay.archive.store import ArchiveStore
-
-FILES_AT_ONCE = 16
-"""Files that are read or removed at once: an object store takes its time for each request."""
 
 
 class UnnamedFiles(NamedTuple):
@@ -95,7 +92,6 @@ def remove_replaced(store: ArchiveStore, cluster: str, grace_s: float) -> Remova
     first = layout.manifest(cluster, 1)
     if first in replaced:  # before others are removed, so that older versions find it
         store.replace(first, encoded(Signpost(cluster, chain.base)))
-    with ThreadPoolExecutor(FILES_AT_ONCE) as threads:
-        for _ in threads.map(store.remove, (name for name in replaced if name != first)):
-            pass
+    for _ in concurrently(store.remove, (name for name in replaced if name != first)):
+        pass
     return Removal(len(replaced), 0)
