@@ -191,6 +191,8 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
     try:
         file = pq.ParquetFile(store.open(stored.file), read_dictionary=["key"])
     except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):  # removed since its size was read
+            check_current(store, stored)
         raise _damaged(stored.file, error) from None
     _check_columns(stored.file, file.metadata.schema.to_arrow_schema())
     if file.metadata.num_rows != stored.records:

@@ -111,7 +111,7 @@ def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> Non
 
 
 def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
-    """What came meanwhile is part of the merged manifest, in its own segments."""
+    """The merged manifest takes in the new look, in its own segments."""
     seen: list[int] = []
 
     def another_look(_: int) -> None:
