@@ -21,6 +21,7 @@ from typing import NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
+from msgspec import UNSET
 
 from replay.archive import layout
 from replay.archive.archived_cluster import PartitionId, open_cluster
@@ -77,10 +78,16 @@ class Merger:
         self._store = store
         self._sizes = sizes
         self.cluster = checked(open_cluster(store, name))
+        fresh = {
+            segment.stored.file
+            for manifest in self.cluster.chain.manifests
+            if manifest.merge is UNSET
+            for segment in manifest.segments
+        }
         self._groups = {
             place: chosen
             for place, part in self.cluster.parts.items()
-            if (chosen := list(groups(part.segments, sizes)))
+            if (chosen := list(groups(part.segments, fresh, sizes)))
         }
 
     @property
