@@ -12,8 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from replay.archive.merge import Merger
 from replay.archive.record_hash import record_hash
 from replay.archive.segments import SCHEMA, written
+from replay.archive.store import FolderStore
 from replay.archive.verification import verified
 from tests.cli.command_calls import unprivileged
 from tests.conftest import PROVE
@@ -134,6 +136,17 @@ def test_a_missing_merged_manifest_is_named(small: Path) -> None:
     assert f"{BASE} is missing: restore it and all manifests after it" in refusal(
         call("state", small)
     )
+
+
+def test_opening_reads_no_replaced_manifest(small: Path) -> None:
+    """Neither those that a killed merge has left, nor the place of the first."""
+    expected = call("state", small)
+    Merger(FolderStore(str(small)), NAME).run()
+    for number in range(1, LOOKS + 1):
+        (small / f"cluster={NAME}" / "_manifest" / f"{number:010}.json").write_bytes(b"altered")
+    looks(small, ENTRIES, 1)
+    assert call("state", small) == expected
+    assert call("verify", small).code == 0
 
 
 def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
