@@ -18,6 +18,7 @@ from msgspec import UNSET, UnsetType
 
 from controlplane.core.state import Topics
 from replay.archive import layout
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive
 
@@ -219,12 +220,13 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     start = _first_number(cluster, last)
     manifests: list[Manifest] = []
     head = ""
-    current = [name for name in names if name >= f"{start:010}"]
-    for number, name in enumerate(current, start=start):
+    paths = [f"{layout.manifests(cluster)}/{name}" for name in names if name >= f"{start:010}"]
+    contents = concurrently(store.read, paths[:-1])
+    for number, path in enumerate(paths, start=start):
         expected = layout.manifest(cluster, number)
-        if f"{layout.manifests(cluster)}/{name}" != expected:
+        if path != expected:
             raise ArchiveCorrupt(f"{expected} is missing: restore it")
-        content = last if name == names[-1] else store.read(expected)
+        content = last if path == paths[-1] else next(contents)
         manifest = decoded(expected, content)
         previous = head if manifests or start == 1 else manifest.previous
         check_link(expected, manifest, cluster, number, previous)

@@ -43,7 +43,9 @@ def unnamed_files(store: ArchiveStore, cluster: str, chain: Chain) -> UnnamedFil
                 manifests[layout.manifest(cluster, manifest.number)] = content
                 others |= {file.file for file in manifest.files}
     unnamed = [name for name in unnamed if name not in named]
-    replaced = [name for name in unnamed if name in manifests and _is(store, name, manifests[name])]
+    present = [name for name in unnamed if name in manifests]
+    same = concurrently(lambda name: _is(store, name, manifests[name]), present)
+    replaced = [name for name, is_same in zip(present, same, strict=True) if is_same]
     replaced += [name for name in unnamed if name in others]
     kept = {*replaced, *_signposts(store, cluster, chain)}
     return UnnamedFiles(tuple(replaced), tuple(name for name in unnamed if name not in kept))

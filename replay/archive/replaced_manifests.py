@@ -16,6 +16,7 @@ import pyarrow as pa
 from msgspec import UNSET
 
 from replay.archive import layout
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.integrity import read_whole
 from replay.archive.manifest import Chain, Manifest, StoredFile, check_link, decoded
 from replay.archive.segments import EncodedFile
@@ -70,9 +71,8 @@ def _contents(store: ArchiveStore, cluster: str, chain: Chain) -> list[bytes]:
     following = [*(manifest.previous for manifest in chain.manifests[1:]), chain.head]
     contents: list[bytes] = []
     with suppress(FileNotFoundError):
-        contents.extend(
-            store.read(layout.manifest(cluster, manifest.number)) for manifest in chain.manifests
-        )
+        names = [layout.manifest(cluster, manifest.number) for manifest in chain.manifests]
+        contents.extend(concurrently(store.read, names))
     if [sha256(content).hexdigest() for content in contents] != following:
         raise ArchiveBusy(f"the manifests of {cluster} have changed meanwhile: run it again")
     return contents
