@@ -23,7 +23,7 @@ class ArchiveConflict(ReplayError):
 
 
 class ArchiveBusy(ReplayError):
-    """Another process has appended in the meantime; a retry helps."""
+    """Another process has appended to the archive, or merged it, meanwhile; a retry helps."""
 
 
 class NotWritable(ReplayError):

@@ -1,10 +1,12 @@
 """Appends to the archive of a cluster: records first, then one manifest that makes them count.
 
 A process that is killed leaves files that no manifest names, or a manifest whose files are all
-complete. Records that are archived already are compared, not added again.
+complete. Records that are archived already are compared, not added again. If the archive is merged
+meanwhile, the append continues behind the merge; if another process appends, it ends.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from time import time
 
 import msgspec
@@ -25,15 +27,20 @@ from replay.archive.manifest import (
     Segment,
     Snapshot,
     encoded,
+    is_last,
     read_chain,
 )
+from replay.archive.replaced_manifests import merged_manifests
 from replay.archive.segment_writer import NOTHING, SegmentTarget, SegmentWriter
 from replay.archive.segments import SIZES, SegmentSizes, table_of
 from replay.archive.store import ArchiveStore
-from replay.errors import ArchiveBusy, ArchiveConflict
+from replay.errors import ArchiveBusy, ArchiveConflict, NotWritable
 
 WAITING_BYTES = 512 * 1024 * 1024
 """Bytes that may wait in all partitions together; beyond them the largest partition is written."""
+
+_ATTEMPTS = 5
+"""Maximum attempts to write a manifest; merges, which are rare, can make an attempt fail."""
 
 SnapshotMaker = Callable[[ArchivedCluster], Iterable[Snapshot]]
 """Writes the files of missing snapshots and returns the snapshots for the manifest."""
@@ -124,11 +131,43 @@ class Appender:
             made = self._manifest(tuple(snapshot_list))
         if not (made.reaches or made.segments or made.snapshots):
             return None
-        if not self._store.take(layout.manifest(self._name, made.number), encoded(made)):
-            raise ArchiveBusy(
-                f"another process has appended to the archive of {self._name}: run it again"
-            )
-        return made
+        for _ in range(_ATTEMPTS):
+            content = encoded(made)
+            name = layout.manifest(self._name, made.number)
+            if self._store.take(name, content) and self._counts(made, name, content):
+                return made
+            if not self._only_merged():
+                break
+            made = self._manifest(made.snapshots)
+        raise ArchiveBusy(
+            f"another process has appended to the archive of {self._name}: run it again"
+        )
+
+    def _counts(self, made: Manifest, name: str, content: bytes) -> bool:
+        """True if a written manifest belongs to the chain.
+
+        Its name may have been that of a manifest that a merge has replaced and removed since this
+        append began. Then a later manifest exists, and the archive lacks what was appended.
+        """
+        if is_last(self._store, self._name, made.number):
+            return True
+        chain = read_chain(self._store, self._name)
+        if made in chain.manifests or made in merged_manifests(self._store, chain):
+            return True
+        with suppress(FileNotFoundError, NotWritable):
+            if self._store.read(name) == content:
+                self._store.remove(name)
+        return False
+
+    def _only_merged(self) -> bool:
+        """Continue on the present chain if it archives the same records as before."""
+        chain = read_chain(self._store, self._name)
+        present = parts_in(chain)
+        if chain.head == self._chain.head or _spans(present) != _spans(self.cluster.parts):
+            return False
+        self._chain = chain
+        self.cluster = ArchivedCluster(self._store, self._name, chain, present)
+        return True
 
     def _manifest(self, snapshots: tuple[Snapshot, ...] = ()) -> Manifest:
         filled = (
@@ -137,7 +176,7 @@ class Appender:
         segments = [*self._written, *filled]
         return Manifest(
             self._name,
-            len(self._chain.manifests) + 1,
+            self._chain.next_number,
             self._chain.head,
             self._topics,
             self._secrets,
@@ -149,6 +188,7 @@ class Appender:
                 )
             ),
             snapshots,
+            base=self._chain.base,
         )
 
     def _check_alike(self) -> None:
@@ -172,6 +212,12 @@ class Appender:
         return SegmentWriter(
             SegmentTarget(self._store, self._name, self._topics, self._sizes), place, part
         )
+
+
+def _spans(
+    parts: Mapping[PartitionId, ArchivedPartition],
+) -> dict[PartitionId, tuple[int, int]]:
+    return {place: (part.start, part.end) for place, part in parts.items()}
 
 
 def _names(cluster: ArchivedCluster) -> tuple[str, ...]:

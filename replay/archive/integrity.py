@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import StoredFile
+from replay.archive.merged_files import check_current
 from replay.archive.object_store import reading
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt
@@ -65,6 +66,14 @@ class CheckedStore:
         """Delegate to the store."""
         return self._store.take(name, content)
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Delegate to the store."""
+        self._store.replace(name, content)
+
+    def remove(self, name: str) -> None:
+        """Delegate to the store."""
+        self._store.remove(name)
+
     def check(self, files: Iterable[StoredFile]) -> None:
         """Compare the hashes of files before anything is read. Raises `ArchiveCorrupt`."""
         for stored in files:
@@ -84,16 +93,22 @@ def checked(cluster: ArchivedCluster) -> ArchivedCluster:
 
 
 def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:
-    """Problem with a file's bytes, as the end of a sentence; empty if there is none."""
+    """Problem with a file's bytes, as the end of a sentence; empty if there is none.
+
+    Raises:
+        ArchiveBusy: a merge has removed the file since the archive was opened.
+    """
     size = store.size(stored.file)
-    if size is None:
-        return "is missing"
-    if size != stored.bytes:
+    if size is not None and size != stored.bytes:
         return f"has {size} bytes and not {stored.bytes}"
     digest = sha256()
-    with reading(stored.file), store.open(stored.file) as file:
-        while content := file.read(CHUNK_BYTES):
-            digest.update(content)
+    try:
+        with reading(stored.file), store.open(stored.file) as file:
+            while content := file.read(CHUNK_BYTES):
+                digest.update(content)
+    except FileNotFoundError:
+        check_current(store, stored)
+        return "is missing"
     return "" if digest.hexdigest() == stored.sha256 else "was altered: it has another hash"
 
 

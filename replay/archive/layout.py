@@ -8,6 +8,7 @@ DuckDB does not.
 import re
 from collections.abc import Iterator, Sequence
 
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.store import ArchiveStore
 from replay.errors import NoArchive, no_archive
 
@@ -30,8 +31,9 @@ def check_cluster(cluster: str) -> None:
 def clusters(store: ArchiveStore) -> list[str]:
     """Names of the archived clusters, including unreadable ones."""
     folders = (name.partition("cluster=") for name in store.names(""))
-    cluster_names = (name for before, cluster, name in folders if cluster and not before)
-    return [name for name in cluster_names if _is_begun(store, name)]
+    cluster_names = [name for before, cluster, name in folders if cluster and not before]
+    begun = concurrently(lambda name: _is_begun(store, name), cluster_names)
+    return [name for name, is_begun in zip(cluster_names, begun, strict=True) if is_begun]
 
 
 def _is_begun(store: ArchiveStore, cluster: str) -> bool:
@@ -81,18 +83,29 @@ def manifest(cluster: str, number: int) -> str:
     return f"{manifests(cluster)}/{number:010}.json"
 
 
-def segment(cluster: str, topic: str, partition: int, span: range, sha256: str) -> str:
-    """Name of the segment with these offsets."""
-    return (
-        f"{_part(cluster, topic, partition)}/segment-{_span(span)}-{sha256[:_HASH_DIGITS]}.parquet"
-    )
+def replaced_manifests(cluster: str, numbers: range, sha256: str, writer: str) -> str:
+    """Name of the file with manifests that a merge has replaced; `writer` as in `segment`."""
+    span = f"{numbers.start:010}-{numbers.stop - 1:010}"
+    return f"{manifests(cluster)}/replaced-{span}-{sha256[:_HASH_DIGITS]}{writer}.tar.zst"
 
 
-def winners(cluster: str, topic: str, partition: int, span: range, sha256: str) -> str:
-    """Name of a segment's winners."""
-    return (
-        f"{_part(cluster, topic, partition)}/_winners-{_span(span)}-{sha256[:_HASH_DIGITS]}.parquet"
-    )
+def segment(
+    cluster: str, place: tuple[str, int], span: range, sha256: str, writer: str = ""
+) -> str:
+    """Name of the segment with these offsets of a topic and partition.
+
+    `writer` makes it a name of one writer alone.
+    """
+    stem = f"segment-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
+    return f"{_part(cluster, place)}/{stem}.parquet"
+
+
+def winners(
+    cluster: str, place: tuple[str, int], span: range, sha256: str, writer: str = ""
+) -> str:
+    """Name of a segment's winners; `writer` as in `segment`."""
+    stem = f"_winners-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
+    return f"{_part(cluster, place)}/{stem}.parquet"
 
 
 def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
@@ -106,7 +119,8 @@ def named_wrongly(cluster: str, names: Iterator[str]) -> str | None:
     return next((name for name in names if not name.startswith(inside) or ".." in name), None)
 
 
-def _part(cluster: str, topic: str, partition: int) -> str:
+def _part(cluster: str, place: tuple[str, int]) -> str:
+    topic, partition = place
     return f"{folder(cluster)}/topic={topic}/partition={partition}"
 
 

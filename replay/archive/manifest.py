@@ -3,6 +3,10 @@
 An alteration, addition or removal in the middle invalidates every later manifest. Only a cut-off
 end stays undetected: `verify` prints the hash of the last manifest, to be stored elsewhere and
 compared.
+
+The manifest of a merge describes the whole archive and replaces the manifests before it, so opening
+reads it and the later ones. It continues the chain: it holds the hash of the manifest before it,
+and names a file with the replaced manifests (`replaced_manifests`).
 """
 
 from collections.abc import Iterator
@@ -10,13 +14,20 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from controlplane.core.state import Topics
 from replay.archive import layout
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive
 
 FORMAT = 1
+MERGE_FORMAT = 2
+"""Format of the manifest of a merge. Versions of `replay` that know only format 1 refuse it."""
+
+_LISTINGS = 5
+"""Maximum listings of the manifests per read, because a merge may remove listed ones."""
 
 
 class StoredFile(msgspec.Struct, frozen=True):
@@ -59,6 +70,8 @@ class Segment(msgspec.Struct, frozen=True):
     stored: StoredFile
     winners: StoredFile | None = None
     """File with the rows that may still count; None if they are not far fewer."""
+    content: str | UnsetType = UNSET
+    """Hash of the records in any file (`record_hash`); earlier versions wrote none."""
 
 
 class SnapshotRows(msgspec.Struct, frozen=True):
@@ -88,8 +101,14 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Frozen states of topics in which every record may count."""
 
 
+class Merge(msgspec.Struct, frozen=True):
+    """Marks the manifest of a merge, and names the file with the manifests that it replaces."""
+
+    replaced: StoredFile
+
+
 class Manifest(msgspec.Struct, frozen=True):
-    """Description of one append: its segments, read ranges and snapshots."""
+    """Description of one append, or of the whole archive after a merge."""
 
     cluster: str
     number: int
@@ -103,6 +122,9 @@ class Manifest(msgspec.Struct, frozen=True):
     segments: tuple[Segment, ...] = ()
     snapshots: tuple[Snapshot, ...] = ()
     format: int = FORMAT
+    base: int | UnsetType = UNSET
+    """Number of the last merge's manifest, at which reading begins; unset before the first."""
+    merge: Merge | UnsetType = UNSET
 
     @property
     def files(self) -> Iterator[StoredFile]:
@@ -115,6 +137,20 @@ class Manifest(msgspec.Struct, frozen=True):
             yield from (topic.stored for topic in snapshot.topics)
             if snapshot.folded is not None:
                 yield snapshot.folded
+        if self.merge is not UNSET:
+            yield self.merge.replaced
+
+
+class Signpost(msgspec.Struct, frozen=True):
+    """Takes the place of the first manifest once merged, for versions that begin reading there.
+
+    They refuse its format with a clear message; this version skips it.
+    """
+
+    cluster: str
+    merged_into: int
+    """Number of the manifest that replaced the first one."""
+    format: int = MERGE_FORMAT
 
 
 class Chain(NamedTuple):
@@ -123,37 +159,124 @@ class Chain(NamedTuple):
     manifests: tuple[Manifest, ...]
     head: str
 
+    @property
+    def base(self) -> int | UnsetType:
+        """Number of the last merge's manifest; unset before the first merge."""
+        return self.manifests[0].base if self.manifests else UNSET
+
+    @property
+    def next_number(self) -> int:
+        """Number of the manifest that continues the chain."""
+        return self.manifests[-1].number + 1 if self.manifests else 1
+
 
 _DECODER = msgspec.json.Decoder(Manifest)
+_SIGNPOST = msgspec.json.Decoder(Signpost)
 
 
-def encoded(manifest: Manifest) -> bytes:
+def encoded(manifest: Manifest | Signpost) -> bytes:
     """Encode a manifest as indented JSON."""
     return msgspec.json.format(msgspec.json.encode(manifest, order="sorted"), indent=1) + b"\n"
 
 
 def read_chain(store: ArchiveStore, cluster: str) -> Chain:
-    """Read the manifests of a cluster and check the hash chain.
+    """Read the manifests of a cluster, from the last merge on, and check the hash chain.
 
     Raises:
         ArchiveCorrupt: a manifest is missing, altered or invalid.
         NoArchive: the format is unknown.
     """
+    names = _listed(store, cluster)
+    for _ in range(_LISTINGS):
+        try:
+            return _read(store, cluster, names)
+        except (ArchiveCorrupt, FileNotFoundError):
+            before, names = names, _listed(store, cluster)
+            if names == before:  # else a merge has removed manifests meanwhile
+                break
+    try:
+        return _read(store, cluster, names)
+    except FileNotFoundError:
+        raise ArchiveCorrupt(
+            f"{layout.manifests(cluster)} changes while it is read: run it again"
+        ) from None
+
+
+def is_last(store: ArchiveStore, cluster: str, number: int) -> bool:
+    """True if no manifest has a greater number."""
+    last = layout.manifest(cluster, number).rpartition("/")[2]
+    return all(name <= last for name in _listed(store, cluster))
+
+
+def _listed(store: ArchiveStore, cluster: str) -> list[str]:
+    return [name for name in store.names(layout.manifests(cluster)) if layout.is_manifest(name)]
+
+
+def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
+    """Read the manifests with these names. Raises `FileNotFoundError` if one was removed."""
+    if not names:
+        return Chain((), "")
+    last = store.read(f"{layout.manifests(cluster)}/{names[-1]}")
+    start = _first_number(cluster, last)
     manifests: list[Manifest] = []
     head = ""
-    names = filter(layout.is_manifest, store.names(layout.manifests(cluster)))
-    for number, name in enumerate(names, start=1):
+    paths = [f"{layout.manifests(cluster)}/{name}" for name in names if name >= f"{start:010}"]
+    contents = concurrently(store.read, paths[:-1])
+    for number, path in enumerate(paths, start=start):
         expected = layout.manifest(cluster, number)
-        if f"{layout.manifests(cluster)}/{name}" != expected:
+        if path != expected:
             raise ArchiveCorrupt(f"{expected} is missing: restore it")
-        content = store.read(expected)
-        manifests.append(_checked(expected, content, cluster, number, head))
+        content = last if path == paths[-1] else next(contents)
+        manifest = decoded(expected, content)
+        previous = head if manifests or start == 1 else manifest.previous
+        check_link(expected, manifest, cluster, number, previous)
+        manifests.append(manifest)
         head = sha256(content).hexdigest()
+    _check_base(cluster, start, manifests)
     return Chain(tuple(manifests), head)
 
 
-def _checked(name: str, content: bytes, cluster: str, number: int, previous: str) -> Manifest:
-    manifest = _decoded(name, content)
+def _first_number(cluster: str, last: bytes) -> int:
+    """Number of the manifest at which reading begins, as the last manifest says."""
+    signpost = signpost_in(last)
+    if signpost is not None:
+        expected = layout.manifest(cluster, signpost.merged_into)
+        raise ArchiveCorrupt(f"{expected} is missing: restore it and all manifests after it")
+    try:
+        base = _DECODER.decode(last).base
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return 1  # reading reports the flaw
+    return 1 if base is UNSET else base
+
+
+def signpost_in(content: bytes) -> Signpost | None:
+    """Decode a signpost; None for anything else."""
+    try:
+        return _SIGNPOST.decode(content)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def _check_base(cluster: str, start: int, manifests: list[Manifest]) -> None:
+    """Raise `ArchiveCorrupt` unless the manifests begin with the merge that all of them name."""
+    base = UNSET if start == 1 else start
+    if not manifests:
+        raise ArchiveCorrupt(f"{layout.manifest(cluster, start)} is missing: restore it")
+    for manifest in manifests:
+        is_merge = manifest.merge is not UNSET
+        if manifest.base != base or is_merge is not (manifest.number == base):
+            raise ArchiveCorrupt(
+                f"{layout.manifest(cluster, manifest.number)} does not belong to the merge with "
+                "which the manifests begin: restore it"
+            )
+
+
+def check_link(name: str, manifest: Manifest, cluster: str, number: int, previous: str) -> None:
+    """Check that a manifest is the given link of the chain.
+
+    Raises:
+        ArchiveCorrupt: it follows another manifest, belongs elsewhere or names foreign files.
+    """
     if manifest.previous != previous:
         raise ArchiveCorrupt(
             f"{name} does not follow the manifest before it: one of the two was altered, restore it"
@@ -165,16 +288,22 @@ def _checked(name: str, content: bytes, cluster: str, number: int, previous: str
     elsewhere = layout.named_wrongly(cluster, (file.file for file in manifest.files))
     if elsewhere is not None:
         raise ArchiveCorrupt(f"{name} names a file elsewhere ({elsewhere[:80]!r}): restore it")
-    return manifest
 
 
-def _decoded(name: str, content: bytes) -> Manifest:
+def decoded(name: str, content: bytes) -> Manifest:
+    """Decode a manifest.
+
+    Raises:
+        ArchiveCorrupt: the content is no manifest.
+        NoArchive: the format is unknown.
+    """
     try:
         document = msgspec.json.decode(content)
         written_as = document.get("format") if isinstance(document, dict) else None
-        if isinstance(written_as, int) and written_as > FORMAT:
+        if isinstance(written_as, int) and written_as > MERGE_FORMAT:
             raise NoArchive(
-                f"{name} has format {written_as}, but only {FORMAT} is known: use a newer replay"
+                f"{name} has format {written_as}, but only {FORMAT} and {MERGE_FORMAT} are known: "
+                "use a newer replay"
             )
         return _DECODER.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -67,9 +67,13 @@ class BucketStore:
 
     def read(self, name: str) -> bytes:
         """Read a whole file."""
-        with reading(self.where), self._system.open_input_stream(self._path(name)) as file:
+        with reading(self.where), self._unchanged(name) as file:
             content: bytes = file.read()
             return content
+
+    def _unchanged(self, name: str) -> pa.NativeFile:
+        """Open a file for reading its bytes; by default, Arrow decompresses `.zst`."""
+        return self._system.open_input_stream(self._path(name), compression=None)
 
     def open(self, name: str) -> pa.NativeFile:
         """Open a file for random access."""
@@ -102,6 +106,18 @@ class BucketStore:
                 self._system.delete_file(self._path(f"{claims}/{mine}"))
         return True
 
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file in place of another; a reader sees one of the two."""
+        self._write(name, content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file; an object store knows no folders, so none is left."""
+        try:
+            with suppress(FileNotFoundError):
+                self._system.delete_file(self._path(name))
+        except OSError as error:
+            raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
+
     def _claimed_by_others(self, claims: str, base_name: str, mine: str) -> bool:
         """True if another live writer claims the name, or if the claims are unclear."""
         files = self._found(claims, recursive=False)
@@ -124,7 +140,8 @@ class BucketStore:
                 raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
 
     def _upload(self, path: str, content: bytes) -> None:
-        with self._system.open_output_stream(path) as file:
+        # By default, Arrow would compress a file that is called `.zst` a second time.
+        with self._system.open_output_stream(path, compression=None) as file:
             file.write(content)
 
     def _path(self, name: str) -> str:

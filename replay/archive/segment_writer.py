@@ -15,6 +15,7 @@ from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedPartition, PartitionId
 from replay.archive.manifest import Segment, StoredFile
+from replay.archive.record_hash import record_hash
 from replay.archive.segments import SCHEMA, EncodedFile, SegmentSizes, opened, row_groups, written
 from replay.archive.store import ArchiveStore
 from replay.archive.winners import WORTH_IT, reducible, winners
@@ -34,6 +35,8 @@ class SegmentTarget(NamedTuple):
     cluster: str
     topics: Topics
     sizes: SegmentSizes
+    writer: str = ""
+    """Part of the file names that no other writer uses: a merge may then remove its own files."""
 
 
 class SegmentWriter:
@@ -82,13 +85,13 @@ class SegmentWriter:
             return
         table = pa.concat_tables(self._waiting)
         self._waiting, self._waiting_rows, self.waiting_bytes = [], 0, 0
-        store, cluster, _, sizes = self._into
+        store, cluster, _, sizes, writer = self._into
         before = self.segments or self._part.segments
         latest_ms = before[-1].latest_ms if before else None
         offsets = table.column("offset")
         span = range(offsets[0].as_py(), offsets[-1].as_py() + 1)
         whole = written([table], sizes.row_group_rows)
-        stored = whole.stored(layout.segment(cluster, *self._place, span, whole.sha256))
+        stored = whole.stored(layout.segment(cluster, self._place, span, whole.sha256, writer))
         add_file(store, stored.file, whole)
         kept = self._write_winners(table, span, latest_ms)
         self.segments.append(described(self._place, table, latest_ms, stored, kept))
@@ -97,15 +100,15 @@ class SegmentWriter:
         self, table: pa.Table, span: range, before_ms: int | None
     ) -> StoredFile | None:
         """Write the rows of a segment that may still count, if they are few."""
-        store, cluster, topics, _ = self._into
-        topic, partition = self._place
+        store, cluster, topics, _, writer = self._into
+        topic, _ = self._place
         if not reducible(topic, topics):
             return None
         winner_rows = winners([HeldRows(table)], topic, topics, before_ms)
         if winner_rows.num_rows > WORTH_IT * table.num_rows:
             return None
         encoded = written([winner_rows])
-        stored = encoded.stored(layout.winners(cluster, topic, partition, span, encoded.sha256))
+        stored = encoded.stored(layout.winners(cluster, self._place, span, encoded.sha256, writer))
         add_file(store, stored.file, encoded)
         return stored
 
@@ -131,6 +134,7 @@ def described(
         aborted=pc.sum(table.column("aborted")).as_py(),
         stored=stored,
         winners=kept,
+        content=record_hash(table),
     )
 
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from controlplane.core.entry import Batch
 from replay.archive.manifest import StoredFile
+from replay.archive.merged_files import check_current
 from replay.archive.object_store import is_outage, why_not
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
@@ -179,14 +180,19 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
 
     Raises:
         ArchiveCorrupt: the file is missing or differs from the description.
+        ArchiveBusy: a merge has removed the file since the archive was opened.
     """
     size = store.size(stored.file)
+    if size is None:
+        check_current(store, stored)
     if size != stored.bytes:
         flaw = "is missing" if size is None else f"has {size} bytes and not {stored.bytes}"
         raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
     try:
         file = pq.ParquetFile(store.open(stored.file), read_dictionary=["key"])
     except (pa.ArrowException, OSError) as error:
+        if isinstance(error, FileNotFoundError):  # removed since its size was read
+            check_current(store, stored)
         raise _damaged(stored.file, error) from None
     _check_columns(stored.file, file.metadata.schema.to_arrow_schema())
     if file.metadata.num_rows != stored.records:

@@ -1,6 +1,7 @@
 """Stores of archive files: a folder, or an object store (`s3a://bucket/folder`).
 
-A file appears complete, under a name that was free, and never changes afterwards.
+A file appears complete, under a name that was free, and never changes afterwards. Only a merge
+replaces and removes files, once its manifest has replaced them.
 """
 
 import os
@@ -13,7 +14,13 @@ import pyarrow as pa
 from pyarrow import fs
 
 from controlplane.core.text.file_errors import unwritable
-from controlplane.private_files import draft_file, make_folders, remove_abandoned, sync_folder
+from controlplane.private_files import (
+    draft_file,
+    make_folders,
+    remove_abandoned,
+    replacing,
+    sync_folder,
+)
 from replay.archive import hadoop_settings
 from replay.archive.object_store import bucket_at, reading
 from replay.errors import NoArchive, NotWritable
@@ -59,6 +66,14 @@ class ArchiveStore(Protocol):
 
     def take(self, name: str, content: bytes) -> bool:
         """Write a file under a name that others may use for other content; at most one succeeds."""
+        ...
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file durably in place of another. Raises `NotWritable`."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it does not exist. Raises `NotWritable`."""
         ...
 
 
@@ -156,6 +171,21 @@ class FolderStore:
     def take(self, name: str, content: bytes) -> bool:
         """Write a file; a hard link succeeds only once, so `add` is enough."""
         return self.add(name, content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file in place of another; a reader sees one of the two."""
+        try:
+            with replacing(self._root / name) as draft:
+                draft.write_bytes(content)
+        except OSError as error:
+            raise NotWritable(unwritable(self.where, error)) from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file; a reader that has opened it can read on."""
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise NotWritable(unwritable(self.where, error)) from None
 
 
 def _linked(path: Path, content: bytes) -> bool:

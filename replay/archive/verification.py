@@ -5,11 +5,13 @@ from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
+from msgspec import UNSET
 
-from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.integrity import flaw_of
 from replay.archive.manifest import Segment
+from replay.archive.merge_proof import MergedRecords, merged_records
+from replay.archive.replaced_files import unnamed_files
 from replay.archive.segment_writer import described
 from replay.archive.segments import SCHEMA, ascending, opened, row_groups
 from replay.archive.winners import winners
@@ -34,6 +36,12 @@ class Verification(NamedTuple):
     """Offsets that the source had lost before they were archived, one sentence each."""
     leftovers: tuple[str, ...]
     """Files that no manifest names, left by an append that died. They are harmless."""
+    replaced: int = 0
+    """Number of files that a merge has replaced and not yet removed."""
+    unproven: int = 0
+    """Number of merged segments whose manifests have no hash of their records."""
+    earlier_heads: tuple[str, ...] = ()
+    """Hashes of the manifests that merges have replaced."""
 
 
 def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Verification:
@@ -47,11 +55,14 @@ def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Ver
             flaws.append(f"{stored.file} {flaw}")
         advance(stored.bytes)
     hurt = {flaw.partition(" ")[0] for flaw in flaws}
+    merged = merged_records(cluster)
+    unnamed = unnamed_files(cluster.store, cluster.name, cluster.chain)
+    flaws += merged.flaws
     for part in cluster.parts.values():
         before_ms = None
         for segment in part.segments:
             if segment.stored.file not in hurt:
-                flaws += _flaws(cluster, segment, before_ms)
+                flaws += _flaws(cluster, segment, before_ms, merged)
             before_ms = segment.latest_ms
     return Verification(
         cluster.name,
@@ -62,11 +73,16 @@ def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Ver
         sum(file.bytes for file in files),
         tuple(flaws),
         tuple(gap.sentence for gap in cluster.gaps),
-        tuple(_leftovers(cluster)),
+        unnamed.leftovers,
+        len(unnamed.replaced),
+        merged.unproven,
+        merged.hashes,
     )
 
 
-def _flaws(cluster: ArchivedCluster, segment: Segment, before_ms: int | None) -> Iterator[str]:
+def _flaws(
+    cluster: ArchivedCluster, segment: Segment, before_ms: int | None, merged: MergedRecords
+) -> Iterator[str]:
     """Differences between a segment and its manifest, one sentence each."""
     name = segment.stored.file
     try:
@@ -84,8 +100,9 @@ def _flaws(cluster: ArchivedCluster, segment: Segment, before_ms: int | None) ->
     actual = described(place, table, before_ms, segment.stored, segment.winners)
     for field in segment.__struct_fields__:
         actual_value, said = getattr(actual, field), getattr(segment, field)
-        if actual_value != said:
+        if said is not UNSET and actual_value != said:
             yield f"{name} has {field} {actual_value}, but its manifest says {said}"
+    yield from merged.flaws_of(segment, table)
     if segment.winners is not None and not _wins(cluster, segment, table, before_ms):
         yield f"{segment.winners.file} does not hold the rows of its segment that may still count"
 
@@ -108,18 +125,8 @@ def _wins(
     )
 
 
-def _leftovers(cluster: ArchivedCluster) -> Iterator[str]:
-    """Files in a cluster's folder that no manifest names."""
-    named = {file.file for manifest in cluster.chain.manifests for file in manifest.files}
-    named |= {
-        layout.manifest(cluster.name, manifest.number) for manifest in cluster.chain.manifests
-    }
-    for name in cluster.store.walk(layout.folder(cluster.name)):
-        if name not in named:
-            yield name
-
-
 def as_document(result: Verification) -> dict[str, object]:
     """The result as a JSON document."""
     document: dict[str, object] = msgspec.to_builtins(result._asdict())
+    del document["earlier_heads"]  # as many as appends; --head compares them
     return document | {"sound": not result.flaws}

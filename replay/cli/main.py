@@ -38,6 +38,9 @@ COMMANDS = {
     "verify": Subcommand(
         "replay.cli.commands.verify:verify", "Verify an archive and list its gaps."
     ),
+    "compact-archive": Subcommand(
+        "replay.cli.commands.compact_archive:compact_archive", "Merge small files of an archive."
+    ),
     "state": Subcommand(
         "replay.cli.commands.state:state", "Show the state of workers at any moment."
     ),

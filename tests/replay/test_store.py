@@ -14,6 +14,7 @@ from replay.errors import NoArchive
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import NAME, capture_into, log_of, open_clusters, replayed, served
 from tests.replay.buckets import Bucket, bucket
+from tests.replay.test_damage import lasting_days
 
 HISTORY = "aborted-3.9"
 
@@ -47,6 +48,27 @@ def test_the_whole_of_an_archive_in_each(store: ArchiveStore) -> None:
     assert (result.records, result.flaws, result.leftovers) == (97, (), ())
     kip = [Profile.of("kip")]
     assert replayed(cluster, "config@7", kip) == served(log, "config@7", kip)
+
+
+def test_snapshots_in_each(store: ArchiveStore) -> None:
+    """Their states end in `.zst`, which Arrow's file systems would compress again."""
+    log = log_of(lasting_days(recorded_entries(HISTORY)))
+    capture_into(store, log)
+    (cluster,) = open_clusters(store)
+    assert any(snapshot.folded for snapshot in cluster.snapshots)
+    assert verified(cluster).flaws == ()
+    kip = [Profile.of("kip")]
+    assert replayed(cluster, None, kip) == served(log, None, kip)
+
+
+def test_a_file_is_replaced_and_removed(store: ArchiveStore) -> None:
+    """A merge does both; a file that is not there is no error."""
+    store.add("a/b", b"first")
+    store.replace("a/b", b"second")
+    assert store.read("a/b") == b"second"
+    for _ in range(2):
+        store.remove("a/b")
+        assert store.size("a/b") is None
 
 
 def test_a_name_is_taken_once(store: ArchiveStore) -> None:

@@ -122,6 +122,8 @@ def _flawed(result: Verification) -> str:
 def _cut_off(heads: Iterable[str], looked: _VerifyResults) -> Iterator[str]:
     """Yield a sentence for each required hash that no manifest has."""
     hashes = {name: _hashes(cluster) for name, cluster in looked.opened.items()}
+    for name, result in looked.results.items():
+        hashes[name].update(result.earlier_heads)
     for head in heads:
         name, of_one, sha256 = head.rpartition("=")
         if not of_one and not any(sha256 in file_hash for file_hash in hashes.values()):
@@ -166,6 +168,15 @@ def _print(results: Iterable[Verification]) -> None:
             say(
                 f"{result.cluster}: {files} that no manifest names: an append died, or a manifest "
                 f"was removed (--head detects that): {result.leftovers[0]} …"
+            )
+        if result.replaced:
+            files = count(result.replaced, "file")
+            say(f"{result.cluster}: {files} replaced by a merge: compact-archive removes them")
+        if result.unproven:
+            segments = count(result.unproven, "merged segment")
+            say(
+                f"{result.cluster}: {segments} of an earlier version had no hash of records: only "
+                "heads since the merge prove them"
             )
 
 

@@ -14,6 +14,7 @@ from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.integrity import checked
 from replay.atomic_file import check_place
 from replay.cli.exit_codes import REFUSED
@@ -52,7 +53,7 @@ class ArchiveInput(NamedTuple):
     """Clusters that turned out to be unreadable."""
 
     def each(self, ask: Callable[[ArchivedCluster], T]) -> list[T]:
-        """Apply a function to each cluster. Errors of single clusters are printed.
+        """Apply a function to each cluster, to several at once. Errors of clusters are printed.
 
         Raises:
             ReplayError: every cluster failed; the first error.
@@ -61,13 +62,21 @@ class ArchiveInput(NamedTuple):
         store = store_named(self.archive)
         results: list[T] = []
         errors: list[ReplayError | UnknownMoment] = []
-        for name in layout.selected_clusters(store, self.clusters):
+        names = layout.selected_clusters(store, self.clusters)
+
+        def attempt(name: str) -> list[T] | ReplayError | UnknownMoment:
             try:
                 cluster = open_cluster(store, name)
-                results.append(ask(cluster if self.trusting else checked(cluster)))
+                return [ask(cluster if self.trusting else checked(cluster))]
             except (ReplayError, UnknownMoment) as error:
+                return error
+
+        for name, attempted in zip(names, concurrently(attempt, names), strict=True):
+            if isinstance(attempted, list):
+                results += attempted
+            else:
                 self.failed.append(name)
-                errors.append(error)
+                errors.append(attempted)
         if not results:
             raise errors[0]
         for problem in errors:

@@ -1,0 +1,20 @@
+"""Requests to stores at the same time: an object store takes its time for each one."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+REQUESTS_AT_ONCE = 32
+"""Requests, or clusters, that wait for a store at once."""
+
+
+def concurrently(request: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """Yield the result for each item, in order; the first error ends it.
+
+    Results wait in memory until they are taken.
+    """
+    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
+        yield from threads.map(request, items)

@@ -1,0 +1,26 @@
+"""The benchmark of merges: its archives, and its planning of a fleet."""
+
+from pathlib import Path
+
+from benchmarks.archive_merge import NAME, DistantStore, capture_looks, planned
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.merge import Merger
+
+
+def test_looks_are_merged(tmp_path: Path) -> None:
+    """Each look has a segment for each partition; merged, each partition has one."""
+    store = DistantStore(str(tmp_path), 0.001)
+    capture_looks(store, NAME, 3, 60)
+    assert sum(1 for _ in store.walk("")) == 33
+    result = Merger(store, NAME).run()
+    assert (result.manifests, result.segments) == ((3, 1), (30, 10))
+    cluster = open_cluster(store, NAME)
+    assert {part.end for part in cluster.parts.values()} == {6}
+
+
+def test_a_fleet_is_planned(tmp_path: Path) -> None:
+    """All of its clusters."""
+    store = DistantStore(str(tmp_path), 0.001)
+    for name in ("a", "b"):
+        capture_looks(store, name, 1, 20)
+    assert planned(store) == 2

@@ -1,0 +1,99 @@
+"""`replay compact-archive`: its output, its options, and archives in object stores."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, capture_into, cluster_in, log_of
+from tests.replay.buckets import Bucket, bucket
+from tests.replay.cli.replay_calls import call, content, refusal
+from tests.replay.merges import looks
+from tests.replay.test_store import in_bucket
+
+ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
+LOOKS = 3
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """An archive of a few looks."""
+    looks(tmp_path / "small", ENTRIES, LOOKS)
+    return tmp_path / "small"
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[Bucket]:
+    """An object store with one bucket."""
+    with bucket("compact") as made:
+        yield made
+
+
+def test_json(small: Path) -> None:
+    """Numbers before and after, removed files, and the hash of the last manifest."""
+    files = len(content(small))
+    (done,) = call("compact-archive", small, "-o", "json").json
+    assert done["manifests"] == [LOOKS, 1]
+    assert done["files"][0] == files
+    assert (done["remaining"], done["merged"]) == (0, True)
+    assert done["removed"] > 20
+    assert done["head"] == cluster_in(small).chain.head
+    assert len(content(small)) == done["files"][1] + 1  # and the place of the first manifest
+
+
+def test_a_table(small: Path) -> None:
+    """The same as `before → after`."""
+    said = call("compact-archive", small)
+    assert said.code == 0
+    assert said.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
+
+
+def test_nothing_to_merge(small: Path) -> None:
+    """A second run changes nothing."""
+    call("compact-archive", small)
+    before = content(small)
+    (done,) = call("compact-archive", small, "-o", "json").json
+    assert (done["merged"], done["manifests"], done["removed"]) == (False, [1, 1], 0)
+    assert content(small) == before
+
+
+def test_a_grace(small: Path) -> None:
+    """Replaced files remain until a run finds the grace over; `verify` counts them."""
+    assert (
+        "replaced files remain for --grace" in call("compact-archive", small, "--grace", "3600").out
+    )
+    (kept,) = call("compact-archive", small, "--grace", "3600", "-o", "json").json
+    assert kept["remaining"] > 20
+    assert f"{kept['remaining']} files replaced by a merge" in call("verify", small).out
+    (done,) = call("compact-archive", small, "-o", "json").json
+    assert (done["merged"], done["removed"]) == (False, kept["remaining"])
+    assert "replaced by a merge" not in call("verify", small).out
+
+
+def test_one_cluster(small: Path) -> None:
+    """The others stay; an unknown one is refused."""
+    assert "no archive of a cluster other" in refusal(
+        call("compact-archive", small, "--cluster", "other")
+    )
+    assert call("compact-archive", small, "--cluster", NAME).code == 0
+
+
+def test_an_object_store(stores: Bucket, small: Path, tmp_path: Path) -> None:
+    """It has the same numbers of files, and the same answers, as a folder."""
+    store = in_bucket(stores, tmp_path)
+    for look in range(1, LOOKS + 1):
+        capture_into(store, log_of(ENTRIES[: len(ENTRIES) * look // LOOKS]))
+    (there,) = call("compact-archive", store.where, "-o", "json", *stores.conf()).json
+    (here,) = call("compact-archive", small, "-o", "json").json
+    for number in ("manifests", "segments", "files", "removed", "remaining"):
+        assert there[number] == here[number]
+    assert sorted(map(kind, store.walk(""))) == sorted(map(kind, content(small)))
+    assert call("state", store.where, *stores.conf()) == call("state", small)
+    assert call("verify", store.where, *stores.conf()).code == 0
+
+
+def kind(name: str) -> str:
+    """Name of a file without its hash and the digits of its writer."""
+    folder, _, base = name.rpartition("/")
+    return f"{folder}/{'-'.join(base.split('-')[:3])}"

@@ -1,0 +1,23 @@
+"""Merges that are killed at every step: each child a step later than the one before.
+
+Usage: python -m tests.replay.merge_crashes FOLDER HISTORY EVERY
+"""
+
+import sys
+from pathlib import Path
+
+from tests.replay.crash_points import at_every_step
+from tests.replay.history_crashes import first_of
+from tests.replay.merges import looks, merged
+
+LOOKS = 3
+
+
+def main(folder: Path, history: str, every: int) -> None:
+    """Archive a history in a few looks, then merge, each time some steps later dead."""
+    entries = first_of(history)
+    at_every_step(folder, lambda into: looks(into, entries, LOOKS), merged, every)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))

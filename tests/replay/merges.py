@@ -1,0 +1,76 @@
+"""Merged archives for tests, and every answer of an archive."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.releases.profiles import PROFILES, Profile
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.merge import Merger, MergeResult
+from replay.archive.replaced_files import Removal, remove_replaced
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import ArchiveStore, FolderStore
+from replay.audit import ClusterLog, audit
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.ordered_records import records
+from replay.engine.state_digest import digest
+from replay.timeline.passes import digests, timelines
+from replay.timeline.work_shares import TimelineJob, TimelineQuery
+from tests.replay.archives import NAME, capture, log_of, replayed
+
+KIP = [Profile.of("kip")]
+
+LARGER = SegmentSizes(40, 16)
+"""Sizes that put several segments of `archives.SMALL` together."""
+
+
+def merge(store: ArchiveStore, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Removal]:
+    """Merge the archive of a cluster and remove what was replaced."""
+    return Merger(store, NAME, sizes).run(), remove_replaced(store, NAME, 0)
+
+
+def merged(folder: Path, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Removal]:
+    """Merge an archive in a folder."""
+    return merge(FolderStore(str(folder)), sizes)
+
+
+def looks(folder: Path, entries: Sequence[Entry], number: int) -> None:
+    """Capture a growing log in a number of looks."""
+    for look in range(1, number + 1):
+        capture(folder, log_of(entries[: len(entries) * look // number]))
+
+
+def held(store: ArchiveStore) -> dict[str, bytes]:
+    """Every file of an archive."""
+    return {name: store.read(name) for name in store.walk("")}
+
+
+def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
+    """States at a moment from winners and from segments, or the refusal."""
+    try:
+        return [
+            replayed(cluster, moment, PROFILES, LocalOptions(derived=derived))
+            for derived in (True, False)
+        ]
+    except UnknownMoment as error:
+        return str(error)
+
+
+def told(cluster: ArchivedCluster) -> list[Any]:
+    """Timeline of all releases, findings, digests of the config topic and of the state, gaps."""
+    local = LocalEngine(cluster, LocalOptions(derived=False))
+    plan = local.plan(None, PROFILES)
+    query = TimelineQuery(PROFILES, offsets=True)
+    job = TimelineJob(cluster, plan, query)
+    findings = audit([ClusterLog("lab", records(cluster, None), KIP[0])])
+    return [
+        list(records(cluster, None)),
+        [interval for _, interval in timelines([job], lambda _: None)],
+        [shared for _, shared in digests([job], lambda _: None)],
+        findings,
+        [digest(state) for state in replayed(cluster, None, PROFILES)],
+        list(cluster.gaps),
+        cluster.ends,
+    ]

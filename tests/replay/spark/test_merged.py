@@ -1,0 +1,37 @@
+"""Merged archives in Spark: the service's states, through slices and buckets, too."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from controlplane.core.releases.profiles import PROFILES
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.query import StateQuery
+from replay.engine.slices import TaskLimits
+from replay.engine.spark.engine import SparkEngine
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import cluster_in, log_of, served
+from tests.replay.merges import LARGER, looks, merged
+
+pytestmark = pytest.mark.java
+
+HISTORIES = ("life-3.9", "aborted-3.9", "mirror-3.9")
+
+
+def test_merged_archives_have_the_states_of_the_service(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Every release, from winners and from segments, as a whole and in slices."""
+    queries, expected = [], []
+    for name in HISTORIES:
+        entries = recorded_entries(name)
+        folder = tmp_path / name
+        looks(folder, entries, 6)
+        merged(folder, LARGER)
+        for derived in (True, False):
+            local = LocalEngine(cluster_in(folder), LocalOptions(derived=derived))
+            queries.append(StateQuery(local, local.plan(None, PROFILES), PROFILES))
+            expected.append(served(log_of(entries), None, PROFILES))
+    for limits in (TaskLimits(), TaskLimits(slice_rows=30)):
+        assert SparkEngine(spark, limits).states(queries) == expected

@@ -1,0 +1,82 @@
+"""Merging an archive: fewer files, the same answers, and a chain that still proves the past."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from replay.archive.segments import SegmentSizes
+from replay.archive.verification import verified
+from tests.conftest import PROVE, examples
+from tests.laws.entries import logs
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import archive, capture, cluster_in, log_of
+from tests.replay.merges import LARGER, looks, merged, states_at, told
+from tests.replay.test_damage import lasting_days
+
+pytestmark = pytest.mark.slow
+
+EXAMPLES = examples(10, proved=500)
+PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+
+HISTORY = "life-3.9"
+SIZES = st.sampled_from([SegmentSizes(10, 4), LARGER, SegmentSizes()])
+
+
+def moments(log: list[Entry]) -> Iterator[str | None]:
+    """Each record of the config topic, each time, and the end."""
+    yield None
+    for entry in log:
+        if entry.topic == Topics().config:
+            yield f"config@{entry.offset}"
+        yield str(entry.timestamp)
+
+
+@settings(max_examples=EXAMPLES, phases=PHASES)
+@given(logs(), st.lists(st.none() | SIZES, min_size=1, max_size=6), st.data())
+def test_no_answer_changes(
+    log: list[Entry], plan: list[SegmentSizes | None], data: st.DataObject
+) -> None:
+    """Random looks, merged after some of them: as if never merged."""
+    log = [entry for entry in log if entry.topic != "own"]
+    with TemporaryDirectory() as one, TemporaryDirectory() as other:
+        plain, small = Path(one), Path(other)
+        heads = []
+        seen = 0
+        for sizes in [*plan, LARGER]:
+            seen = data.draw(st.integers(seen, len(log)))
+            capture(plain, log_of(log[:seen]))
+            capture(small, log_of(log[:seen]))
+            heads.append(cluster_in(small).chain.head)
+            if sizes is not None:
+                merged(small, sizes)
+        before, after = cluster_in(plain), cluster_in(small)
+        assert len(after.chain.manifests) == 1
+        for moment in data.draw(st.lists(st.sampled_from([*moments(log[:seen])]), max_size=4)):
+            assert states_at(after, moment) == states_at(before, moment)
+        if any(part.segments for part in before.parts.values()):
+            assert told(after) == told(before)
+        result = verified(after)
+        assert (result.flaws, result.leftovers, result.replaced, result.unproven) == ((), (), 0, 0)
+        assert {*heads} <= {*result.earlier_heads, result.head}
+
+
+def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
+    """A whole recorded life, stretched over weeks with their snapshots, in twenty looks."""
+    entries = lasting_days(recorded_entries(HISTORY))
+    looks(tmp_path / "small", entries, 20)
+    before = archive(tmp_path / "one", entries)
+    result, removal = merged(tmp_path / "small")
+    after = cluster_in(tmp_path / "small")
+    assert len(list(after.snapshots)) > 10
+    assert (result.manifests, result.merged) == ((20, 1), True)
+    assert result.segments[1] * 5 < result.segments[0]
+    assert removal.removed > 100
+    for moment in [*moments(entries)][::40]:
+        assert states_at(after, moment) == states_at(before, moment)
+    assert told(after) == told(before)

@@ -1,0 +1,250 @@
+"""Merges of archives that are damaged, full or killed: named, and nothing is lost."""
+
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from replay.archive.merge import Merger
+from replay.archive.record_hash import record_hash
+from replay.archive.segments import SCHEMA, written
+from replay.archive.store import FolderStore
+from replay.archive.verification import verified
+from tests.cli.command_calls import unprivileged
+from tests.conftest import PROVE
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, cluster_in, replayed
+from tests.replay.cli.replay_calls import call, content, refusal
+from tests.replay.history_crashes import first_of
+from tests.replay.merges import KIP, looks, merged
+from tests.replay.test_damage import altered, manifest_altered, missing, segment
+from tests.tidy.source import ROOT
+
+HISTORY = "roll-3.4-3.9-3.4"
+ENTRIES = recorded_entries(HISTORY)
+LOOKS = 4
+BASE = f"cluster={NAME}/_manifest/{LOOKS + 1:010}.json"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """An archive of a few looks."""
+    looks(tmp_path / "small", ENTRIES, LOOKS)
+    return tmp_path / "small"
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (altered, "was altered: it has another hash"),
+        (missing, "is missing: restore it"),
+        (manifest_altered, "0000000002.json does not follow the manifest before it"),
+    ],
+)
+def test_a_damaged_original_is_named_and_nothing_is_removed(
+    small: Path, damage: Callable[[Path], None], sentence: str
+) -> None:
+    """Not even a file is added."""
+    damage(small)
+    before = content(small)
+    assert sentence in refusal(call("compact-archive", small))
+    assert content(small) == before
+
+
+def test_the_other_clusters_are_merged(small: Path) -> None:
+    """The damaged one is named; exit code 2."""
+    (small / f"cluster={NAME}").rename(small / "cluster=broken")
+    looks(small, ENTRIES, LOOKS)
+    result = call("compact-archive", small, "-o", "json")
+    assert result.code == 2
+    assert result.err.startswith("Error: broken: cluster=broken/_manifest/0000000001.json is mani")
+    done, failed = result.json
+    assert (done["cluster"], done["manifests"], done["remaining"]) == (NAME, [LOOKS, 1], 0)
+    assert failed["cluster"] == "broken"
+
+
+def test_a_full_disk_changes_nothing(small: Path) -> None:
+    """The merge removes its files, says why, and succeeds once there is room."""
+    before = content(small)
+    limit = 3_000
+    sizes = [len(stored) for stored in before.values()]
+    assert max(sizes) > limit > min(sizes)
+    ended = subprocess.run(
+        [sys.executable, "-m", "replay", "compact-archive", small],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert ended.returncode == 2
+    assert f"{small} cannot be written (File too large)" in ended.stderr
+    assert content(small) == before
+    assert call("compact-archive", small).code == 0
+    assert verified(cluster_in(small)).records == len(ENTRIES)
+
+
+def test_a_read_only_archive_stays_as_it_is(open_path: Path) -> None:
+    """It is named with the reason."""
+    looks(open_path, ENTRIES, LOOKS)
+    before = content(open_path)
+    for path in open_path.rglob("*"):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    with unprivileged():
+        said = refusal(call("compact-archive", open_path))
+    assert f"{open_path} cannot be written (Permission denied)" in said
+    assert content(open_path) == before
+
+
+def test_a_newer_format_is_refused(small: Path) -> None:
+    """By the merge, too."""
+    path = small / f"cluster={NAME}" / "_manifest" / f"{LOOKS:010}.json"
+    document = msgspec.json.decode(path.read_bytes())
+    path.write_bytes(msgspec.json.encode(document | {"format": 3}))
+    before = content(small)
+    assert f"{LOOKS:010}.json has format 3, but only 1 and 2 are known" in refusal(
+        call("compact-archive", small)
+    )
+    assert content(small) == before
+
+
+# --- after a merge --------------------------------------------------------------------------------
+
+
+def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
+    """They begin at the first manifest: its place says format 2, which they do not know."""
+    merged(small)
+    first = small / f"cluster={NAME}" / "_manifest" / "0000000001.json"
+    assert msgspec.json.decode(first.read_bytes()) == {
+        "cluster": NAME,
+        "format": 2,
+        "merged_into": LOOKS + 1,
+    }
+
+
+def test_a_missing_merged_manifest_is_named(small: Path) -> None:
+    """All manifests from the merge on are gone; the place of the first says what is missing."""
+    merged(small)
+    (small / BASE).unlink()
+    assert f"{BASE} is missing: restore it and all manifests after it" in refusal(
+        call("state", small)
+    )
+
+
+def test_opening_reads_no_replaced_manifest(small: Path) -> None:
+    """Neither those that a killed merge has left, nor the place of the first."""
+    expected = call("state", small)
+    Merger(FolderStore(str(small)), NAME).run()
+    for number in range(1, LOOKS + 1):
+        (small / f"cluster={NAME}" / "_manifest" / f"{number:010}.json").write_bytes(b"altered")
+    looks(small, ENTRIES, 1)
+    assert call("state", small) == expected
+    assert call("verify", small).code == 0
+
+
+def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
+    """Each of them; another hash is not."""
+    head = cluster_in(small).chain.head
+    merged(small)
+    assert call("verify", small, "--head", head).code == 0
+    assert call("verify", small, "--head", f"{NAME}={head}").code == 0
+    assert "has the hash 0123" in call("verify", small, "--head", f"{NAME}=0123").err
+
+
+def test_replaced_manifests_are_verified(small: Path) -> None:
+    """One altered byte of them is found; answers do not need them."""
+    merged(small)
+    (packed,) = (small / f"cluster={NAME}" / "_manifest").glob("replaced-*.tar.zst")
+    whole = bytearray(packed.read_bytes())
+    whole[len(whole) // 2] ^= 1
+    packed.write_bytes(whole)
+    assert f"{packed.name} was altered" in refusal(call("verify", small))
+    assert call("state", small).code == 0
+
+
+def forge(folder: Path, *, with_hash: bool) -> None:
+    """Alter a merged record, and let the merged manifest vouch for it."""
+    path = segment(folder)
+    rows = pq.read_table(path).cast(SCHEMA).to_pylist()
+    rows[0]["value"] = b"forged"
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
+    forged = written([table])
+    document = msgspec.json.decode((folder / BASE).read_bytes())
+    for described in document["segments"]:
+        if described["stored"]["file"] == path.relative_to(folder).as_posix():
+            described["stored"] |= {"bytes": len(forged.content), "sha256": forged.sha256}
+            described["content"] = record_hash(table)
+            if not with_hash:
+                del described["content"]
+    path.write_bytes(forged.content)
+    (folder / BASE).write_bytes(msgspec.json.encode(document))
+
+
+@pytest.mark.parametrize("with_hash", [True, False])
+def test_a_forged_merge_is_found_by_the_manifests_before_it(
+    small: Path, *, with_hash: bool
+) -> None:
+    """Their hashes of records prove what the merge had to keep."""
+    merged(small)
+    forge(small, with_hash=with_hash)
+    sentence = refusal(call("verify", small))
+    assert f"{segment(small).name} has other records than cluster={NAME}/topic=" in sentence
+
+
+def test_a_merge_that_leaves_out_records_is_found(small: Path) -> None:
+    """The merged manifest must describe what the replaced ones describe."""
+    merged(small)
+    document = msgspec.json.decode((small / BASE).read_bytes())
+    del document["segments"][0]
+    (small / BASE).write_bytes(msgspec.json.encode(document))
+    assert "describes other records of connect-configs partition 0" in refusal(
+        call("verify", small)
+    )
+
+
+def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
+    """Its manifests have no hash of records; `verify` says that only later heads prove them."""
+    head = ""
+    for path in sorted((small / f"cluster={NAME}" / "_manifest").glob("*.json")):
+        document = msgspec.json.decode(path.read_bytes())
+        for described in document["segments"]:
+            del described["content"]
+        document["previous"] = head
+        path.write_bytes(msgspec.json.encode(document))
+        head = sha256(path.read_bytes()).hexdigest()
+    expected = replayed(cluster_in(small), None, KIP)
+    merged(small)
+    assert replayed(cluster_in(small), None, KIP) == expected
+    said = call("verify", small, "--head", head)
+    assert said.code == 0
+    assert "merged segments of an earlier version had no hash of records" in said.out
+
+
+@pytest.mark.slow
+def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
+    """At every step: the archive is sound, and the next merge completes it."""
+    every = "1" if PROVE else "7"
+    words = ("-m", "tests.replay.merge_crashes", str(tmp_path), HISTORY, every)
+    subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)
+    entries = first_of(HISTORY)
+    found = []
+    expected = None
+    for folder in sorted(tmp_path.iterdir()):
+        left = verified(cluster_in(folder))
+        assert (left.flaws, left.records) == ((), len(entries))
+        found.append(left.manifests)
+        merged(folder)
+        again = verified(cluster_in(folder))
+        assert (again.flaws, again.records, again.manifests) == ((), len(entries), 1)
+        assert again.replaced == 0
+        expected = expected or replayed(cluster_in(folder), None, KIP)
+        assert replayed(cluster_in(folder), None, KIP) == expected
+    assert found == sorted(found, reverse=True), "from some step on the archive is merged"
+    assert {*found} == {3, 1}

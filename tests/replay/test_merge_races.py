@@ -1,0 +1,179 @@
+"""Merges beside merges, appends and readers, in a folder and in an object store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from replay.archive.appender import Appender
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.integrity import checked
+from replay.archive.merge import Merger
+from replay.archive.replaced_files import Removal, remove_replaced
+from replay.archive.store import ArchiveStore, open_store
+from replay.archive.verification import verified
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.errors import ArchiveBusy
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, SMALL, capture_into, log_of
+from tests.replay.buckets import Bucket, bucket
+from tests.replay.merges import LARGER, held, merge
+from tests.replay.test_store import in_bucket
+
+ENTRIES = recorded_entries("aborted-3.9")
+KIP = [Profile.of("kip")]
+CONFIG = Topics().config
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[Bucket]:
+    """An object store with one bucket."""
+    with bucket("merges") as made:
+        yield made
+
+
+@pytest.fixture(params=["folder", "objects"])
+def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
+    """An archive of two looks, in a folder and in a bucket."""
+    objects = request.param == "objects"
+    made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
+    for end in (30, 60):
+        capture_into(made, log_of(ENTRIES[:end]))
+    return made
+
+
+def records(store: ArchiveStore) -> int:
+    """Number of archived records, if the archive is sound and has no file too many."""
+    result = verified(open_cluster(store, NAME))
+    assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
+    return result.records
+
+
+def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:
+    """An append of one more record, not yet committed."""
+    appender = Appender(store, NAME, Topics(), "kept", SMALL)
+    end = appender.end_of(CONFIG, 0)
+    assert end is not None
+    entry = Entry(CONFIG, 0, end, 2_000_000_000_000, b"k", b"{}")
+    assert appender.add(batch_of([entry])) == 1
+    appender.reached(CONFIG, 0, end, end + 1)
+    return appender, entry
+
+
+def test_of_two_merges_the_second_changes_nothing(store: ArchiveStore) -> None:
+    """It has written its files already, and removes them."""
+    second = Merger(store, NAME, LARGER)
+    after_first: list[dict[str, bytes]] = []
+
+    def first_is_faster(_: int) -> None:
+        if not after_first:
+            Merger(store, NAME, LARGER).run()
+            after_first.append(held(store))
+
+    with pytest.raises(ArchiveBusy, match="another process has merged the archive of fleet-1"):
+        second.run(first_is_faster)
+    assert held(store) == after_first[0]
+    remove_replaced(store, NAME, 0)
+    assert records(store) == 60
+
+
+def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None:
+    """The first has removed the originals: the second says so, and writes nothing."""
+    second = Merger(store, NAME, LARGER)
+    merge(store)
+    before = held(store)
+    with pytest.raises(ArchiveBusy, match="was merged into another file since cluster fleet-1"):
+        second.run()
+    assert held(store) == before
+
+
+def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> None:
+    """Two merges and an append later none of its manifests is there, nor the name of the next."""
+    second = Merger(store, NAME, LARGER)
+    read: list[int] = []
+    after: dict[str, bytes] = {}
+
+    def others_are_faster(size: int) -> None:
+        read.append(size)
+        if sum(read) == second.work:
+            merge(store)
+            capture_into(store, log_of(ENTRIES))
+            merge(store)
+            after.update(held(store))
+
+    with pytest.raises(ArchiveBusy, match="another process has merged"):
+        second.run(others_are_faster)
+    assert after.items() >= held(store).items()
+    assert records(store) == len(ENTRIES)
+
+
+def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
+    """The merged manifest takes in the new look, in its own segments."""
+    seen: list[int] = []
+
+    def another_look(_: int) -> None:
+        if not seen:
+            seen.append(capture_into(store, log_of(ENTRIES)).added)
+
+    result = Merger(store, NAME, LARGER).run(another_look)
+    assert seen == [len(ENTRIES) - 60]
+    assert result.manifests == (2, 1)
+    remove_replaced(store, NAME, 0)
+    assert records(store) == len(ENTRIES)
+
+
+def test_an_append_goes_on_behind_a_merge(store: ArchiveStore) -> None:
+    """Its look is not lost, though the manifests it began behind are gone."""
+    appender, _ = next_config(store)
+    merge(store)
+    made = appender.commit()
+    assert made is not None
+    assert (made.number, made.base) == (4, 3)
+    assert records(store) == 61
+
+
+def test_an_append_never_takes_the_name_of_a_removed_manifest(store: ArchiveStore) -> None:
+    """Another append and a merge later the name is free; the append fails instead of vanishing."""
+    appender, _ = next_config(store)
+    capture_into(store, log_of(ENTRIES))
+    merge(store)
+    before = held(store)
+    with pytest.raises(ArchiveBusy, match="another process has appended"):
+        appender.commit()
+    left = held(store).keys() - before.keys()
+    assert all("/segment-" in name or "/_winners-" in name for name in left)
+    assert held(store).keys() >= before.keys()
+    assert capture_into(store, log_of(ENTRIES)).added == 0
+
+
+def test_a_reader_with_an_old_plan_says_that_the_archive_was_merged(store: ArchiveStore) -> None:
+    """There is no half answer; a second try succeeds."""
+    local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
+    plan = local.plan(None, KIP)
+    expected = local.states(plan, KIP)
+    trusting = LocalEngine(open_cluster(store, NAME), local.options)
+    careful = LocalEngine(checked(open_cluster(store, NAME)), local.options)
+    merge(store)
+    for reader in (trusting, careful):
+        with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened: run it again"):
+            reader.states(plan, KIP)
+    again = LocalEngine(checked(open_cluster(store, NAME)), local.options)
+    assert again.states(again.plan(None, KIP), KIP) == expected
+
+
+def test_a_grace_keeps_replaced_files_for_readers(store: ArchiveStore) -> None:
+    """They are removed once it is over."""
+    local = LocalEngine(open_cluster(store, NAME), LocalOptions(derived=False))
+    plan = local.plan(None, KIP)
+    Merger(store, NAME, LARGER).run()
+    kept = remove_replaced(store, NAME, 3_600)
+    assert kept.removed == 0
+    assert kept.remaining > 10
+    assert verified(open_cluster(store, NAME)).replaced == kept.remaining
+    again = LocalEngine(open_cluster(store, NAME), LocalOptions(derived=False))
+    assert local.states(plan, KIP) == again.states(again.plan(None, KIP), KIP)
+    assert remove_replaced(store, NAME, 0) == Removal(kept.remaining, 0)
+    assert records(store) == 60
