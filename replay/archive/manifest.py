@@ -39,6 +39,9 @@ class ReadRange(msgspec.Struct, frozen=True):
     partition: int
     start: int
     end: int
+    partial: bool | None = None
+    """True if the append ended before the look, the reading up to the end that the log had then.
+    None: written by a version that did not record it."""
 
 
 class Segment(msgspec.Struct, frozen=True):

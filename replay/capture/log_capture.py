@@ -132,7 +132,7 @@ class LogCapture:
         spans = zip(start, begins, ends, strict=True)
         self._progress.begin(topic, sum(max(0, end - max(pair)) for *pair, end in spans))
         for partition, begin in enumerate(begins):  # a manifest covers every partition of a topic
-            self._appending.reached(topic, partition, begin, begin)
+            self._appending.reached(topic, partition, begin, begin, partial=True)
         read = 0
         async for batch in self._log.read([topic], {topic: start}, {topic: ends}):
             read += len(batch)
@@ -147,9 +147,8 @@ class LogCapture:
         if batch.topic == self._target.topics.config:
             self._own.update(own_topics(batch, self._target.topics))
         self._fresh += self._appending.add(self._target.secrets.without(batch))
-        self._appending.reached(
-            batch.topic, batch.partition, begins[batch.partition], batch.offsets[-1] + 1
-        )
+        begin, end = begins[batch.partition], batch.offsets[-1] + 1
+        self._appending.reached(batch.topic, batch.partition, begin, end, partial=True)
         if self._fresh >= self._target.commit_records:
             self._commit()
 

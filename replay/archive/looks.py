@@ -1,0 +1,90 @@
+"""Looks: the readings of a partition, each from the end of the archive to the end of the log.
+
+A record that the cleaner removes has a later record of the same key. If the later one is archived
+by the same look, the last record of each key is known at the end of the look, and only there. So
+the ends of looks decide which states are certain (`replay.engine.certainty`).
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from replay.archive.archived_cluster import PartitionId
+from replay.archive.manifest import Chain, Manifest, ReadRange
+
+PROMPT_MS = 12 * 60 * 60 * 1000
+"""Looks that follow each other faster miss no deletion: 12 hours, in ms.
+
+Kafka keeps a tombstone for `delete.retention.ms`, by default 24 hours. A manifest has the time at
+which a look ended. The other 12 hours are for the look itself.
+"""
+
+UNRECORDED = 5_000_000
+"""Records of an append from which an earlier version may have stopped within a look."""
+
+
+class Look(NamedTuple):
+    """Offsets of one partition that a capture has read up to the end that the log had then."""
+
+    start: int
+    end: int
+    is_whole: bool
+    """False if the capture stopped before the end of the log, or may have."""
+    late: tuple[int, ...] = ()
+    """Starts of readings that came so long after the one before that a tombstone may be missed."""
+
+
+class _LookTimes:
+    """Times at which partitions had been read to their ends."""
+
+    def __init__(self) -> None:
+        self._all_ms: int | None = None
+        """End of the last append that read every partition to its end."""
+        self._ms: dict[PartitionId, int] = {}
+
+    def is_late(self, place: PartitionId, ms: int) -> bool:
+        """True if a partition had not been read for too long; never for its first reading."""
+        before_ms = self._ms.get(place)
+        if before_ms is None:
+            return False
+        return ms - max(before_ms, before_ms if self._all_ms is None else self._all_ms) >= PROMPT_MS
+
+    def note(self, place: PartitionId, ms: int) -> None:
+        """A partition was read."""
+        self._ms[place] = ms
+
+    def note_all(self, ms: int) -> None:
+        """An append ended; partitions without new records are not in its manifest."""
+        self._all_ms = ms
+
+
+def looks_of(chain: Chain) -> Mapping[PartitionId, Sequence[Look]]:
+    """Looks at each partition, the oldest first. Appends of one look are joined."""
+    looks: dict[PartitionId, list[Look]] = defaultdict(list)
+    times = _LookTimes()
+    for manifest in chain.manifests:
+        partial = False
+        for reach in manifest.reaches:
+            place = reach.topic, reach.partition
+            late = (reach.start,) if times.is_late(place, manifest.written_at_ms) else ()
+            is_partial = _is_partial(manifest, reach)
+            partial |= is_partial
+            _join(looks[place], Look(reach.start, reach.end, not is_partial, late))
+            times.note(place, manifest.written_at_ms)
+        if not partial:
+            times.note_all(manifest.written_at_ms)
+    return looks
+
+
+def _join(looks: list[Look], reading: Look) -> None:
+    """Add a reading, to the last look if that had not reached the end of the log."""
+    if looks and not looks[-1].is_whole:
+        begun = looks.pop()
+        reading = reading._replace(start=begun.start, late=(*begun.late, *reading.late))
+    looks.append(reading)
+
+
+def _is_partial(manifest: Manifest, reach: ReadRange) -> bool:
+    if reach.partial is not None:
+        return reach.partial
+    return sum(segment.stored.records for segment in manifest.segments) >= UNRECORDED
