@@ -11,13 +11,7 @@ from typing import NamedTuple
 
 from replay.archive.archived_cluster import PartitionId
 from replay.archive.manifest import Chain, Manifest, ReadRange
-
-PROMPT_MS = 12 * 60 * 60 * 1000
-"""Looks that follow each other faster miss no deletion: 12 hours, in ms.
-
-Kafka keeps a tombstone for `delete.retention.ms`, by default 24 hours. A manifest has the time at
-which a look ended. The other 12 hours are for the look itself.
-"""
+from replay.doubts import PROMPT_MS
 
 UNRECORDED = 5_000_000
 """Records of an append from which an earlier version may have stopped within a look."""

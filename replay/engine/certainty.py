@@ -13,84 +13,33 @@ follows, partition by partition (docs/replay.md has the argument):
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from controlplane.core.entry import Position
 from controlplane.core.order import Ends
-from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
-from replay.archive.looks import PROMPT_MS, Look, looks_of
+from replay.archive.looks import Look, looks_of
+from replay.doubts import Doubt, DoubtKind, FirstSeen
 from replay.engine.lost_offsets import behind_cut
 from replay.engine.offset_counts import OffsetCounts
 
 
-class DoubtKind(Enum):
-    """Kinds of doubts, the gravest first."""
+class PartitionDoubts(NamedTuple):
+    """Doubts about a whole partition."""
 
-    STATE = "state unknown"
-    """The last record of a key may be missing."""
-    DELETIONS = "deletions unknown"
-    """A key without a later record may have been deleted."""
-    DERIVED = "earlier records unknown"
-    """The last record of each key is known, but facts that need earlier records are not."""
-
-
-class Doubt(NamedTuple):
-    """Doubt about one partition at a moment."""
-
-    topic: str
-    partition: int
-    kind: DoubtKind
-    after: int
-    """Last offset before the missing ones; -1 if nothing before is known."""
-    until: int | None
-    """First offset from which it is known again; None if that never comes."""
-    missing: int
-    """Number of missing offsets."""
+    spans: tuple[Doubt, ...] = ()
+    """Spans in which the last records are unknown, the oldest first."""
+    doubtful_from: int | None = None
+    """First missing offset that leaves older keys in doubt until they have a later record."""
+    derived_from: int | None = None
+    """First missing offset that leaves facts in doubt that need earlier records."""
 
     @property
-    def sentence(self) -> str:
-        """The doubt for people."""
-        return f"{self.topic} partition {self.partition}: {_SENTENCES[self.kind](self)}"
-
-    @property
-    def document(self) -> dict[str, Any]:
-        """The doubt as a JSON document."""
-        return self._asdict() | {"kind": self.kind.value, "sentence": self.sentence}
-
-
-def _state_unknown(doubt: Doubt) -> str:
-    begin = "the beginning" if doubt.after < 0 else f"offset {doubt.after}"
-    end = "the end" if doubt.until is None else f"offset {doubt.until - 1}"
-    return f"the state between {begin} and {end} is unknown: {_missing(doubt)}"
-
-
-def _deletions_unknown(doubt: Doubt) -> str:
-    hours = PROMPT_MS // 3_600_000
-    return (
-        f"a key last seen up to offset {doubt.after} may have been deleted: {_missing(doubt)}, "
-        f"and the captures before and after lie {hours} hours or more apart"
-    )
-
-
-def _earlier_unknown(doubt: Doubt) -> str:
-    return (
-        f"from offset {doubt.after} on the last record of each key is known, but tasks and "
-        f"statuses may depend on others: {_missing(doubt)}"
-    )
-
-
-def _missing(doubt: Doubt) -> str:
-    offsets = count(doubt.missing, "offset")
-    verb = "is" if doubt.missing == 1 else "are"
-    return f"{offsets} {verb} not archived (compacted, or markers of transactions)"
-
-
-_SENTENCES = {
-    DoubtKind.STATE: _state_unknown,
-    DoubtKind.DELETIONS: _deletions_unknown,
-    DoubtKind.DERIVED: _earlier_unknown,
-}
+    def known_from(self) -> int | None:
+        """Offset from which on the last record of every key is known; None if from none on."""
+        if self.doubtful_from is not None:
+            return None
+        return self.spans[-1].until if self.spans else 0
 
 
 class ArchiveCertainty:
@@ -103,12 +52,18 @@ class ArchiveCertainty:
             place: (looks[0]._replace(start=0), *looks[1:])  # what came before is missing as well
             for place, looks in looks_of(cluster.chain).items()
         }
+        self._summaries: dict[PartitionId, PartitionDoubts] = {}
         self._dense = {
             place
             for place, part in cluster.parts.items()
             if part.end == sum(segment.stored.records for segment in part.segments)
         }
         """Partitions without any missing offset: the usual case."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no offset of any partition is missing."""
+        return len(self._dense) == len(self.cluster.parts)
 
     def doubts(self, ends: Ends, moment: str | None) -> tuple[Doubt, ...]:
         """Doubts about the state at a cut, which belongs to a moment (`moment_cut.cut_at`).
@@ -138,6 +93,21 @@ class ArchiveCertainty:
         if place[0] in self._needs_all:
             yield from self._derived(place, cut)
 
+    def past(self, ends: Ends, moment: str | None) -> tuple[Doubt, ...]:
+        """Doubts about anything before a cut: unknown spans, then doubts at the cut.
+
+        Raises:
+            ArchiveCorrupt: a file with missing offsets is missing or damaged.
+        """
+        spans = (
+            span
+            for topic, topic_ends in ends.items()
+            for partition, end in enumerate(topic_ends)
+            for span in self.summary((topic, partition)).spans
+            if span.after + 1 < end
+        )
+        return tuple(dict.fromkeys((*spans, *self.doubts(ends, moment))))
+
     def is_first_seen(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
         """True if a fact that begins with this record may have held before it.
 
@@ -145,9 +115,32 @@ class ArchiveCertainty:
         """
         if place in self._dense:
             return False
-        kinds = {doubt.kind for doubt in self.of_partition(place, offset)}
-        lost = any(gap.start < offset for gap in self._part(place).gaps)
-        return lost or bool(kinds if derived else kinds - {DoubtKind.DERIVED})
+        summary = self.summary(place)
+        at = bisect_left(summary.spans, offset, key=lambda span: span.after + 1)
+        span = summary.spans[at - 1] if at else None
+        in_span = span is not None and (span.until is None or offset < span.until)
+        limit = summary.derived_from if derived else summary.doubtful_from
+        return in_span or (limit is not None and limit < offset)
+
+    def summary(self, place: PartitionId) -> "PartitionDoubts":
+        """Doubts about a whole partition; computed once."""
+        if place not in self._summaries:
+            self._summaries[place] = self._summary(place)
+        return self._summaries[place]
+
+    def _summary(self, place: PartitionId) -> "PartitionDoubts":
+        if place in self._dense:
+            return PartitionDoubts()
+        part, counts = self._part(place), self.counts
+        late = ((start, look.end) for look in self.looks[place] for start in look.late)
+        missed = [counts.first_missing(place, *two) for two in late if counts.missing(place, *two)]
+        doubtful = [*missed, *(gap.start for gap in part.gaps)]
+        derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, part.end)]
+        return PartitionDoubts(
+            tuple(self.unknown_spans(place)),
+            min(doubtful, default=None),
+            min(derived, default=None),
+        )
 
     def unknown_spans(self, place: PartitionId) -> Iterator[Doubt]:
         """Spans of a partition in which the last records are unknown, the oldest first."""
@@ -212,3 +205,14 @@ class ArchiveCertainty:
 
     def _part(self, place: PartitionId) -> ArchivedPartition:
         return self.cluster.parts[place]
+
+
+def first_seen(cluster: ArchivedCluster) -> FirstSeen:
+    """Return the test whether the first record of a connector may follow missing ones."""
+    certainty = ArchiveCertainty(cluster)
+
+    def is_first_seen(position: Position) -> bool:
+        topic, partition, offset = position
+        return certainty.is_first_seen((topic, partition), offset, derived=False)
+
+    return is_first_seen

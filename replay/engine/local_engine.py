@@ -19,6 +19,7 @@ from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import Snapshot
 from replay.archive.winners import reducible
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.lost_offsets import gaps_before
 from replay.engine.moment_cut import cut_at
 from replay.engine.partition_reader import PartitionReader
@@ -60,7 +61,8 @@ class LocalEngine:
         """
         cut = cut_at(self.cluster, moment, self.own_topics)
         gaps = gaps_before(self.cluster, cut, moment)
-        return replace(self.plan_at(cut, profiles), gaps=gaps)
+        doubts = ArchiveCertainty(self.cluster).doubts(cut.ends, moment)
+        return replace(self.plan_at(cut, profiles), gaps=gaps, doubts=doubts)
 
     def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:
         """Plan the states at a cut."""

@@ -17,6 +17,7 @@ from replay.audit.thresholds import Thresholds
 from replay.audit.thresholds import thresholds as read_thresholds
 from replay.compat import ReleaseChange, RolloutMode, assess, roll, steps_of
 from replay.compat.assessment_report import ReportedAssessment, reported
+from replay.engine.certainty import first_seen
 from replay.engine.executors import Executor
 from replay.engine.ordered_records import records
 from replay.errors import ReplayError
@@ -108,7 +109,12 @@ class AuditOfCluster(msgspec.Struct, frozen=True):
         try:
             cluster = source.cluster(name)
             log = ClusterLog(
-                name, records(cluster, moment), profile, cluster.topics, source.exactly_once
+                name,
+                records(cluster, moment),
+                profile,
+                cluster.topics,
+                source.exactly_once,
+                first_seen=first_seen(cluster),
             )
             yield audited(log, self.limits)
         except (ReplayError, UnknownMoment) as error:

@@ -158,6 +158,7 @@ def _document(answer: StateAnswer) -> dict[str, Any]:
         "cluster": answer.cluster,
         "as_of": answer.plan.ends,
         "gaps": [gap.sentence for gap in answer.plan.gaps],
+        "doubts": [doubt.document for doubt in answer.plan.doubts],
         "states": [
             {
                 "release": printed.release,
