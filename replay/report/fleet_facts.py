@@ -229,21 +229,20 @@ class _ReportPass:
     def _missing(self) -> Iterator[GapFacts]:
         """Gaps and doubts, each with the records before and after it."""
         gaps, doubts = self._log.gaps, self._log.doubts
+        every: list[tuple[OffsetGap | Doubt, int, int | None]] = [
+            *((gap, gap.offsets.start, gap.offsets.stop) for gap in gaps),
+            *((doubt, doubt.after + 1, doubt.until and doubt.until - 1) for doubt in doubts),
+        ]
         offsets: dict[tuple[str, int], list[int]] = {
-            (each.topic, each.partition): [] for each in (*gaps, *doubts)
+            (missing.topic, missing.partition): [] for missing, _, _ in every
         }
         for entry in self._log.entries if offsets else ():
             if (entry.topic, entry.partition) in offsets:
                 offsets[entry.topic, entry.partition].append(entry.offset)
-        ends: list[tuple[OffsetGap | Doubt, int, int | None]] = [
-            *((gap, gap.offsets.start, gap.offsets.stop) for gap in gaps),
-            *((doubt, doubt.after + 1, doubt.until and doubt.until - 1) for doubt in doubts),
-        ]
-        for missing, first, known in ends:
-            beside = _beside(offsets[missing.topic, missing.partition], first, known)
-            places = (
-                self._place(Position(missing.topic, missing.partition, offset)) for offset in beside
-            )
+        for missing, first, known in every:
+            where = missing.topic, missing.partition
+            beside = _beside(offsets[where], first, known)
+            places = (self._place(Position(*where, offset)) for offset in beside)
             yield GapFacts(missing.sentence, tuple(places))
 
     # --- changes of release -----------------------------------------------------------------

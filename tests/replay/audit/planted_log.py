@@ -30,6 +30,7 @@ class PlantedLog:
         self._ends: dict[tuple[str, int], int] = {}
         self._headers: Headers = ()
         self._timeless = False
+        self._incomplete = False
         self.now_ms = START_MS
 
     def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "PlantedLog":
@@ -46,6 +47,11 @@ class PlantedLog:
     def wait(self, time_ms: int) -> "PlantedLog":
         """The next record is this much later."""
         self.now_ms += time_ms
+        return self
+
+    def incomplete(self) -> "PlantedLog":
+        """Records before the first are missing."""
+        self._incomplete = True
         return self
 
     def timeless(self) -> "PlantedLog":
@@ -147,7 +153,8 @@ class PlantedLog:
 
     def cluster(self, name: str) -> ClusterLog:
         """The log in the form that an audit takes."""
-        return ClusterLog(name, in_order(self._entries), Profile.of("3.9.1"))
+        entries, profile = in_order(self._entries), Profile.of("3.9.1")
+        return ClusterLog(name, entries, profile, first_seen=lambda _: self._incomplete)
 
 
 class AuditCase(NamedTuple):
