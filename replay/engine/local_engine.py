@@ -86,13 +86,29 @@ class LocalEngine:
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
+        return self.states_of(plan, profiles, self.reduced(plan, profiles, advance))
+
+    def reduced(
+        self, plan: ReadPlan, profiles: Sequence[Profile], advance: Advance = lambda _: None
+    ) -> list[pa.Table]:
+        """Read the rows that count: one table for each busy part of the plan.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
         reader = self._reader(profiles)
         tables = []
         with ThreadPoolExecutor(_threads(plan.busy)) as threads:
             for part, table in zip(plan.busy, threads.map(reader.reduced, plan.busy), strict=True):
                 tables.append(table)
                 advance(part.rows)
-        return self.folded(plan, profiles, tables, _LocalRanks(reader))
+        return tables
+
+    def states_of(
+        self, plan: ReadPlan, profiles: Sequence[Profile], reduced: Iterable[pa.Table]
+    ) -> list[ClusterState]:
+        """Fold the rows that `reduced` has read."""
+        return self.folded(plan, profiles, reduced, _LocalRanks(self._reader(profiles)))
 
     def folded(
         self,

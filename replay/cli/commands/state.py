@@ -43,6 +43,9 @@ from replay.engine.state_rows import ConnectorRow, UnreadableCounts, table_of
 from replay.fleet.archive_source import planned
 from replay.fleet.cluster_summaries import FleetQuestion
 
+_ORDER = "depends on the order between partitions: {}"
+"""Remark about a fact that two workers may see differently, in the words of `--hazards`."""
+
 UNREADABLE_SHOWN = 5
 """Unreadable records that a table lists per state; JSON lists more."""
 
@@ -214,5 +217,5 @@ def _cells(row: ConnectorRow) -> tuple[str, ...]:
         row.status["state"] if row.status else NONE,
         ", ".join(f"{number} {name}" for name, number in states) or NONE,
         str(len(row.offsets)) if row.offsets else NONE,
-        "; ".join((*remarks, *row.remarks)),
+        "; ".join((*remarks, *row.remarks, *map(_ORDER.format, row.order_dependent))),
     )

@@ -189,13 +189,17 @@ def _documents(looked: _VerifyResults) -> list[Mapping[str, object]]:
 
 
 def _print(looked: _VerifyResults) -> None:
-    heads = ("CLUSTER", "SEGMENTS", "RECORDS", "BYTES", "FLAWS", "GAPS", "MISSING", "HEAD")
+    heads = ("CLUSTER", "SEGMENTS", "RECORDS", "BYTES", "FLAWS", "GAPS", "HEAD")
     results = looked.results.values()
-    table(heads, [_row(result, looked.coverage.get(result.cluster, ())) for result in results])
+    table(heads, [_row(result) for result in results])
     for result in results:
         _print_some(result.cluster, "flaw", result.flaws)
         _print_some(result.cluster, "gap", result.gaps)
         parts = looked.coverage.get(result.cluster, ())
+        missing = sum(part.missing for part in parts)
+        if missing:
+            holes = count(sum(part.holes for part in parts), "hole")
+            say(f"{result.cluster}: {count(missing, 'offset')} in {holes} not archived")
         spans = tuple(span.sentence for part in parts for span in part.unknown)
         _print_some(result.cluster, "unknown", spans)
         if spans:
@@ -214,10 +218,9 @@ def _certain(vector: dict[str, list[int]] | None) -> str:
     return f"certain from {msgspec.json.encode(vector).decode()}"
 
 
-def _row(result: Verification, parts: Iterable[PartitionCoverage]) -> tuple[str, ...]:
+def _row(result: Verification) -> tuple[str, ...]:
     numbers = (result.segments, result.records, result.bytes, len(result.flaws), len(result.gaps))
-    missing = sum(part.missing for part in parts)
-    return (result.cluster, *map(str, numbers), str(missing), result.head)
+    return (result.cluster, *map(str, numbers), result.head)
 
 
 def _print_partitions(looked: _VerifyResults) -> None:
