@@ -86,6 +86,19 @@ def random_log(random: Random, size: int = 50) -> list[Entry]:
     return log
 
 
+def random_log_anywhere(seed: int, size: int = 50) -> list[Entry]:
+    """Writes under few keys, in any partition of their topic, in the order of their times."""
+    random = Random(seed)
+    ends: dict[PartitionId, int] = defaultdict(int)
+    log = []
+    for at in range(size):
+        topic, key, value = random.choice(RECORDS)
+        place = topic, random.randrange(PARTITIONS[topic])
+        log.append(Entry(*place, ends[place], at, key, value))
+        ends[place] += 1
+    return log
+
+
 class LossyArchive(NamedTuple):
     """An archive, and the log that a worker would have read since the first look."""
 
