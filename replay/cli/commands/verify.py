@@ -224,29 +224,36 @@ def _row(result: Verification) -> tuple[str, ...]:
 
 
 def _print_partitions(looked: _VerifyResults) -> None:
-    heads = ("CLUSTER", "TOPIC", "PARTITION", "RECORDS", "FIRST", "LAST", "FROM", "TO")
     rows = [
         _partition_row(name, part, looked.opened[name].topics)
         for name, parts in looked.coverage.items()
         for part in parts
     ]
-    table((*heads, "MISSING", "HOLES", "CERTAIN FROM"), rows)
+    if len(looked.coverage) == 1:
+        table(_PARTITION_HEADS, [row[1:] for row in rows])
+    else:
+        table(("CLUSTER", *_PARTITION_HEADS), rows)
+
+
+_NUMBERS = ("RECORDS", "FIRST", "TIME", "LAST", "TIME", "MISSING")
+_PARTITION_HEADS = ("PARTITION", *_NUMBERS, "CERTAIN FROM")
 
 
 def _partition_row(cluster: str, part: PartitionCoverage, topics: Topics) -> tuple[str, ...]:
-    offsets = (part.first_offset, part.last_offset)
-    times = (part.first_ms, part.latest_ms)
     return (
         cluster,
-        part.topic,
-        str(part.partition),
+        f"{part.topic} {part.partition}",
         str(part.records),
-        *("-" if offset is None else str(offset) for offset in offsets),
-        *("-" if ms is None else time_text(ms) for ms in times),
+        *_record_cells(part.first_offset, part.first_ms),
+        *_record_cells(part.last_offset, part.latest_ms),
         str(part.missing),
-        str(part.holes),
         _certain_from(part, topics),
     )
+
+
+def _record_cells(offset: int | None, ms: int | None) -> tuple[str, str]:
+    """Offset and time of a record."""
+    return "-" if offset is None else str(offset), "-" if ms is None else time_text(ms)
 
 
 def _certain_from(part: PartitionCoverage, topics: Topics) -> str:
