@@ -63,8 +63,8 @@ class HazardReader(NamedTuple):
         )
 
     def _of(self, entries: Iterable[Entry], profile: Profile) -> list[HazardHit]:
-        found = hazards(entries, profile, topics=self.topics, exactly_once=self.exactly_once)
-        return [HazardHit(hazard) for hazard in found]
+        listed = hazards(entries, profile, topics=self.topics, exactly_once=self.exactly_once)
+        return [HazardHit(hazard) for hazard in listed]
 
     def _of_all(self, entries: Iterable[Entry]) -> list[HazardHit]:
         """Hazards of all releases; equal hazards of several releases become one."""

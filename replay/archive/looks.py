@@ -17,7 +17,7 @@ UNRECORDED = 5_000_000
 """Records of an append from which an earlier version may have stopped within a look."""
 
 
-class Look(NamedTuple):
+class PartitionLook(NamedTuple):
     """Offsets of one partition that a capture has read up to the end that the log had then."""
 
     start: int
@@ -26,6 +26,10 @@ class Look(NamedTuple):
     """False if the capture stopped before the end of the log, or may have."""
     late: tuple[int, ...] = ()
     """Starts of readings that came so long after the one before that a tombstone may be missed."""
+
+
+Looks = Sequence[PartitionLook]
+"""Looks at one partition, the oldest first."""
 
 
 class _LookTimes:
@@ -52,9 +56,9 @@ class _LookTimes:
         self._all_ms = ms
 
 
-def looks_of(chain: Chain) -> Mapping[PartitionId, Sequence[Look]]:
+def looks_of(chain: Chain) -> Mapping[PartitionId, Looks]:
     """Looks at each partition, the oldest first. Appends of one look are joined."""
-    looks: dict[PartitionId, list[Look]] = defaultdict(list)
+    looks: dict[PartitionId, list[PartitionLook]] = defaultdict(list)
     times = _LookTimes()
     for manifest in chain.manifests:
         partial = False
@@ -63,14 +67,14 @@ def looks_of(chain: Chain) -> Mapping[PartitionId, Sequence[Look]]:
             late = (reach.start,) if times.is_late(place, manifest.written_at_ms) else ()
             is_partial = _is_partial(manifest, reach)
             partial |= is_partial
-            _join(looks[place], Look(reach.start, reach.end, not is_partial, late))
+            _join(looks[place], PartitionLook(reach.start, reach.end, not is_partial, late))
             times.note(place, manifest.written_at_ms)
         if not partial:
             times.note_all(manifest.written_at_ms)
     return looks
 
 
-def _join(looks: list[Look], reading: Look) -> None:
+def _join(looks: list[PartitionLook], reading: PartitionLook) -> None:
     """Add a reading, to the last look if that had not reached the end of the log."""
     if looks and not looks[-1].is_whole:
         begun = looks.pop()

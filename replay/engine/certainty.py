@@ -12,13 +12,13 @@ follows, partition by partition (docs/replay.md has the argument):
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
-from replay.archive.looks import Look, looks_of
+from replay.archive.looks import Looks, PartitionLook, looks_of
 from replay.doubts import Doubt, DoubtKind, FirstSeen
 from replay.engine.lost_offsets import behind_cut
 from replay.engine.offset_counts import OffsetCounts
@@ -48,7 +48,7 @@ class ArchiveCertainty:
     def __init__(self, cluster: ArchivedCluster) -> None:
         self.cluster = cluster
         self.counts = OffsetCounts(cluster)
-        self.looks: Mapping[PartitionId, Sequence[Look]] = {
+        self.looks: Mapping[PartitionId, Looks] = {
             place: (looks[0]._replace(start=0), *looks[1:])  # what came before is missing as well
             for place, looks in looks_of(cluster.chain).items()
         }
@@ -147,7 +147,7 @@ class ArchiveCertainty:
         for look in self.looks[place] if place not in self._dense else ():
             yield from self._state_in(place, look)
 
-    def _until(self, place: PartitionId, cut: int) -> Sequence[Look]:
+    def _until(self, place: PartitionId, cut: int) -> Looks:
         """Looks that begin before an offset; looks without offsets are left out."""
         return [look for look in self.looks[place] if look.start < min(cut, look.end)]
 
@@ -157,23 +157,23 @@ class ArchiveCertainty:
         topics = self.cluster.topics
         return topics.config, topics.status, topics.commands
 
-    def _state(self, place: PartitionId, looks: Sequence[Look], cut: int) -> Iterator[Doubt]:
+    def _state(self, place: PartitionId, looks: Looks, cut: int) -> Iterator[Doubt]:
         look = looks[-1]
         end = min(cut, look.end)
         is_at_end = look.is_whole and not self.counts.archived(place, end, look.end)
         if not is_at_end and self.counts.missing(place, look.start, end):
             yield from self._state_in(place, look)
 
-    def _state_in(self, place: PartitionId, look: Look) -> Iterator[Doubt]:
+    def _state_in(self, place: PartitionId, look: PartitionLook) -> Iterator[Doubt]:
         """Unknown span of a look; there is none if it misses nothing before its last record."""
         until = self._archived_end(place, look.end) if look.is_whole else look.end
         missing = self.counts.missing(place, look.start, until)
         if missing:
             after = self.counts.first_missing(place, look.start, until) - 1
-            known = until if look.is_whole else None
-            yield Doubt(*place, DoubtKind.STATE, after, known, missing)
+            known_from = until if look.is_whole else None
+            yield Doubt(*place, DoubtKind.STATE, after, known_from, missing)
 
-    def _deletions(self, place: PartitionId, looks: Sequence[Look], cut: int) -> Iterator[Doubt]:
+    def _deletions(self, place: PartitionId, looks: Looks, cut: int) -> Iterator[Doubt]:
         """The latest reading that may have missed a tombstone stands for all before it."""
         for look in reversed(looks):
             for start in reversed(look.late):

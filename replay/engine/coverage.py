@@ -30,7 +30,7 @@ class PartitionCoverage(NamedTuple):
     missing: int
     """Offsets before the end that are not archived: compacted, removed, or markers."""
     lost: int
-    """Those of them that the source had removed between two looks (gaps)."""
+    """Missing offsets that the source had removed between two looks (gaps)."""
     holes: int
     """Number of missing ranges."""
     listed: list[range]

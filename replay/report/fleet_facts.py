@@ -239,9 +239,9 @@ class _ReportPass:
         for entry in self._log.entries if offsets else ():
             if (entry.topic, entry.partition) in offsets:
                 offsets[entry.topic, entry.partition].append(entry.offset)
-        for missing, first, known in every:
+        for missing, first, known_from in every:
             where = missing.topic, missing.partition
-            beside = _beside(offsets[where], first, known)
+            beside = _beside(offsets[where], first, known_from)
             places = (self._place(Position(*where, offset)) for offset in beside)
             yield GapFacts(missing.sentence, tuple(places))
 
@@ -294,10 +294,10 @@ class _ReportPass:
         )
 
 
-def _beside(offsets: Sequence[int], first: int, known: int | None) -> list[int]:
-    """Record before the first missing offset, and the first one from `known` on."""
+def _beside(offsets: Sequence[int], first: int, known_from: int | None) -> list[int]:
+    """Record before the first missing offset, and the first one from `known_from` on."""
     before = offsets[: bisect_left(offsets, first)][-1:]
-    after = [] if known is None else offsets[bisect_left(offsets, known) :][:1]
+    after = [] if known_from is None else offsets[bisect_left(offsets, known_from) :][:1]
     return [*before, *after]
 
 

@@ -84,15 +84,15 @@ def _hazards(  # noqa: PLR0913 - two of them are flags
     """List the hazards of every cluster; return the exit code."""
     job = ClusterJob("finding hazards", task, HazardOutcome)
     cluster_results = for_each(inputs, job, way)
-    found = cluster_results.results
+    outcomes = cluster_results.results
     if output == "json":
         release = None if task.profile is None else task.profile.release
-        about = {"release": release, "exactly_once": exactly_once, "clusters": list(found)}
-        hazards = {"hazards": hazard_documents(found)}
+        about = {"release": release, "exactly_once": exactly_once, "clusters": list(outcomes)}
+        hazards = {"hazards": hazard_documents(outcomes)}
         print_json(about | hazards | cluster_results.document)
     else:
-        print_hazards(task.profile, found, exactly_once=exactly_once)
-    any_found = any(outcome.rows for outcome in found.values())
+        print_hazards(task.profile, outcomes, exactly_once=exactly_once)
+    any_found = any(outcome.rows for outcome in outcomes.values())
     return worst([cluster_results.code, int(fail and any_found)])
 
 

@@ -79,7 +79,7 @@ def random_log(random: Random, size: int = 50) -> list[Entry]:
     log = []
     for at in range(size):
         topic, key, value = random.choice(RECORDS)
-        place = topic, sum(key) % PARTITIONS[topic]
+        place = topic, sum(key or b"") % PARTITIONS[topic]
         offset = ends[place] + (random.random() < MARKERS)
         ends[place] = offset + 1
         log.append(Entry(*place, offset, at, key, value))

@@ -1,4 +1,4 @@
-"""What commands and the Python API say about offsets that are missing in an archive."""
+"""Commands and the Python API name offsets that are missing in an archive."""
 
 from pathlib import Path
 

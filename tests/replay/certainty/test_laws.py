@@ -86,7 +86,7 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
 
 @pytest.mark.parametrize("first", range(0, 40, 10))
 def test_what_is_certain_is_true(first: int, tmp_path: Path) -> None:
-    """Whatever the cleaner removes between the looks, and whenever the looks come."""
+    """The cleaner removes any legal records between looks, and looks come at any time."""
     counted: Counter[tuple[str, bool]] = Counter()
     for seed in range(first, first + 10):
         counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
