@@ -6,7 +6,7 @@ the ends of looks decide which states are certain (`replay.engine.certainty`).
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from replay.archive.archived_cluster import PartitionId
@@ -60,18 +60,35 @@ def looks_of(chain: Chain) -> Mapping[PartitionId, Looks]:
     """Looks at each partition, the oldest first. Appends of one look are joined."""
     looks: dict[PartitionId, list[PartitionLook]] = defaultdict(list)
     times = _LookTimes()
-    for manifest in chain.manifests:
-        partial = False
-        for reach in manifest.reaches:
+    for append in _appends(chain):
+        for reach in append.reaches:
             place = reach.topic, reach.partition
-            late = (reach.start,) if times.is_late(place, manifest.written_at_ms) else ()
-            is_partial = _is_partial(manifest, reach)
-            partial |= is_partial
-            _join(looks[place], PartitionLook(reach.start, reach.end, not is_partial, late))
-            times.note(place, manifest.written_at_ms)
-        if not partial:
-            times.note_all(manifest.written_at_ms)
+            late = (reach.start,) if times.is_late(place, append.ms) else ()
+            is_whole = not is_partial(append.manifest, reach)
+            _join(looks[place], PartitionLook(reach.start, reach.end, is_whole, late))
+            times.note(place, append.ms)
+        if not any(is_partial(append.manifest, reach) for reach in append.reaches):
+            times.note_all(append.ms)
     return looks
+
+
+class _ReadAppend(NamedTuple):
+    """Ranges that one append has read, and its time; a merged manifest has those of several."""
+
+    manifest: Manifest
+    ms: int
+    reaches: list[ReadRange]
+
+
+def _appends(chain: Chain) -> Iterator[_ReadAppend]:
+    """Yield all appends, the oldest first."""
+    for manifest in chain.manifests:
+        by_time: dict[int, list[ReadRange]] = defaultdict(list)
+        for reach in manifest.reaches:
+            ms = manifest.written_at_ms if reach.read_at_ms is None else reach.read_at_ms
+            by_time[ms].append(reach)
+        for ms, reaches in by_time.items() or [(manifest.written_at_ms, [])]:
+            yield _ReadAppend(manifest, ms, reaches)
 
 
 def _join(looks: list[PartitionLook], reading: PartitionLook) -> None:
@@ -82,7 +99,8 @@ def _join(looks: list[PartitionLook], reading: PartitionLook) -> None:
     looks.append(reading)
 
 
-def _is_partial(manifest: Manifest, reach: ReadRange) -> bool:
+def is_partial(manifest: Manifest, reach: ReadRange) -> bool:
+    """True if a range ended before the end that the log had then, or may have."""
     if reach.partial is not None:
         return reach.partial
     return sum(segment.stored.records for segment in manifest.segments) >= UNRECORDED

@@ -2,10 +2,13 @@
 
 from bisect import bisect_left, bisect_right
 
+import numpy as np
+
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.archive.manifest import Segment
-from replay.archive.segments import ArchiveFile, opened
-from replay.engine.row_lookup import row_of_offset
+from replay.archive.segments import opened, row_groups
+from replay.engine.hole_index import Int64s
+from replay.kernels.row_runs import numbers
 
 
 class OffsetCounts:
@@ -16,7 +19,8 @@ class OffsetCounts:
 
     def __init__(self, cluster: ArchivedCluster) -> None:
         self._cluster = cluster
-        self._files: dict[str, ArchiveFile] = {}
+        self._last: tuple[str, Int64s] = "", np.zeros(0, np.int64)
+        """File name and offsets of the last segment that was read."""
 
     def archived(self, place: PartitionId, start: int, end: int) -> int:
         """Number of archived records from `start` to before `end`.
@@ -52,11 +56,15 @@ class OffsetCounts:
             return segment.stored.records
         if segment.stored.records == segment.end - segment.start:
             return high - low
-        file = self._file(segment)
-        return row_of_offset(file, high) - row_of_offset(file, low)
+        rows = np.searchsorted(self._offsets_of(segment), (low, high))
+        return int(rows[1] - rows[0])
 
-    def _file(self, segment: Segment) -> ArchiveFile:
-        name = segment.stored.file
-        if name not in self._files:
-            self._files[name] = opened(self._cluster.store, segment.stored)
-        return self._files[name]
+    def _offsets_of(self, segment: Segment) -> Int64s:
+        """Offsets of a segment. One is kept: a search asks about the same one repeatedly."""
+        name, offsets = self._last
+        if name != segment.stored.file:
+            name = segment.stored.file
+            groups = row_groups(opened(self._cluster.store, segment.stored))
+            offsets = np.concatenate([numbers(group, "offset") for group in groups])
+            self._last = name, offsets
+        return offsets

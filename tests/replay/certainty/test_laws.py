@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold
@@ -91,3 +92,20 @@ def test_what_is_certain_is_true(first: int, tmp_path: Path) -> None:
     for seed in range(first, first + 10):
         counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
     assert len(counted) == 2 * len(PARTITIONS)  # each topic is certain at times, and at times not
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_merged_manifest_knows_the_looks(seed: int, tmp_path: Path) -> None:
+    """One manifest with all ranges and their times: the same looks, or more doubts."""
+    chain = lossy_archive(seed, str(tmp_path)).cluster.chain
+    reaches = [
+        replace(reach, read_at_ms=manifest.written_at_ms)
+        for manifest in chain.manifests
+        for reach in manifest.reaches
+    ]
+    merged = replace(chain.manifests[0], reaches=tuple(reaches))
+    together = looks_of(chain._replace(manifests=(merged,)))
+    for place, looks in looks_of(chain).items():
+        assert [look[:3] for look in together[place]] == [look[:3] for look in looks]
+        for look, other in zip(looks, together[place], strict=True):
+            assert {*look.late} <= {*other.late}
