@@ -15,6 +15,8 @@ from replay.findings import Severity
 
 TOPICS = Topics()
 START_MS = 1_790_000_000_000
+LOST = 5
+"""Missing records of an incomplete log."""
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 STARTED = {"state": "STARTED", "state.v2": "STARTED"}
@@ -35,7 +37,7 @@ class PlantedLog:
 
     def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "PlantedLog":
         """One record; None is a tombstone, bytes are taken as they are."""
-        offset = self._ends.get((topic, partition), 0)
+        offset = self._ends.get((topic, partition), LOST if self._incomplete else 0)
         self._ends[topic, partition] = offset + 1
         self.now_ms += SECOND
         content = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
@@ -50,7 +52,7 @@ class PlantedLog:
         return self
 
     def incomplete(self) -> "PlantedLog":
-        """Records before the first are missing."""
+        """The first records of each partition are missing."""
         self._incomplete = True
         return self
 

@@ -30,7 +30,7 @@ def no_config() -> PlantedLog:
     return PlantedLog().target("a", PAUSED).status("connector-a", "RUNNING").deleted("a")
 
 
-@holds("connector-first-seen", INFO, "a", "config@0")
+@holds("connector-first-seen", INFO, "a", "config@5")
 def older() -> PlantedLog:
     """The first record of a connector follows records that are missing."""
     return PlantedLog().incomplete().config("a")
