@@ -38,6 +38,7 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
+from replay.doubts import DoubtKind
 from replay.engine.query import StateQuery
 from replay.engine.state_rows import ConnectorRow, UnreadableCounts, table_of
 from replay.fleet.archive_source import planned
@@ -186,8 +187,20 @@ def _print(answers: Sequence[StateAnswer], connector_rows: Sequence[ConnectorRow
     for answer in answers:
         for printed in answer.states:
             _print_unreadable(answer.cluster, printed)
+        _print_derived(answer)
         vector = msgspec.json.encode(answer.plan.ends).decode()
         say(f"{answer.cluster}: {count(len(answer.states), 'state')} as of {vector}")
+
+
+def _print_derived(answer: StateAnswer) -> None:
+    """Name the topics in which earlier records are missing; other doubts are on standard error."""
+    doubts = [doubt for doubt in answer.plan.doubts if doubt.kind is DoubtKind.DERIVED]
+    if doubts:
+        topics = ", ".join(dict.fromkeys(doubt.topic for doubt in doubts))
+        say(
+            f"{answer.cluster}: earlier records are missing in {topics}: tasks and statuses that "
+            "depend on them may differ (-o json has the offsets)"
+        )
 
 
 def _print_unreadable(cluster: str, printed: PrintedState) -> None:

@@ -69,11 +69,13 @@ def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
 def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
     compacted_later: Path,
 ) -> None:
-    """The last record of each key is known, the tasks of a commit are not: JSON says so."""
+    """The last record of each key is known, the tasks of a commit are not."""
     result = call("state", compacted_later, "-o", "json")
     (doubt,) = result.json[0]["doubts"]
     assert (doubt["kind"], doubt["after"], doubt["missing"]) == ("earlier records unknown", 2, 1)
     assert result.err == ""
+    shown = call("state", compacted_later).out
+    assert f"{NAME}: earlier records are missing in connect-configs" in shown
 
 
 def test_what_a_dead_capture_read_ends_at_no_certain_moment(tmp_path: Path) -> None:
