@@ -46,7 +46,7 @@ class EventMark(msgspec.Struct, frozen=True):
 
     at_ms: int
     kind: str
-    """`created`, `changed`, `deleted`, `restarted`, `reset`; `several`."""
+    """`created`, `seen`, `changed`, `deleted`, `restarted`, `reset`; `several`."""
     place: str
     words: str
     number: int = 1

@@ -25,6 +25,7 @@ _HEIGHT, _HURT_HEIGHT = 72, 100
 
 _SHAPES = {
     "created": "M0,-5 A5,5 0 1 1 -0.01,-5 Z",
+    "seen": "M0,-5 A5,5 0 1 1 -0.01,-5 Z M0,-2.5 A2.5,2.5 0 1 0 0.01,-2.5 Z",
     "changed": "M0,-6 L6,0 L0,6 L-6,0 Z",
     "deleted": "M-5,-3 L-3,-5 L0,-2 L3,-5 L5,-3 L2,0 L5,3 L3,5 L0,2 L-3,5 L-5,3 L-2,0 Z",
     "restarted": "M-4,-6 L6,0 L-4,6 Z",
@@ -35,6 +36,7 @@ _SHAPES = {
 
 LEGEND = {
     "created": "created",
+    "seen": "first seen, may be older",
     "changed": "config changed",
     "deleted": "deleted",
     "restarted": "restarted",

@@ -104,15 +104,20 @@ class Appender:
         """Add segments that such a writer has written elsewhere to this append."""
         self._written += segments
 
-    def reached(self, topic: str, partition: int, start: int, end: int) -> None:
+    def reached(
+        self, topic: str, partition: int, start: int, end: int, *, partial: bool = False
+    ) -> None:
         """Record that everything from `start` (where the source begins) to `end` was added.
 
-        Offsets between the archive's end and a later `start` are lost: a gap.
+        Offsets between the archive's end and a later `start` are lost: a gap. `partial`: the source
+        goes on after `end`, and the rest is still to be read.
         """
         archived_end = self.end_of(topic, partition)
         begin = start if archived_end is None else max(start, archived_end)
         if archived_end is None or end > archived_end:
-            self._reaches[topic, partition] = ReadRange(topic, partition, begin, max(begin, end))
+            self._reaches[topic, partition] = ReadRange(
+                topic, partition, begin, max(begin, end), partial
+            )
 
     def commit(self, snapshots: SnapshotMaker | None = None) -> Manifest | None:
         """Write the manifest; return None if nothing is new. Snapshots cover the whole archive.

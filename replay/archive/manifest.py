@@ -50,6 +50,12 @@ class ReadRange(msgspec.Struct, frozen=True):
     partition: int
     start: int
     end: int
+    partial: bool | None = None
+    """True if the append ended before the look, the reading up to the end that the log had then.
+    None: written by a version that did not record it."""
+    read_at_ms: int | None = None
+    """Time of the append that read it, if a merged manifest has taken it over; None: the time of
+    its manifest."""
 
 
 class Segment(msgspec.Struct, frozen=True):

@@ -14,12 +14,12 @@ Records, their order, read ranges and gaps stay as they are, so no answer change
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from itertools import groupby
 from operator import attrgetter
 from time import time
 from typing import NamedTuple
 from uuid import uuid4
 
+import msgspec
 import pyarrow as pa
 from msgspec import UNSET
 
@@ -27,6 +27,7 @@ from replay.archive import layout
 from replay.archive.archived_cluster import PartitionId, open_cluster
 from replay.archive.concurrent_requests import concurrently
 from replay.archive.integrity import checked
+from replay.archive.looks import is_partial
 from replay.archive.manifest import (
     MERGE_FORMAT,
     Chain,
@@ -218,24 +219,17 @@ def _files(chain: Chain) -> dict[str, int]:
     return {file.file: file.bytes for manifest in chain.manifests for file in manifest.files}
 
 
-def _joined(chain: Chain) -> Iterator[ReadRange]:
-    """Read ranges of a chain; those that follow each other without a gap are one."""
-    ranges = (reach for manifest in chain.manifests for reach in manifest.reaches)
-    for place, reaches in groupby(sorted(ranges, key=_place), key=_place):
-        start = end = None
-        for reach in reaches:
-            if end != reach.start:
-                if start is not None and end is not None:
-                    yield ReadRange(*place, start, end)
-                start = reach.start
-            end = reach.end
-        assert start is not None
-        assert end is not None
-        yield ReadRange(*place, start, end)
+def _read_ranges(chain: Chain) -> Iterator[ReadRange]:
+    """Read ranges in the order of their appends, with the time of each and the end of its look.
 
-
-def _place(reach: ReadRange) -> PartitionId:
-    return reach.topic, reach.partition
+    They are not joined: what is certain depends on where looks ended (`looks.py`).
+    """
+    for manifest in chain.manifests:
+        for reach in manifest.reaches:
+            at_ms = manifest.written_at_ms if reach.read_at_ms is None else reach.read_at_ms
+            yield msgspec.structs.replace(
+                reach, partial=is_partial(manifest, reach), read_at_ms=at_ms
+            )
 
 
 def _whole(chain: Chain, replacement: Mapping[str, Sequence[Segment]], merge: Merge) -> Manifest:
@@ -254,7 +248,7 @@ def _whole(chain: Chain, replacement: Mapping[str, Sequence[Segment]], merge: Me
         first.topics,
         first.secrets,
         int(time() * 1_000),
-        tuple(_joined(chain)),
+        tuple(_read_ranges(chain)),
         tuple(sorted(segments, key=attrgetter("topic", "partition", "start"))),
         tuple(snapshot for manifest in chain.manifests for snapshot in manifest.snapshots),
         format=MERGE_FORMAT,

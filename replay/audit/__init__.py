@@ -45,7 +45,13 @@ def audited(cluster: ClusterLog, thresholds: Thresholds | None = None) -> AuditR
     """Audit one cluster in one pass."""
     limits = thresholds or Thresholds()
     about = AuditContext(
-        cluster.name, cluster.profile, LogClock(), cluster.topics, limits, cluster.trail
+        cluster.name,
+        cluster.profile,
+        LogClock(),
+        cluster.topics,
+        limits,
+        cluster.trail,
+        cluster.first_seen,
     )
     audits = [make(about) for make in TABLE]
     sharing = SharedResourceFinder(cluster.name)

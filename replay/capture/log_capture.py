@@ -132,24 +132,25 @@ class LogCapture:
         spans = zip(start, begins, ends, strict=True)
         self._progress.begin(topic, sum(max(0, end - max(pair)) for *pair, end in spans))
         for partition, begin in enumerate(begins):  # a manifest covers every partition of a topic
-            self._appending.reached(topic, partition, begin, begin)
+            partial = begin < ends[partition]
+            self._appending.reached(topic, partition, begin, begin, partial=partial)
         read = 0
         async for batch in self._log.read([topic], {topic: start}, {topic: ends}):
             read += len(batch)
-            self._take(batch, begins)
+            self._take(batch, begins, ends)
             self._progress.advance(len(batch))
             await asyncio.sleep(0)  # reading a dump never waits, so yield to let Ctrl-C through
         for partition, (begin, end) in enumerate(zip(begins, ends, strict=True)):
             self._appending.reached(topic, partition, begin, end)
         return read
 
-    def _take(self, batch: Batch, begins: Sequence[int]) -> None:
+    def _take(self, batch: Batch, begins: Sequence[int], ends: Sequence[int]) -> None:
         if batch.topic == self._target.topics.config:
             self._own.update(own_topics(batch, self._target.topics))
         self._fresh += self._appending.add(self._target.secrets.without(batch))
-        self._appending.reached(
-            batch.topic, batch.partition, begins[batch.partition], batch.offsets[-1] + 1
-        )
+        begin, end = begins[batch.partition], batch.offsets[-1] + 1
+        partial = end < ends[batch.partition]
+        self._appending.reached(batch.topic, batch.partition, begin, end, partial=partial)
         if self._fresh >= self._target.commit_records:
             self._commit()
 

@@ -5,7 +5,7 @@ One manifest makes the segments of all tasks count, or none.
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -140,7 +140,8 @@ class SparkCapture(LogCapture):
         for number, part in enumerate(parts_of(spans, self._target.commit_records)):
             if number:  # the partition continues after its archived part
                 self._commit()
-            read += self.archive(begins, part)
+            unread = {place for place in part if part[place].stop < spans[place].stop}
+            read += self.archive(begins, part, unread=unread)
         return read
 
     async def _spans(
@@ -164,10 +165,12 @@ class SparkCapture(LogCapture):
         begins: Mapping[PartitionId, int],
         spans: OffsetRanges,
         committed: DataFrame | None = None,
+        unread: Container[PartitionId] = (),
     ) -> int:
         """Archive the records of ranges; return their number.
 
-        `committed` holds the committed records of the ranges, if already read.
+        `committed` holds the committed records of the ranges, if already read. `unread` are the
+        partitions that go on after their range.
 
         Raises:
             ArchiveConflict: a record contradicts the archive.
@@ -181,8 +184,8 @@ class SparkCapture(LogCapture):
             self._appending.take_over(segment for answer in answers for segment in answer.segments)
             self._own.update(topic for answer in answers for topic in answer.own)
             read = sum(answer.read for answer in answers)
-        for (topic, partition), span in spans.items():
-            self._appending.reached(topic, partition, begins[topic, partition], span.stop)
+        for place, span in spans.items():
+            self._appending.reached(*place, begins[place], span.stop, partial=place in unread)
         return read
 
     def _seen(self, committed: DataFrame) -> dict[PartitionId, SeenOffsets]:

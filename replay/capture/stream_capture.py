@@ -6,7 +6,7 @@ start. When another topic is to be archived, the stream is restarted and continu
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Container, Coroutine
 from contextlib import AbstractAsyncContextManager
 from threading import Event
 from typing import Any, NamedTuple, TypeVar
@@ -18,7 +18,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from controlplane.logs.log import ReadableLog
 from replay.archive.archived_cluster import PartitionId
 from replay.capture.log_capture import CaptureResult, CaptureTarget
-from replay.capture.spark_capture import COMMITTED, KafkaFrames, SparkCapture, places, vector
+from replay.capture.spark_capture import (
+    COMMITTED,
+    KafkaFrames,
+    OffsetRanges,
+    SparkCapture,
+    places,
+    vector,
+)
 from replay.engine.spark.session import NoSpark, root_cause
 from replay.errors import ArchiveConflict
 from replay.progress import NoProgress, ProgressListener
@@ -207,8 +214,13 @@ class StreamedCapture(SparkCapture):
         for place, span in spans.items():
             self._check_follows(place, span.start, begins[place])
         before = self._records
-        read = self.archive(begins, spans, frame)
+        read = self.archive(begins, spans, frame, unread=self._cut_short(spans))
         return self._finished(read, before, ())
+
+    def _cut_short(self, spans: OffsetRanges) -> Container[PartitionId]:
+        """Partitions that may go on after a micro-batch: all, if it has reached its limit."""
+        limit = self._target.commit_records - len(spans)  # Spark rounds each partition's share
+        return spans.keys() if sum(map(len, spans.values())) >= limit else ()
 
     def _check_follows(self, place: PartitionId, start: int, begin: int) -> None:
         """Raise `ArchiveConflict` if a checkpoint is ahead of the archive."""

@@ -19,6 +19,7 @@ from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import Snapshot
 from replay.archive.winners import reducible
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.lost_offsets import gaps_before
 from replay.engine.moment_cut import cut_at
 from replay.engine.partition_reader import PartitionReader
@@ -60,7 +61,8 @@ class LocalEngine:
         """
         cut = cut_at(self.cluster, moment, self.own_topics)
         gaps = gaps_before(self.cluster, cut, moment)
-        return replace(self.plan_at(cut, profiles), gaps=gaps)
+        doubts = ArchiveCertainty(self.cluster).doubts(cut.ends, moment)
+        return replace(self.plan_at(cut, profiles), gaps=gaps, doubts=doubts)
 
     def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:
         """Plan the states at a cut."""
@@ -84,13 +86,29 @@ class LocalEngine:
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
+        return self.states_of(plan, profiles, self.reduced(plan, profiles, advance))
+
+    def reduced(
+        self, plan: ReadPlan, profiles: Sequence[Profile], advance: Advance = lambda _: None
+    ) -> list[pa.Table]:
+        """Read the rows that count: one table for each busy part of the plan.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
         reader = self._reader(profiles)
         tables = []
         with ThreadPoolExecutor(_threads(plan.busy)) as threads:
             for part, table in zip(plan.busy, threads.map(reader.reduced, plan.busy), strict=True):
                 tables.append(table)
                 advance(part.rows)
-        return self.folded(plan, profiles, tables, _LocalRanks(reader))
+        return tables
+
+    def states_of(
+        self, plan: ReadPlan, profiles: Sequence[Profile], reduced: Iterable[pa.Table]
+    ) -> list[ClusterState]:
+        """Fold the rows that `reduced` has read."""
+        return self.folded(plan, profiles, reduced, _LocalRanks(self._reader(profiles)))
 
     def folded(
         self,

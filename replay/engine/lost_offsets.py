@@ -11,20 +11,23 @@ from replay.gaps import OffsetGap
 def gaps_before(
     cluster: ArchivedCluster, cut: FittedEnds, moment: str | None
 ) -> tuple[OffsetGap, ...]:
-    """Gaps that lie, or may lie, before a moment; `cut` is the cut at that moment.
-
-    A vector says exactly what lies before it, and so does a record in its own partition. In other
-    partitions a gap right after the cut may belong before it: the times of its records are
-    unknown.
-    """
+    """Gaps that lie, or may lie, before a moment; `cut` is the cut at that moment."""
     gaps = []
     for topic, ends in cut.ends.items():
         for partition, end in enumerate(ends):
             part = cluster.parts[topic, partition]
-            says_offsets = _says_offsets(cluster, moment, (topic, partition))
-            behind = end if says_offsets else _next(part, end)
+            behind = behind_cut(cluster, moment, (topic, partition), end)
             gaps += [OffsetGap(topic, partition, gap) for gap in part.gaps if gap.start < behind]
     return tuple(gaps)
+
+
+def behind_cut(cluster: ArchivedCluster, moment: str | None, place: PartitionId, end: int) -> int:
+    """First offset that is known to lie after a moment, in a partition that is cut at `end`.
+
+    A vector says exactly what lies before it, and so does a record in its own partition. In other
+    partitions missing offsets right after the cut may belong before it: their times are unknown.
+    """
+    return end if _says_offsets(cluster, moment, place) else _next(cluster.parts[place], end)
 
 
 def _says_offsets(cluster: ArchivedCluster, moment: str | None, place: PartitionId) -> bool:

@@ -11,6 +11,8 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import RankedEntry
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
+from replay.doubts import Doubt
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
 from replay.engine.lost_offsets import gaps_before
 from replay.engine.moment_cut import cut_at
@@ -47,6 +49,20 @@ def missing(cluster: ArchivedCluster, moment: str | None = None) -> tuple[Offset
     if not any(part.gaps for part in cluster.parts.values()):  # the usual case
         return ()
     return gaps_before(cluster, _cut(cluster, moment), moment)
+
+
+def doubts_about(cluster: ArchivedCluster, moment: str | None, *, past: bool) -> tuple[Doubt, ...]:
+    """Doubts about the state at a moment; with `past`, about all of its past.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+        ArchiveCorrupt: a file with the moment, or with missing offsets, is missing or damaged.
+    """
+    certainty = ArchiveCertainty(cluster)
+    if certainty.is_complete:  # the usual case
+        return ()
+    ends = _cut(cluster, moment).ends
+    return certainty.past(ends, moment) if past else certainty.doubts(ends, moment)
 
 
 def ordered(cluster: ArchivedCluster, parts: Iterable[PartitionPlan]) -> Iterator[RankedEntry]:

@@ -16,6 +16,7 @@ from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
 from replay.archive.manifest import Segment, Snapshot, SnapshotRows, StoredFile
 from replay.archive.segments import opened
 from replay.archive.winners import reducible
+from replay.doubts import Doubt
 from replay.engine.row_lookup import row_of_offset
 from replay.gaps import OffsetGap
 
@@ -65,6 +66,8 @@ class ReadPlan(msgspec.Struct, frozen=True):
     notices: tuple[str, ...] = ()
     gaps: tuple[OffsetGap, ...] = ()
     """Gaps that may affect the state."""
+    doubts: tuple[Doubt, ...] = ()
+    """Facts of the state that the archive does not know for certain."""
 
     @property
     def stored(self) -> list[StoredFile]:

@@ -28,6 +28,7 @@ SCHEMA = pa.schema(
         ("task_status", pa.string()),
         ("offsets", pa.string()),
         ("remarks", pa.list_(pa.string())),
+        ("order_dependent", pa.list_(pa.string())),
     ]
 )
 """Arrow schema of the rows; nested values are JSON text."""
@@ -53,6 +54,8 @@ class ConnectorRow(msgspec.Struct, frozen=True):
     offsets: list[dict[str, Any]]
     remarks: tuple[str, ...]
     """Half-done changes of the connector."""
+    order_dependent: tuple[str, ...] = ()
+    """Facts that depend on the order in which a worker reads partitions."""
 
 
 def rows(cluster: str, state: ClusterState, wanted: Iterable[str] = ()) -> Iterator[ConnectorRow]:

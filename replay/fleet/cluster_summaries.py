@@ -29,11 +29,13 @@ class StateSummary(msgspec.Struct, frozen=True):
     unreadable: int = 0
     gaps: tuple[str, ...] = ()
     problem: str | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
     def row(self) -> RowDocument:
         """The summary as a row of `schemas.SUMMARIES`."""
-        head = {"cluster": self.cluster, "release": self.release, "gaps": list(self.gaps)}
+        head: RowDocument = {"cluster": self.cluster, "release": self.release}
+        head |= {"gaps": list(self.gaps), "doubts": list(self.doubts)}
         if self.problem is not None:
             return head | {"problem": self.problem}
         answer = {"as_of": json_cell(self.as_of), "digest": digest_text(int(self.digest_sum))}
@@ -53,6 +55,7 @@ def summary_of(
         dict(rows),
         state.unreadable_count,
         tuple(gap.sentence for gap in plan.gaps),
+        doubts=tuple(doubt.sentence for doubt in plan.doubts),
     )
 
 
@@ -107,6 +110,7 @@ def _sum(summary: StateSummary, part: StateSummary) -> StateSummary:
         rows={table: summary.rows.get(table, 0) + part.rows.get(table, 0) for table in tables},
         unreadable=summary.unreadable + part.unreadable,
         gaps=summary.gaps or part.gaps,
+        doubts=summary.doubts or part.doubts,
     )
 
 

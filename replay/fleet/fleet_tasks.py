@@ -17,6 +17,8 @@ from replay.audit.thresholds import Thresholds
 from replay.audit.thresholds import thresholds as read_thresholds
 from replay.compat import ReleaseChange, RolloutMode, assess, roll, steps_of
 from replay.compat.assessment_report import ReportedAssessment, reported
+from replay.engine.certainty import first_seen
+from replay.engine.coverage import coverage
 from replay.engine.executors import Executor
 from replay.engine.ordered_records import records
 from replay.errors import ReplayError
@@ -25,7 +27,7 @@ from replay.fleet.archive_source import ArchiveSource, ClusterProblem, Unreadabl
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.table_run import OnUnreadable, SkippedCluster
 from replay.tables.cells import RowDocument, arrow_text
-from replay.tables.schemas import CLUSTERS, FINDINGS, VERDICTS
+from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, VERDICTS
 
 
 class FleetAnswer(NamedTuple):
@@ -79,6 +81,21 @@ def _described(source: ArchiveSource, name: str) -> Iterator[RowDocument]:
     }
 
 
+def partition_table(source: ArchiveSource, clusters: Sequence[str], by: Executor) -> pa.Table:
+    """Describe archived partitions: what they have, what is missing, what is certain."""
+    described = by.run(partial(_covered, source), clusters)
+    return pa.Table.from_pylist([row for rows in described for row in rows], PARTITIONS)
+
+
+def _covered(source: ArchiveSource, name: str) -> Iterator[RowDocument]:
+    try:
+        rows = [part.document for part in coverage(source.cluster(name))]
+    except ReplayError as error:
+        rows = [{"problem": str(error)}]
+    for row in rows:
+        yield {"cluster": name, **row}
+
+
 # --- audits ---------------------------------------------------------------------------------
 
 
@@ -108,7 +125,12 @@ class AuditOfCluster(msgspec.Struct, frozen=True):
         try:
             cluster = source.cluster(name)
             log = ClusterLog(
-                name, records(cluster, moment), profile, cluster.topics, source.exactly_once
+                name,
+                records(cluster, moment),
+                profile,
+                cluster.topics,
+                source.exactly_once,
+                first_seen=first_seen(cluster),
             )
             yield audited(log, self.limits)
         except (ReplayError, UnknownMoment) as error:

@@ -21,7 +21,7 @@ from replay.engine.executors import Executor, SerialExecutor
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import ArchiveSource, profiles_named
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
-from replay.fleet.fleet_tasks import audit_table, cluster_table, compat_table
+from replay.fleet.fleet_tasks import audit_table, cluster_table, compat_table, partition_table
 from replay.fleet.state_files import StateTask, new_folder
 from replay.fleet.table_queries import (
     DifferenceQuery,
@@ -88,6 +88,10 @@ class OpenArchive(Generic[FrameT]):
     def clusters(self) -> FrameT:
         """List the archived clusters (`schemas.CLUSTERS`), unreadable ones included."""
         return self._small(cluster_table(self._source, self.names, self._executor))
+
+    def partitions(self) -> FrameT:
+        """List what each partition has, misses, and knows for certain (`schemas.PARTITIONS`)."""
+        return self._small(partition_table(self._source, self.names, self._executor))
 
     def state(
         self, table: str = "connectors", *, as_of: str | None = None, release: Releases = KIP

@@ -23,6 +23,7 @@ from replay.tables.state_tables import STATE_TABLES
 from replay.timeline.connector_history import HistoryPass, HistoryReader
 from replay.timeline.difference_rows import DiffSide, change_rows
 from replay.timeline.history_rows import event_rows, history_head
+from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.passes import timelines
 from replay.timeline.shared_fold import chunks
 from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS, of_interval, plain_rows
@@ -95,7 +96,8 @@ class IntervalQuery(msgspec.Struct, frozen=True):
         check_files_of(local.cluster, plan)
         question = TimelineQuery(self.profiles, self.connectors, source.exactly_once, self.offsets)
         job = TimelineJob(local.cluster, plan, question)
-        rows = (of_interval(cluster, shared) for _, shared in timelines([job], lambda _: None))
+        doubts = IntervalDoubts(local.cluster, plan.ends)
+        rows = (of_interval(doubts, shared) for _, shared in timelines([job], lambda _: None))
         return batches(INTERVALS, plain_rows(INTERVALS, rows))
 
 

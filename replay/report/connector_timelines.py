@@ -22,6 +22,7 @@ from controlplane.core.records import (
 )
 from controlplane.page.timeline import MIXED, ConnectorTimeline, EventMark, StateSpan, TimeRange
 from replay.audit.decoded_log import DecodedRecord
+from replay.doubts import FirstSeen, all_known
 from replay.report.offset_lines import OffsetLines
 from replay.report.page_limits import LATEST, MARKS, SPANS
 
@@ -36,6 +37,7 @@ _WORST_FIRST = (
 
 _HAPPENED = {
     "created": "created",
+    "seen": "first seen",
     "changed": "config change",
     "deleted": "deleted",
     "restarted": "restart",
@@ -121,8 +123,11 @@ class MarkLane:
 class ConnectorActivity:
     """Activity of one connector, record by record."""
 
-    def __init__(self, time: TimeRange, place: PlaceText) -> None:
+    def __init__(
+        self, time: TimeRange, place: PlaceText, first_seen: FirstSeen = all_known
+    ) -> None:
         self._place = place
+        self._first_seen = first_seen
         self._wanted, self._reported, self._tasks = (
             StateLane(time),
             StateLane(time),
@@ -142,7 +147,7 @@ class ConnectorActivity:
             case ConnectorConfig(name, properties):
                 exists = name in decoded.before.connectors
                 if properties is not None:
-                    self._happened(decoded, "changed" if exists else "created")
+                    self._happened(decoded, "changed" if exists else self._begun(decoded))
                 elif exists:
                     self._happened(decoded, "deleted")
                 self._want(decoded)
@@ -167,6 +172,9 @@ class ConnectorActivity:
         """Last records of each kind, and the last record of each of the first few tasks."""
         tasks = (self._task_places[task] for task in sorted(self.tasks)[:LATEST])
         return {**{kind: tuple(few) for kind, few in self._latest.items()}, "tasks": tuple(tasks)}
+
+    def _begun(self, decoded: DecodedRecord) -> str:
+        return "seen" if self._first_seen(decoded.position) else "created"
 
     def _happened(self, decoded: DecodedRecord, kind: str) -> None:
         place = self._count(decoded, kind)

@@ -25,6 +25,7 @@ from replay.compat.assessment_report import (
     ReportedConnector,
     reported,
 )
+from replay.doubts import Doubt, FirstSeen, all_known
 from replay.findings import Finding, Severity
 from replay.gaps import OffsetGap
 from replay.lint import lint
@@ -58,6 +59,10 @@ class RecordStream(NamedTuple):
     head: str | None = None
     gaps: Sequence[OffsetGap] = ()
     """Offsets that the source had lost before they were archived."""
+    doubts: Sequence[Doubt] = ()
+    """Unknown spans and other doubts that follow from missing offsets."""
+    first_seen: FirstSeen = all_known
+    """Tells connectors that may be older than their first record."""
 
 
 class ReportTask(msgspec.Struct, frozen=True):
@@ -84,7 +89,7 @@ class _ReportPass:
         support = log.exactly_once and look.profile.exactly_once_support
         trail = RequestTrail(look.requests.get(log.cluster, ()))
         self._cluster = ClusterLog(
-            log.cluster, log.entries, look.profile, log.topics, support, trail
+            log.cluster, log.entries, look.profile, log.topics, support, trail, log.first_seen
         )
         self._time = _time_of(log.entries, log.topics)
         self._config = ConfigState()
@@ -140,7 +145,9 @@ class _ReportPass:
             self._config = record.config
             if record.about is not None:
                 if record.about not in followed:
-                    followed[record.about] = ConnectorActivity(time, self._place)
+                    followed[record.about] = ConnectorActivity(
+                        time, self._place, self._log.first_seen
+                    )
                 followed[record.about].see(record)
         return followed
 
@@ -220,17 +227,23 @@ class _ReportPass:
     # --- what is missing --------------------------------------------------------------------
 
     def _missing(self) -> Iterator[GapFacts]:
-        """Gaps with their neighbouring records."""
-        offsets: dict[tuple[str, int], list[int]] = {gap[:2]: [] for gap in self._log.gaps}
+        """Gaps and doubts, each with the records before and after it."""
+        gaps, doubts = self._log.gaps, self._log.doubts
+        every: list[tuple[OffsetGap | Doubt, int, int | None]] = [
+            *((gap, gap.offsets.start, gap.offsets.stop) for gap in gaps),
+            *((doubt, doubt.after + 1, doubt.until and doubt.until - 1) for doubt in doubts),
+        ]
+        offsets: dict[tuple[str, int], list[int]] = {
+            (missing.topic, missing.partition): [] for missing, _, _ in every
+        }
         for entry in self._log.entries if offsets else ():
             if (entry.topic, entry.partition) in offsets:
                 offsets[entry.topic, entry.partition].append(entry.offset)
-        for gap in self._log.gaps:
-            partition_offsets = offsets[gap[:2]]
-            at = bisect_left(partition_offsets, gap.offsets.start)
-            beside = partition_offsets[max(0, at - 1) : at + 1]
-            places = (self._place(Position(*gap[:2], offset)) for offset in beside)
-            yield GapFacts(gap.sentence, tuple(places))
+        for missing, first, known_from in every:
+            where = missing.topic, missing.partition
+            beside = _beside(offsets[where], first, known_from)
+            places = (self._place(Position(*where, offset)) for offset in beside)
+            yield GapFacts(missing.sentence, tuple(places))
 
     # --- changes of release -----------------------------------------------------------------
 
@@ -279,6 +292,13 @@ class _ReportPass:
             for entry in self._log.entries
             if (at := self._place(entry.position)) in shown
         )
+
+
+def _beside(offsets: Sequence[int], first: int, known_from: int | None) -> list[int]:
+    """Record before the first missing offset, and the first one from `known_from` on."""
+    before = offsets[: bisect_left(offsets, first)][-1:]
+    after = [] if known_from is None else offsets[bisect_left(offsets, known_from) :][:1]
+    return [*before, *after]
 
 
 def finding_facts(finding: Finding, topics: Mapping[str, Topics]) -> FindingFacts:

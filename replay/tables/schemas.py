@@ -77,6 +77,7 @@ SUMMARIES = described(
     ("unreadable", pa.int64(), "records of configs, statuses and commands without a use"),
     ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
     ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
+    ("doubts", pa.list_(pa.string()), "facts that the archive does not know for certain"),
 )
 
 CLUSTERS = described(
@@ -90,6 +91,28 @@ CLUSTERS = described(
     ("secrets", pa.string(), "policy for secrets: kept, dropped or encrypted"),
     ("gaps", pa.list_(pa.string()), "offsets that were lost before they were archived"),
     ("problem", pa.string(), "reason why the cluster cannot be opened; null if it can"),
+)
+
+_RANGE = pa.struct([("start", pa.int64()), ("end", pa.int64())])
+_SPAN = pa.struct([("after", pa.int64()), ("until", pa.int64()), ("missing", pa.int64())])
+
+PARTITIONS = described(
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("topic", pa.string(), "topic; null if the cluster cannot be read"),
+    ("partition", pa.int64(), "number of the partition"),
+    ("records", pa.int64(), "archived records"),
+    ("first_offset", pa.int64(), "offset of the first record; null without records"),
+    ("last_offset", pa.int64(), "offset of the last record; null without records"),
+    ("first_ms", pa.int64(), "time of the first record that has one"),
+    ("latest_ms", pa.int64(), "greatest time of a record"),
+    ("looks", pa.int64(), "captures that have found new offsets"),
+    ("missing", pa.int64(), "offsets before the end that are not archived"),
+    ("lost", pa.int64(), "those of them that the source had removed between two captures"),
+    ("holes", pa.int64(), "number of missing ranges"),
+    ("known_from", pa.int64(), "end offset from which on each key's last record is known, or null"),
+    ("ranges", pa.list_(_RANGE), "the first 1,000 missing ranges; the end is excluded"),
+    ("unknown", pa.list_(_SPAN), "spans in which a key's last record may be missing"),
+    ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
 )
 
 _EVIDENCE = pa.struct(

@@ -10,6 +10,7 @@ from controlplane.core.text.value_text import item, shown
 from replay.atomic_file import atomic_write
 from replay.tables.cells import RowDocument, batches, json_cell, plain_cell
 from replay.tables.schemas import described
+from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.intervals import Moment, SharedInterval
 from replay.timeline.passes import SharedDigest
 
@@ -25,6 +26,8 @@ _MOMENT = pa.struct(
     ]
 )
 
+_HOLE = pa.struct([("after", pa.int64()), ("until", pa.int64()), ("missing", pa.int64())])
+
 INTERVALS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("releases", pa.list_(pa.string()), "releases for which the fact held"),
@@ -34,6 +37,12 @@ INTERVALS = described(
     ("value", pa.string(), "value as JSON"),
     ("since", _MOMENT, "record that began the interval"),
     ("until", _MOMENT, "record that ended it; null if the fact still holds"),
+    ("first_seen", pa.bool_(), "true if the fact may be older: offsets before it are missing"),
+    (
+        "unknown",
+        _HOLE,
+        "archived offsets around missing ones in the period; else null",
+    ),
 )
 
 DIGESTS = described(
@@ -81,11 +90,12 @@ EVENTS = described(
 )
 
 
-def of_interval(cluster: str, shared: SharedInterval) -> RowDocument:
+def of_interval(doubts: IntervalDoubts, shared: SharedInterval) -> RowDocument:
     """Interval as a JSON document."""
     interval = shared.interval
+    first_seen, hole = doubts.of(interval)
     return {
-        "cluster": cluster,
+        "cluster": doubts.cluster,
         "releases": list(shared.profiles),
         "connector": interval.connector,
         "aspect": interval.aspect.value,
@@ -93,13 +103,15 @@ def of_interval(cluster: str, shared: SharedInterval) -> RowDocument:
         "value": shown(interval.aspect, "", interval.value),
         "since": _moment(interval.since),
         "until": None if interval.until is None else _moment(interval.until),
+        "first_seen": first_seen,
+        "unknown": None if hole is None else hole._asdict(),
     }
 
 
-def of_digest(cluster: str, shared: SharedDigest) -> RowDocument:
+def of_digest(doubts: IntervalDoubts, shared: SharedDigest) -> RowDocument:
     """Digest as a JSON document."""
     return {
-        "cluster": cluster,
+        "cluster": doubts.cluster,
         "releases": list(shared.profiles),
         "after": _moment(shared.after),
         "digest": shared.digest,

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.cli.inspect.hazard_list import spans
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import NEWEST, RELEASES
+from controlplane.terminal.hazard_hits import spans
 from tests.cli.command_calls import call, embedded
 
 

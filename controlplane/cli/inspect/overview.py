@@ -10,10 +10,11 @@ from controlplane.cli.opened_log import InputLog
 from controlplane.core import views
 from controlplane.core.fold import Fold
 from controlplane.core.plugins import Plugins
-from controlplane.core.releases.profiles import KIP, Profile
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.hazard_hits import worker_named
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 
@@ -46,10 +47,8 @@ async def show(source: InputLog, profile: Profile, plugins: Plugins, output: str
 
 def heading(profile: Profile, source: InputLog, does: str = "sees") -> str:
     """Headline of a view: `a worker of 3.9 sees state.db`."""
-    support = " with exactly-once support" if source.exactly_once else ""
-    release = profile.release
-    worker = "our own worker (kip)" if release == KIP else f"a worker of {release}"
-    return f"{worker}{support} {does} {source.where}"
+    worker = worker_named(profile, exactly_once=source.exactly_once)
+    return f"{worker} {does} {source.where}"
 
 
 def vector(source: InputLog) -> str:

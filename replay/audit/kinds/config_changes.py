@@ -28,6 +28,9 @@ _REQUESTED_BY = {
 }
 
 
+_OLDER = "; it may be older, because earlier offsets are not archived"
+
+
 class ConfigChanges:
     """Audit with a finding per record that changes a config or a target state."""
 
@@ -68,6 +71,10 @@ class ConfigChanges:
             state = "" if target is Target.STARTED else f", {target.value}"
             details = f": {connector_class} with {count(len(after), 'setting')}{state}"
             verbs = TrailVerb.CREATE, TrailVerb.CONFIG
+            if self._about.first_seen(decoded.position):
+                return self._change_finding(
+                    decoded, "connector-first-seen", "was first seen", details + _OLDER
+                )
             return self._change_finding(
                 decoded, "connector-created", "was created", details, *verbs
             )

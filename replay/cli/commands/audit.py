@@ -105,7 +105,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     profile, limits = read_profile(release), _thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     look = _AuditTask(profile, limits, requests_by_cluster(inputs, trails))
-    cluster_results = for_each(inputs, ClusterJob("auditing", look, AuditOutcome), way)
+    cluster_results = for_each(inputs, ClusterJob("auditing", look, AuditOutcome, past=True), way)
     everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())
     fleet = FleetFindings(
         [finding for finding in everything if _FindingFilter(kinds, least)(finding)],
@@ -135,7 +135,9 @@ class _AuditTask(msgspec.Struct, frozen=True):
     def __call__(self, log: OpenedInput) -> AuditOutcome:
         trail = RequestTrail(self.requests[log.cluster])
         support = log.exactly_once
-        cluster = ClusterLog(log.cluster, log.entries(), self.profile, log.topics, support, trail)
+        cluster = ClusterLog(
+            log.cluster, log.entries(), self.profile, log.topics, support, trail, log.first_seen
+        )
         return AuditOutcome(log.topics, audited(cluster, self.limits))
 
 

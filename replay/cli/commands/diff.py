@@ -23,6 +23,7 @@ from replay.cli.options.archives import (
     archive_argument,
     check_connectors,
     connectors_option,
+    doubt_documents,
     file_option,
     gaps_of,
     moment_option,
@@ -206,6 +207,7 @@ def _document(answer: DiffAnswer) -> dict[str, Any]:
         "from": answer.before._asdict(),
         "to": answer.after._asdict(),
         "gaps": gaps_of(answer.plans),
+        "doubts": doubt_documents(answer.plans),
         "changes": [change_document(difference) for difference in answer.changes],
     }
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
+from msgspec.structs import replace
 
 from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
@@ -25,6 +26,7 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.ordered_records import ordered
 from replay.engine.read_plan import ReadPlan
 from replay.fleet.archive_source import planned
@@ -83,9 +85,12 @@ def history(  # noqa: PLR0913 - click passes every option by name
     hidden. --as-of accepts the positions in column RECORD.
     """
     profiles = archive.profiles(releases)
-    plans = archive.each(
-        lambda local: (local, planned(archive.local(local, derived=False), moment, profiles))
-    )
+
+    def plan(cluster: ArchivedCluster) -> tuple[ArchivedCluster, ReadPlan]:
+        made = planned(archive.local(cluster, derived=False), moment, profiles)
+        return cluster, replace(made, doubts=ArchiveCertainty(cluster).past(made.ends, moment))
+
+    plans = archive.each(plan)
     tell([plan for _, plan in plans])
     jobs = [
         _HistoryTask(
@@ -135,7 +140,8 @@ def _document(job: _HistoryTask, effects: Sequence[MeaningRow]) -> dict[str, Any
     gaps = [gap.sentence for gap in job.plan.gaps]
     events = list(event_rows(effects, job.reader))
     head = history_head(job.cluster.name, job.reader)
-    return head | {"as_of": job.plan.ends, "gaps": gaps, "events": events}
+    doubts = [doubt.document for doubt in job.plan.doubts]
+    return head | {"as_of": job.plan.ends, "gaps": gaps, "doubts": doubts, "events": events}
 
 
 def _print(job: _HistoryTask, effects: Sequence[MeaningRow]) -> None:

@@ -10,6 +10,12 @@ from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_opti
 from replay.cli.inputs.log_input import LogInput, OpenedInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.output.findings import FleetFindings, print_fleet
+from replay.cli.output.hazards import (
+    HazardOutcome,
+    HazardTask,
+    hazard_documents,
+    print_hazards,
+)
 from replay.cli.output.printer import output_option, print_json, read_profile, say, table
 from replay.findings import Finding, called
 from replay.lint import lint as rehearse
@@ -17,20 +23,81 @@ from replay.lint import lint as rehearse
 
 @click.command()
 @logs_argument
-@click.option("--release", metavar="RELEASE", required=True, help="Release of the worker.")
+@click.option(
+    "--release",
+    metavar="RELEASE",
+    help="Release of the worker; required, but for --hazards. [default of --hazards: all]",
+)
+@click.option(
+    "--hazards",
+    "is_about_hazards",
+    is_flag=True,
+    help="List records that stop a worker, make reads fail, or depend on the order of partitions.",
+)
+@click.option("--connector", metavar="NAME", help="With --hazards: show only this connector.")
+@click.option(
+    "--fail", is_flag=True, help="With --hazards: exit with 1 if there is a hazard, for pipelines."
+)
 @output_option()
 @fleet_options
 @click.pass_context
-def lint(
-    ctx: click.Context, inputs: tuple[LogInput, ...], release: str, output: str, way: JobOptions
+def lint(  # noqa: PLR0913 - click gives one argument per option
+    ctx: click.Context,
+    inputs: tuple[LogInput, ...],
+    release: str | None,
+    *,
+    is_about_hazards: bool,
+    connector: str | None,
+    fail: bool,
+    output: str,
+    way: JobOptions,
 ) -> None:
     """Rehearse a compaction of the log and the restart of a worker.
 
     The states before and after are compared. Exit code 0: at most informational findings; 1:
-    findings that need action; 2: bad input.
+    findings that need action; 2: bad input. With --hazards nothing is rehearsed: the records that
+    would harm a worker are listed, as by `controlplane inspect --hazards`.
     """
-    profile = read_profile(release)
-    check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
+    profile = None if release is None else read_profile(release)
+    exactly_once = any(log.reading.exactly_once for log in inputs)
+    if profile is not None:
+        check_support(profile, exactly_once=exactly_once)
+    if is_about_hazards:
+        task = HazardTask(profile, connector)
+        ctx.exit(_hazards(inputs, task, way, output, fail=fail, exactly_once=exactly_once))
+    if connector is not None or fail:
+        raise click.UsageError("--connector and --fail need --hazards: give it, too")
+    if profile is None:
+        raise click.UsageError("Missing option '--release'.")
+    ctx.exit(_rehearsed(inputs, profile, way, output))
+
+
+def _hazards(  # noqa: PLR0913 - two of them are flags
+    inputs: tuple[LogInput, ...],
+    task: HazardTask,
+    way: JobOptions,
+    output: str,
+    *,
+    fail: bool,
+    exactly_once: bool,
+) -> int:
+    """List the hazards of every cluster; return the exit code."""
+    job = ClusterJob("finding hazards", task, HazardOutcome)
+    cluster_results = for_each(inputs, job, way)
+    outcomes = cluster_results.results
+    if output == "json":
+        release = None if task.profile is None else task.profile.release
+        about = {"release": release, "exactly_once": exactly_once, "clusters": list(outcomes)}
+        hazards = {"hazards": hazard_documents(outcomes)}
+        print_json(about | hazards | cluster_results.document)
+    else:
+        print_hazards(task.profile, outcomes, exactly_once=exactly_once)
+    any_found = any(outcome.rows for outcome in outcomes.values())
+    return worst([cluster_results.code, int(fail and any_found)])
+
+
+def _rehearsed(inputs: tuple[LogInput, ...], profile: Profile, way: JobOptions, output: str) -> int:
+    """Rehearse every cluster; return the exit code."""
     cluster_results = for_each(inputs, ClusterJob("linting", _LintTask(profile), LintOutcome), way)
     fleet = FleetFindings(
         [finding for outcome in cluster_results.results.values() for finding in outcome.findings],
@@ -41,7 +108,7 @@ def lint(
     else:
         _print(fleet)
         print_fleet(fleet, f", compacted and read by a worker of {profile.release}")
-    ctx.exit(worst([cluster_results.code, fleet.code]))
+    return worst([cluster_results.code, fleet.code])
 
 
 class LintOutcome(msgspec.Struct, frozen=True):

@@ -71,7 +71,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
     look = _ReportTask(ReportTask(profile, towards, limits, requests))
-    cluster_results = for_each(inputs, ClusterJob("collecting", look, ClusterFacts), way)
+    cluster_results = for_each(inputs, ClusterJob("collecting", look, ClusterFacts, past=True), way)
     if cluster_results.results:
         _write(file, cluster_results)
         say(f"{file}: {count(len(cluster_results.results), 'cluster')}")
@@ -84,8 +84,11 @@ class _ReportTask(msgspec.Struct, frozen=True):
     look: ReportTask
 
     def __call__(self, log: OpenedInput) -> ClusterFacts:
-        name, topics, support, entries, head, gaps = log
-        return self.look(RecordStream(name, topics, support, list(entries()), head, gaps))
+        name, topics, support, entries, head, gaps, _, doubts, first_seen = log
+        stream = RecordStream(
+            name, topics, support, list(entries()), head, gaps, doubts, first_seen
+        )
+        return self.look(stream)
 
 
 def _lines() -> tuple[Profile, ...]:

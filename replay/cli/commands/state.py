@@ -38,10 +38,14 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
+from replay.doubts import DoubtKind
 from replay.engine.query import StateQuery
 from replay.engine.state_rows import ConnectorRow, UnreadableCounts, table_of
 from replay.fleet.archive_source import planned
 from replay.fleet.cluster_summaries import FleetQuestion
+
+_ORDER = "depends on the order between partitions: {}"
+"""Remark about a fact that two workers may see differently, in the words of `--hazards`."""
 
 UNREADABLE_SHOWN = 5
 """Unreadable records that a table lists per state; JSON lists more."""
@@ -158,6 +162,7 @@ def _document(answer: StateAnswer) -> dict[str, Any]:
         "cluster": answer.cluster,
         "as_of": answer.plan.ends,
         "gaps": [gap.sentence for gap in answer.plan.gaps],
+        "doubts": [doubt.document for doubt in answer.plan.doubts],
         "states": [
             {
                 "release": printed.release,
@@ -182,8 +187,20 @@ def _print(answers: Sequence[StateAnswer], connector_rows: Sequence[ConnectorRow
     for answer in answers:
         for printed in answer.states:
             _print_unreadable(answer.cluster, printed)
+        _print_derived(answer)
         vector = msgspec.json.encode(answer.plan.ends).decode()
         say(f"{answer.cluster}: {count(len(answer.states), 'state')} as of {vector}")
+
+
+def _print_derived(answer: StateAnswer) -> None:
+    """Name the topics in which earlier records are missing; other doubts are on standard error."""
+    doubts = [doubt for doubt in answer.plan.doubts if doubt.kind is DoubtKind.DERIVED]
+    if doubts:
+        topics = ", ".join(dict.fromkeys(doubt.topic for doubt in doubts))
+        say(
+            f"{answer.cluster}: earlier records are missing in {topics}: tasks and statuses that "
+            "depend on them may differ (-o json has the offsets)"
+        )
 
 
 def _print_unreadable(cluster: str, printed: PrintedState) -> None:
@@ -213,5 +230,5 @@ def _cells(row: ConnectorRow) -> tuple[str, ...]:
         row.status["state"] if row.status else NONE,
         ", ".join(f"{number} {name}" for name, number in states) or NONE,
         str(len(row.offsets)) if row.offsets else NONE,
-        "; ".join((*remarks, *row.remarks)),
+        "; ".join((*remarks, *row.remarks, *map(_ORDER.format, row.order_dependent))),
     )

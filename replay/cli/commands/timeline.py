@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import click
 import pyarrow as pa
+from msgspec.structs import replace
 
 from controlplane.core.moments import time_text
 from controlplane.core.text.record_text import place
@@ -28,14 +29,16 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.executors import Executor
 from replay.engine.local_engine import LocalEngine
 from replay.engine.plan_summary import PlanSummary
 from replay.fleet.archive_source import planned
 from replay.progress import Advance
 from replay.tables.cells import RowDocument
+from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.intervals import Interval, Moment, SharedInterval
-from replay.timeline.passes import SharedDigest, digests, timeline_topics, timelines
+from replay.timeline.passes import digests, timeline_topics, timelines
 from replay.timeline.timeline_rows import (
     DIGESTS,
     INTERVALS,
@@ -98,25 +101,41 @@ def command(  # noqa: PLR0913 - click passes every option by name
         plans = [_explained(job, _topics(job, numbers=numbers), executing) for job in jobs]
         explain(plans, output)
         return
+    doubts = {job.cluster.name: IntervalDoubts(job.cluster, job.plan.ends) for job in jobs}
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
         timeline_rows = _all_rows(jobs, kind, shown.advance, executor)
         if file is not None:
             write(
-                file, kind.schema, (kind.row(job.cluster.name, row) for job, row in timeline_rows)
+                file,
+                kind.schema,
+                (kind.row(doubts[job.cluster.name], row) for job, row in timeline_rows),
             )
             return
-        results: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
+        rows_of: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
         for job, row in timeline_rows:
-            results[job.cluster.name].append(row)
+            rows_of[job.cluster.name].append(row)
+    results = [
+        _TimelineResult(job, rows_of[job.cluster.name], doubts[job.cluster.name]) for job in jobs
+    ]
     if output == "json":
-        print_json([_document(job, results[job.cluster.name], kind) for job in jobs])
+        print_json([_document(result, kind) for result in results])
     else:
-        kind.show([(job, results[job.cluster.name]) for job in jobs])
+        kind.show(results)
+
+
+class _TimelineResult(NamedTuple):
+    """Rows of one cluster, and the doubts about them."""
+
+    job: TimelineJob
+    rows: list[Any]
+    doubts: IntervalDoubts
 
 
 def _job(local: LocalEngine, moment: str | None, question: TimelineQuery) -> TimelineJob:
-    return TimelineJob(local.cluster, planned(local, moment, question.profiles), question)
+    plan = planned(local, moment, question.profiles)
+    past = ArchiveCertainty(local.cluster).past(plan.ends, moment)
+    return TimelineJob(local.cluster, replace(plan, doubts=past), question)
 
 
 def _records(job: TimelineJob, *, numbers: bool) -> int:
@@ -145,31 +164,44 @@ def _all_rows(
     check_connectors(jobs[0].question.connectors, occurring)
 
 
-def _document(job: TimelineJob, timeline_rows: Iterable[Any], kind: "_TimelineKind") -> RowDocument:
+def _document(result: _TimelineResult, kind: "_TimelineKind") -> RowDocument:
+    job = result.job
     releases = [profile.release for profile in job.question.profiles]
-    about = {"cluster": job.cluster.name, "as_of": job.plan.ends, "releases": releases}
+    about: RowDocument = {"cluster": job.cluster.name, "as_of": job.plan.ends, "releases": releases}
     about["gaps"] = [gap.sentence for gap in job.plan.gaps]
-    return about | {kind.name: [kind.row(job.cluster.name, row) for row in timeline_rows]}
+    about["doubts"] = [doubt.document for doubt in job.plan.doubts]
+    return about | {kind.name: [kind.row(result.doubts, row) for row in result.rows]}
 
 
 # --- intervals ------------------------------------------------------------------------------
 
 
-def _show_intervals(results: Sequence[tuple[TimelineJob, list[SharedInterval]]]) -> None:
-    rows = []
-    for job, intervals in results:
+def _show_intervals(results: Sequence[_TimelineResult]) -> None:
+    rows: list[tuple[str, ...]] = []
+    for job, intervals, doubts in results:
         before: SharedInterval | None = None
         for shared in sorted(intervals, key=_by_fact):
-            rows.append(_interval_cells(job, shared, before))
+            rows.append((*_interval_cells(job, shared, before), _note(job, shared, doubts)))
             before = shared
-    heads = ("CLUSTER", "RELEASES", "CONNECTOR", "WHAT", "FROM", "TIME", "UNTIL", "VALUE")
+    heads: tuple[str, ...] = (*_HEADS, _NOTE)
+    if not any(row[-1] for row in rows):
+        heads, rows = _HEADS, [row[:-1] for row in rows]
     table(*_telling(heads, rows))
-    for job, intervals in results:
+    for job, intervals, _ in results:
         connectors = {shared.interval.connector for shared in intervals}
         say(
             f"{job.cluster.name}: {count(len(intervals), 'interval')} "
             f"of {count(len(connectors), 'connector')}"
         )
+
+
+_HEADS = ("CLUSTER", "RELEASES", "CONNECTOR", "WHAT", "FROM", "TIME", "UNTIL", "VALUE")
+_NOTE = "CERTAINTY"
+"""Column that only a table with doubts has."""
+
+
+def _note(job: TimelineJob, shared: SharedInterval, doubts: IntervalDoubts) -> str:
+    return doubts.of(shared.interval).sentence(shared.interval, job.plan.topics)
 
 
 def _telling(
@@ -239,7 +271,7 @@ def _releases(names: Sequence[str], question: TimelineQuery) -> str:
 # --- digests --------------------------------------------------------------------------------
 
 
-def _show_digests(results: Sequence[tuple[TimelineJob, list[SharedDigest]]]) -> None:
+def _show_digests(results: Sequence[_TimelineResult]) -> None:
     rows = [
         (
             job.cluster.name,
@@ -248,7 +280,7 @@ def _show_digests(results: Sequence[tuple[TimelineJob, list[SharedDigest]]]) -> 
             shared.digest[:DIGEST_SHOWN],
             _releases(shared.profiles, job.question),
         )
-        for job, job_digests in results
+        for job, job_digests, _ in results
         for shared in job_digests
     ]
     table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "RELEASES"), rows))
@@ -262,7 +294,7 @@ class _TimelineKind(NamedTuple):
     rows: Callable[[Sequence[TimelineJob], Advance, Executor], Iterator[tuple[TimelineJob, Any]]]
     about: Callable[[Any], Iterable[str]]
     """Connectors of a row."""
-    row: Callable[[str, Any], RowDocument]
+    row: Callable[[IntervalDoubts, Any], RowDocument]
     show: Callable[[Any], None]
 
 

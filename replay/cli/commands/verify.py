@@ -4,7 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeVar
 
 import click
+import msgspec
 
+from controlplane.core.entry import Position
+from controlplane.core.moments import time_text
+from controlplane.core.state import Topics
+from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count, safe
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
@@ -16,6 +21,7 @@ from replay.cli.exit_codes import REFUSED
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
+from replay.engine.coverage import PartitionCoverage, coverage
 from replay.errors import ReplayError
 
 FOUND = 1
@@ -34,6 +40,8 @@ class _VerifyResults(NamedTuple):
     results: dict[str, Verification]
     failed: dict[str, str]
     """Reason, for each cluster that cannot be verified."""
+    coverage: dict[str, list[PartitionCoverage]]
+    """Archived and missing offsets of each sound cluster."""
 
     @property
     def wrong(self) -> Iterator[str]:
@@ -61,23 +69,39 @@ class _VerifyResults(NamedTuple):
     multiple=True,
     help="Hash of a manifest that the chain of NAME, or of any cluster, must contain; repeatable.",
 )
+@click.option(
+    "--partitions",
+    "is_by_partition",
+    is_flag=True,
+    help="Also print what each partition has, what is missing, and from where on it is certain.",
+)
 @conf_option
 @output_option()
-def verify(
-    archive: str, names: tuple[str, ...], heads: tuple[str, ...], conf: SparkConf, output: str
+def verify(  # noqa: PLR0913 - click passes every option by name
+    archive: str,
+    names: tuple[str, ...],
+    heads: tuple[str, ...],
+    conf: SparkConf,
+    output: str,
+    *,
+    is_by_partition: bool,
 ) -> None:
     """Verify every byte of ARCHIVE: a folder, or s3a://bucket/folder.
 
     Manifests must form a chain, and files must match their manifests. A problem of one cluster does
     not affect the others. The hash of each cluster's last manifest is printed. Stored elsewhere and
     given as --head, it proves that the end of the chain was not cut off. Exit code 0: complete; 1:
-    complete but for the listed gaps; 2: files are missing or altered.
+    complete but for the listed gaps; 2: files are missing or altered. Offsets that compaction had
+    removed are counted as missing, and are no error.
     """
     looked = _looked(open_store(archive, settings(dict(conf))), names)
     if output == "json":
         print_json(_documents(looked))
     elif looked.results:
-        _print(looked.results.values())
+        _print(looked)
+        if is_by_partition:
+            say()
+            _print_partitions(looked)
     wrong = [*looked.wrong, *_cut_off(heads, looked)]
     for sentence in wrong:
         click.echo(f"Error: {safe(sentence)}", err=True)
@@ -95,7 +119,9 @@ def _looked(store: ArchiveStore, names: tuple[str, ...]) -> _VerifyResults:
     with bar() as shown:
         shown.begin("verifying", sum(_bytes(cluster) for cluster in opened.values()))
         results = _tried(lambda name: verified(opened[name], shown.advance), opened, failed)
-    return _VerifyResults(opened, results, failed)
+    sound = [name for name, result in results.items() if not result.flaws]
+    covered = {name: list(coverage(opened[name])) for name in sound}
+    return _VerifyResults(opened, results, failed, covered)
 
 
 def _tried(
@@ -152,17 +178,34 @@ def _bytes(cluster: ArchivedCluster) -> int:
 def _documents(looked: _VerifyResults) -> list[Mapping[str, object]]:
     failed = looked.failed.items()
     return [
-        *map(as_document, looked.results.values()),
+        *(
+            as_document(result)
+            | {
+                "partitions": [part.document for part in looked.coverage.get(name, ())],
+                "certain_from": _vector(looked.coverage.get(name, ())),
+            }
+            for name, result in looked.results.items()
+        ),
         *({"cluster": name, "sound": False, "failed": why} for name, why in failed),
     ]
 
 
-def _print(results: Iterable[Verification]) -> None:
+def _print(looked: _VerifyResults) -> None:
     heads = ("CLUSTER", "SEGMENTS", "RECORDS", "BYTES", "FLAWS", "GAPS", "HEAD")
+    results = looked.results.values()
     table(heads, [_row(result) for result in results])
     for result in results:
         _print_some(result.cluster, "flaw", result.flaws)
         _print_some(result.cluster, "gap", result.gaps)
+        parts = looked.coverage.get(result.cluster, ())
+        missing = sum(part.missing for part in parts)
+        if missing:
+            holes = count(sum(part.holes for part in parts), "hole")
+            say(f"{result.cluster}: {count(missing, 'offset')} in {holes} not archived")
+        spans = tuple(span.sentence for part in parts for span in part.unknown)
+        _print_some(result.cluster, "unknown", spans)
+        if spans:
+            say(f"{result.cluster}: {_certain(_vector(parts))}")
         if result.leftovers:
             files = count(len(result.leftovers), "file")
             say(
@@ -180,9 +223,66 @@ def _print(results: Iterable[Verification]) -> None:
             )
 
 
+def _certain(vector: dict[str, list[int]] | None) -> str:
+    if vector is None:
+        return "no moment is certain for every key: offsets were removed between two captures"
+    return f"certain from {msgspec.json.encode(vector).decode()}"
+
+
 def _row(result: Verification) -> tuple[str, ...]:
     numbers = (result.segments, result.records, result.bytes, len(result.flaws), len(result.gaps))
     return (result.cluster, *map(str, numbers), result.head)
+
+
+def _print_partitions(looked: _VerifyResults) -> None:
+    rows = [
+        _partition_row(name, part, looked.opened[name].topics)
+        for name, parts in looked.coverage.items()
+        for part in parts
+    ]
+    if len(looked.coverage) == 1:
+        table(_PARTITION_HEADS, [row[1:] for row in rows])
+    else:
+        table(("CLUSTER", *_PARTITION_HEADS), rows)
+
+
+_NUMBERS = ("RECORDS", "FIRST", "TIME", "LAST", "TIME", "MISSING")
+_PARTITION_HEADS = ("PARTITION", *_NUMBERS, "CERTAIN FROM")
+
+
+def _partition_row(cluster: str, part: PartitionCoverage, topics: Topics) -> tuple[str, ...]:
+    return (
+        cluster,
+        f"{part.topic} {part.partition}",
+        str(part.records),
+        *_record_cells(part.first_offset, part.first_ms),
+        *_record_cells(part.last_offset, part.latest_ms),
+        str(part.missing),
+        _certain_from(part, topics),
+    )
+
+
+def _record_cells(offset: int | None, ms: int | None) -> tuple[str, str]:
+    """Offset and time of a record."""
+    return "-" if offset is None else str(offset), "-" if ms is None else time_text(ms)
+
+
+def _certain_from(part: PartitionCoverage, topics: Topics) -> str:
+    """Last record of the unknown past, as a moment."""
+    if part.known_from is None:
+        return "never"
+    position = Position(part.topic, part.partition, part.known_from - 1)
+    return place(position, topics) if part.known_from else "the beginning"
+
+
+def _vector(parts: Iterable[PartitionCoverage]) -> dict[str, list[int]] | None:
+    """End offsets from which on each key's last record is known; None if it never is."""
+    vector: dict[str, list[int]] = {}
+    for part in parts:
+        if part.known_from is None:
+            return None
+        vector.setdefault(part.topic, []).append(part.known_from)
+    return vector
 
 
 def _print_some(cluster: str, heading: str, sentences: tuple[str, ...]) -> None:

@@ -29,8 +29,9 @@ from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.inputs.log_input import LogInput, OpenedInput
 from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
-from replay.cli.output.gaps import tell_gaps
+from replay.cli.output.gaps import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
+from replay.doubts import Doubt
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
 from replay.gaps import OffsetGap
@@ -67,6 +68,8 @@ class ClusterJob(NamedTuple, Generic[T]):
     """Struct whose fields, apart from the log, are everything that affects the result."""
     result: type[T]
     """Struct of the result, stored as JSON."""
+    past: bool = False
+    """True if the result tells of the past, and not only of the state at the moment."""
 
 
 class ClusterResults(NamedTuple, Generic[T]):
@@ -77,6 +80,8 @@ class ClusterResults(NamedTuple, Generic[T]):
     """Reason, for each unreadable cluster."""
     gaps: dict[str, list[str]]
     """Gaps of each cluster, where there are any."""
+    doubts: dict[str, list[Doubt]]
+    """Doubts of each cluster, where there are any."""
 
     @property
     def code(self) -> int:
@@ -85,8 +90,11 @@ class ClusterResults(NamedTuple, Generic[T]):
 
     @property
     def document(self) -> dict[str, Any]:
-        """Unreadable clusters and gaps as a JSON document."""
-        return {"failed": self.failed, "gaps": self.gaps}
+        """Unreadable clusters, gaps and doubts as a JSON document."""
+        doubts = {
+            cluster: [doubt.document for doubt in doubts] for cluster, doubts in self.doubts.items()
+        }
+        return {"failed": self.failed, "gaps": self.gaps, "doubts": doubts}
 
 
 def fleet_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -112,7 +120,7 @@ def for_each(
 
     The error of a single cluster is raised unchanged. Ctrl-C ends the command.
     """
-    cluster_results: ClusterResults[T] = ClusterResults({}, {}, {})
+    cluster_results: ClusterResults[T] = ClusterResults({}, {}, {}, {})
     named, resume = inputs, way.resume
     if way.executing.choice.is_spark:
         named, resume = _found_anywhere(inputs, way)
@@ -128,6 +136,7 @@ def for_each(
     except KeyboardInterrupt:
         raise _interrupted(len(cluster_results.results), len(inputs), way.resume) from None
     tell_gaps(cluster_results.gaps)
+    tell_doubts(cluster_results.doubts)
     for cluster, sentence in cluster_results.failed.items():
         click.echo(f"Error: {cluster}: {sentence}", err=True)
     return cluster_results
@@ -139,12 +148,15 @@ class _ClusterOutcome(NamedTuple, Generic[T]):
     result: T | None
     error: Exception | None = None
     gaps: tuple[OffsetGap, ...] = ()
+    doubts: tuple[Doubt, ...] = ()
 
 
 def _add(
     cluster_results: ClusterResults[T], cluster: str, outcome: _ClusterOutcome[T], *, alone: bool
 ) -> None:
-    result, error, gaps = outcome
+    result, error, gaps, doubts = outcome
+    if doubts:
+        cluster_results.doubts[cluster] = [*doubts]
     if gaps:
         cluster_results.gaps[cluster] = [gap.sentence for gap in gaps]
     if result is not None:
@@ -161,7 +173,8 @@ def _looked_at(
     """Work on one cluster, in any process."""
     try:
         log = open_input(log_input)
-        yield _ClusterOutcome(_one(log_input, log, job, resume), gaps=log.gaps)
+        doubts = log.past_doubts if job.past else log.doubts
+        yield _ClusterOutcome(_one(log_input, log, job, resume), gaps=log.gaps, doubts=doubts)
     except _INPUT as error:
         yield _ClusterOutcome(None, error)
 

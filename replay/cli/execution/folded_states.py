@@ -8,6 +8,7 @@ import msgspec
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
+from replay.engine.order_marks import OrderMarks
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
 from replay.engine.state_digest import digest
@@ -36,22 +37,37 @@ class StateAnswer(NamedTuple):
     states: list[PrintedState]
 
 
-def answer_of(
-    plan: ReadPlan, states: Sequence[ClusterState], connectors: Sequence[str]
-) -> StateAnswer:
-    """Make the rows of the selected connectors; without a selection, of all."""
-    printed = [
-        PrintedState(
-            state.profile.release,
-            state.exactly_once,
-            digest(state),
-            unreadable(state),
-            state.topics,
-            list(rows(plan.cluster, state, connectors)),
-        )
-        for state in states
-    ]
-    return StateAnswer(plan.cluster, plan, printed)
+def answer_of(query: StateQuery, connectors: Sequence[str], advance: Advance) -> StateAnswer:
+    """Fold a query, and make the rows of the selected connectors; without a selection, of all.
+
+    Raises:
+        ArchiveCorrupt: a file is missing or damaged.
+    """
+    local, plan, profiles = query
+    reduced = local.reduced(plan, profiles, advance)
+    marks = OrderMarks(plan, list(zip(plan.busy, reduced, strict=True)))
+    states = local.states_of(plan, profiles, reduced)
+    return StateAnswer(
+        plan.cluster, plan, [_printed(plan, each, connectors, marks) for each in states]
+    )
+
+
+def _printed(
+    plan: ReadPlan, state: ClusterState, connectors: Sequence[str], marks: OrderMarks
+) -> PrintedState:
+    connector_rows = list(rows(plan.cluster, state, connectors))
+    of_each = marks.of(state.profile, [row.connector for row in connector_rows])
+    return PrintedState(
+        state.profile.release,
+        state.exactly_once,
+        digest(state),
+        unreadable(state),
+        state.topics,
+        [
+            msgspec.structs.replace(row, order_dependent=of_each.get(row.connector, ()))
+            for row in connector_rows
+        ],
+    )
 
 
 class StateAnswerTask(msgspec.Struct, frozen=True):
@@ -67,23 +83,22 @@ class StateAnswerTask(msgspec.Struct, frozen=True):
         try:
             local = self.source.local(cluster)
             plan = planned(local, self.moment, self.profiles)
-            states = local.states(plan, self.profiles)
+            query = StateQuery(local, plan, self.profiles)
+            answer = answer_of(query, self.connectors, lambda _: None)
         except (ReplayError, UnknownMoment) as error:
             yield ClusterProblem(cluster, str(error))
             return
         # Pieces of files are not needed to print an answer.
         brief = msgspec.structs.replace(plan, parts=(), snapshot=None)
-        yield answer_of(brief, states, self.connectors)
+        yield answer._replace(plan=brief)
 
 
 def answers_here(
     queries: Sequence[StateQuery], connectors: Sequence[str], advance: Advance
 ) -> Iterator[StateAnswer | ClusterProblem]:
     """Answer planned queries in this process, holding the states of one cluster at a time."""
-    for local, plan, profiles in queries:
+    for query in queries:
         try:
-            states = local.states(plan, profiles, advance)
+            yield answer_of(query, connectors, advance)
         except ReplayError as error:
-            yield ClusterProblem(plan.cluster, str(error))
-        else:
-            yield answer_of(plan, states, connectors)
+            yield ClusterProblem(query.plan.cluster, str(error))

@@ -8,7 +8,8 @@ from replay.archive.integrity import checked
 from replay.archive.store import open_store
 from replay.cli.inputs.log_input import LogInput, OpenedInput, ReadOptions
 from replay.cli.inputs.store import store_named
-from replay.engine.ordered_records import missing, records
+from replay.engine.certainty import first_seen
+from replay.engine.ordered_records import doubts_about, missing, records
 
 
 def clusters_of(where: str, reading: ReadOptions) -> list[LogInput]:
@@ -36,5 +37,14 @@ def open_archived(log_input: LogInput) -> OpenedInput:
     )
     _, exactly_once, moment = log_input.reading
     entries = partial(records, cluster, moment)
-    head, gaps = cluster.chain.head, missing(cluster, moment)
-    return OpenedInput(cluster.name, cluster.topics, exactly_once, entries, head, gaps)
+    return OpenedInput(
+        cluster.name,
+        cluster.topics,
+        exactly_once,
+        entries,
+        cluster.chain.head,
+        missing(cluster, moment),
+        doubts_about(cluster, moment, past=False),
+        doubts_about(cluster, moment, past=True),
+        first_seen(cluster),
+    )

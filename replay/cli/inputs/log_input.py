@@ -6,6 +6,7 @@ from typing import NamedTuple
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 from replay.archive.hadoop_settings import NONE, HadoopSettings
+from replay.doubts import Doubt, FirstSeen, all_known
 from replay.gaps import OffsetGap
 
 
@@ -42,3 +43,8 @@ class OpenedInput(NamedTuple):
     """Hash of the archive's last manifest; None for a log, which may grow."""
     gaps: tuple[OffsetGap, ...] = ()
     """Gaps of an archive that may affect the entries."""
+    doubts: tuple[Doubt, ...] = ()
+    """Facts of the state at the moment that the archive does not know for certain."""
+    past_doubts: tuple[Doubt, ...] = ()
+    """The same, of the whole past before the moment."""
+    first_seen: FirstSeen = all_known

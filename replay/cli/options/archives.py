@@ -19,8 +19,9 @@ from replay.archive.integrity import checked
 from replay.atomic_file import check_place
 from replay.cli.exit_codes import REFUSED
 from replay.cli.inputs.store import store_named
-from replay.cli.output.gaps import tell_gaps
+from replay.cli.output.gaps import tell_doubts, tell_gaps
 from replay.cli.output.printer import read_profile
+from replay.doubts import Doubt
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.read_plan import ReadPlan
 from replay.errors import ReplayError
@@ -134,12 +135,13 @@ class ArchiveInput(NamedTuple):
 
 
 def tell(plans: Sequence[ReadPlan]) -> None:
-    """Print notices and gaps of plans, each once."""
+    """Print notices, gaps and doubts of plans, each once."""
     for notice in dict.fromkeys(
         f"{plan.cluster}: {each}" for plan in plans for each in plan.notices
     ):
         click.echo(notice, err=True)
     tell_gaps(gaps_of(plans))
+    tell_doubts(doubts_of(plans))
 
 
 def gaps_of(plans: Sequence[ReadPlan]) -> dict[str, list[str]]:
@@ -149,6 +151,23 @@ def gaps_of(plans: Sequence[ReadPlan]) -> dict[str, list[str]]:
         for gap in plan.gaps:
             sentences_of.setdefault(plan.cluster, {})[gap.sentence] = None
     return {cluster: [*sentences] for cluster, sentences in sentences_of.items()}
+
+
+def doubts_of(plans: Sequence[ReadPlan]) -> dict[str, list[Doubt]]:
+    """Doubts of plans by cluster; clusters without doubts are left out."""
+    every: dict[str, dict[Doubt, None]] = {}
+    for plan in plans:
+        if plan.doubts:
+            every.setdefault(plan.cluster, {}).update(dict.fromkeys(plan.doubts))
+    return {cluster: [*doubts] for cluster, doubts in every.items()}
+
+
+def doubt_documents(plans: Sequence[ReadPlan]) -> dict[str, list[dict[str, Any]]]:
+    """Doubts of plans by cluster, as JSON documents."""
+    return {
+        cluster: [doubt.document for doubt in doubts]
+        for cluster, doubts in doubts_of(plans).items()
+    }
 
 
 def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:

@@ -1,8 +1,10 @@
-"""Output of gaps: records lost before they were archived."""
+"""Output of gaps, records lost before they were archived, and of doubts that follow from holes."""
 
 from collections.abc import Mapping, Sequence
 
 import click
+
+from replay.doubts import Doubt, DoubtKind
 
 SHOWN = 5
 """Gaps printed per cluster; JSON and `replay verify` have all."""
@@ -15,4 +17,19 @@ def tell_gaps(gaps: Mapping[str, Sequence[str]]) -> None:
             click.echo(f"{cluster}: {sentence}", err=True)
         if len(sentences) > SHOWN:
             ending = f"… and {len(sentences) - SHOWN} more gaps; `replay verify -o json` has all"
+            click.echo(f"{cluster}: {ending}", err=True)
+
+
+def tell_doubts(doubts: Mapping[str, Sequence[Doubt]]) -> None:
+    """Print the doubts of each cluster to standard error.
+
+    Doubts about earlier records alone are left out: a cluster that uses transactions always has
+    them. JSON has them.
+    """
+    for cluster, every in doubts.items():
+        grave = [doubt.sentence for doubt in every if doubt.kind is not DoubtKind.DERIVED]
+        for sentence in grave[:SHOWN]:
+            click.echo(f"{cluster}: {sentence}", err=True)
+        if len(grave) > SHOWN:
+            ending = f"… and {len(grave) - SHOWN} more like these; `replay verify -o json` has all"
             click.echo(f"{cluster}: {ending}", err=True)

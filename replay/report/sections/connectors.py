@@ -19,6 +19,7 @@ _STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
 
 COUNTED = {
     "created": "creation",
+    "seen": "first sight",
     "changed": "config change",
     "restarted": "restart",
     "failed": "failure",

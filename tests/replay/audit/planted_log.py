@@ -15,6 +15,8 @@ from replay.findings import Severity
 
 TOPICS = Topics()
 START_MS = 1_790_000_000_000
+LOST = 5
+"""Missing records of an incomplete log."""
 SECOND, MINUTE, HOUR, DAY = 1_000, 60_000, 3_600_000, 86_400_000
 
 STARTED = {"state": "STARTED", "state.v2": "STARTED"}
@@ -30,11 +32,12 @@ class PlantedLog:
         self._ends: dict[tuple[str, int], int] = {}
         self._headers: Headers = ()
         self._timeless = False
+        self._incomplete = False
         self.now_ms = START_MS
 
     def put(self, topic: str, key: str, value: Any, partition: int = 0) -> "PlantedLog":
         """One record; None is a tombstone, bytes are taken as they are."""
-        offset = self._ends.get((topic, partition), 0)
+        offset = self._ends.get((topic, partition), LOST if self._incomplete else 0)
         self._ends[topic, partition] = offset + 1
         self.now_ms += SECOND
         content = value if value is None or isinstance(value, bytes) else json.dumps(value).encode()
@@ -46,6 +49,11 @@ class PlantedLog:
     def wait(self, time_ms: int) -> "PlantedLog":
         """The next record is this much later."""
         self.now_ms += time_ms
+        return self
+
+    def incomplete(self) -> "PlantedLog":
+        """The first records of each partition are missing."""
+        self._incomplete = True
         return self
 
     def timeless(self) -> "PlantedLog":
@@ -147,7 +155,8 @@ class PlantedLog:
 
     def cluster(self, name: str) -> ClusterLog:
         """The log in the form that an audit takes."""
-        return ClusterLog(name, in_order(self._entries), Profile.of("3.9.1"))
+        entries, profile = in_order(self._entries), Profile.of("3.9.1")
+        return ClusterLog(name, entries, profile, first_seen=lambda _: self._incomplete)
 
 
 class AuditCase(NamedTuple):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from replay.tables.schemas import CLUSTERS, FINDINGS, STATE_SCHEMAS, SUMMARIES, VERDICTS
+from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, STATE_SCHEMAS, SUMMARIES, VERDICTS
 from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS
 from tests.tidy.source import ROOT
 
@@ -15,6 +15,7 @@ PAGE = (ROOT / "docs" / "replay-tables.md").read_text("utf-8")
 SCHEMAS: Mapping[str, pa.Schema] = {
     **STATE_SCHEMAS,
     "clusters": CLUSTERS,
+    "partitions": PARTITIONS,
     "summaries": SUMMARIES,
     "findings": FINDINGS,
     "verdicts": VERDICTS,

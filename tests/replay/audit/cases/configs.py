@@ -30,6 +30,18 @@ def no_config() -> PlantedLog:
     return PlantedLog().target("a", PAUSED).status("connector-a", "RUNNING").deleted("a")
 
 
+@holds("connector-first-seen", INFO, "a", "config@5")
+def older() -> PlantedLog:
+    """The first record of a connector follows records that are missing."""
+    return PlantedLog().incomplete().config("a")
+
+
+@resembles("connector-first-seen")
+def new() -> PlantedLog:
+    """A connector that was not there, in a log without missing records."""
+    return PlantedLog().config("a")
+
+
 @holds("connector-deleted", INFO, "a", "config@1")
 def deleted() -> PlantedLog:
     """A connector that was there."""

@@ -1,0 +1,93 @@
+"""Doubts: what an archive does not know, because offsets are missing in it."""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, NamedTuple
+
+from controlplane.core.entry import Position
+from controlplane.core.text.safe_text import count
+
+FirstSeen = Callable[[Position], bool]
+"""True if a connector whose first record is this one may be older."""
+
+
+def all_known(_: Position) -> bool:
+    """`FirstSeen` of a log in which nothing is known to be missing."""
+    return False
+
+
+PROMPT_MS = 12 * 60 * 60 * 1000
+"""Looks that follow each other faster miss no deletion: 12 hours, in ms.
+
+Kafka keeps a tombstone for `delete.retention.ms`, by default 24 hours. A manifest has the time at
+which a look ended. The other 12 hours are for the look itself.
+"""
+
+
+class DoubtKind(Enum):
+    """Kinds of doubts, the gravest first."""
+
+    STATE = "state unknown"
+    """The last record of a key may be missing."""
+    DELETIONS = "deletions unknown"
+    """A key without a later record may have been deleted."""
+    DERIVED = "earlier records unknown"
+    """The last record of each key is known, but facts that need earlier records are not."""
+
+
+class Doubt(NamedTuple):
+    """Doubt about one partition at a moment."""
+
+    topic: str
+    partition: int
+    kind: DoubtKind
+    after: int
+    """Last offset before the missing ones; -1 if nothing before is known."""
+    until: int | None
+    """First offset from which it is known again; None if that never comes."""
+    missing: int
+    """Number of missing offsets."""
+
+    @property
+    def sentence(self) -> str:
+        """The doubt for people."""
+        return f"{self.topic} partition {self.partition}: {_SENTENCES[self.kind](self)}"
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The doubt as a JSON document."""
+        return self._asdict() | {"kind": self.kind.value, "sentence": self.sentence}
+
+
+def _state_unknown(doubt: Doubt) -> str:
+    begin = "the beginning" if doubt.after < 0 else f"offset {doubt.after}"
+    end = "the end" if doubt.until is None else f"offset {doubt.until - 1}"
+    return f"the state between {begin} and {end} is unknown: {_missing(doubt)}"
+
+
+def _deletions_unknown(doubt: Doubt) -> str:
+    hours = PROMPT_MS // 3_600_000
+    return (
+        f"a key last seen up to offset {doubt.after} may have been deleted: {_missing(doubt)}, "
+        f"and the captures before and after lie {hours} hours or more apart"
+    )
+
+
+def _earlier_unknown(doubt: Doubt) -> str:
+    return (
+        f"from offset {doubt.after} on the last record of each key is known, but tasks and "
+        f"statuses may depend on others: {_missing(doubt)}"
+    )
+
+
+def _missing(doubt: Doubt) -> str:
+    offsets = count(doubt.missing, "offset")
+    verb = "is" if doubt.missing == 1 else "are"
+    return f"{offsets} {verb} not archived (compacted, or markers of transactions)"
+
+
+_SENTENCES = {
+    DoubtKind.STATE: _state_unknown,
+    DoubtKind.DELETIONS: _deletions_unknown,
+    DoubtKind.DERIVED: _earlier_unknown,
+}

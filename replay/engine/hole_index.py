@@ -1,0 +1,97 @@
+"""Index of the offsets that are missing between archived records, for many questions about them.
+
+It reads the offsets of each segment that misses some, once, and takes 24 bytes per hole.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
+from replay.archive.segments import opened, row_groups
+from replay.kernels.row_runs import numbers
+
+Int64s: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
+
+
+class Hole(NamedTuple):
+    """Missing offsets between two archived records."""
+
+    after: int
+    """Last archived offset before the first missing one."""
+    until: int
+    """First archived offset after the last missing one."""
+    missing: int
+    """Number of missing offsets; archived records may lie between them."""
+
+
+class HoleIndex:
+    """Missing offsets of a cluster's partitions, read when they are first needed."""
+
+    def __init__(self, cluster: ArchivedCluster) -> None:
+        self._cluster = cluster
+        self._edges: dict[PartitionId, _HoleEdges] = {}
+
+    def ranges(self, place: PartitionId) -> list[range]:
+        """All missing ranges of a partition, also before its first and after its last record.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        edges = self._of(place)
+        return list(map(range, edges.starts.tolist(), edges.stops.tolist()))
+
+    def between(self, place: PartitionId, after: int, until: int) -> Hole | None:
+        """Hole from an archived record to a later one, or to the end; None if nothing is missing.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        starts, stops, missing = self._of(place)
+        low, high = np.searchsorted(starts, (after, until))
+        if low >= high:
+            return None
+        number = int(missing[high] - missing[low])
+        return Hole(int(starts[low]) - 1, int(stops[high - 1]), number)
+
+    def _of(self, place: PartitionId) -> "_HoleEdges":
+        if place not in self._edges:
+            self._edges[place] = _edges(self._cluster, self._cluster.parts[place])
+        return self._edges[place]
+
+
+class _HoleEdges(NamedTuple):
+    """Missing ranges of a partition in columns."""
+
+    starts: Int64s
+    stops: Int64s
+    missing: Int64s
+    """Number of missing offsets before each hole, and in all."""
+
+
+def _edges(cluster: ArchivedCluster, part: ArchivedPartition) -> _HoleEdges:
+    starts, stops = [], []
+    behind = 0
+    for offsets in _offsets(cluster, part):
+        before = np.concatenate(([behind], offsets[:-1] + 1))
+        rows = np.flatnonzero(offsets > before)
+        starts.append(before[rows])
+        stops.append(offsets[rows])
+        behind = int(offsets[-1]) + 1
+    if part.end > behind:
+        starts.append(np.array([behind]))
+        stops.append(np.array([part.end]))
+    empty = np.zeros(0, np.int64)
+    first, last = np.concatenate((empty, *starts)), np.concatenate((empty, *stops))
+    return _HoleEdges(first, last, np.concatenate(([0], np.cumsum(last - first))))
+
+
+def _offsets(cluster: ArchivedCluster, part: ArchivedPartition) -> Iterator[Int64s]:
+    """Offsets of each row group; a segment without holes is not read."""
+    for segment in part.segments:
+        if segment.stored.records == segment.end - segment.start:
+            yield np.arange(segment.start, segment.end)
+        else:
+            for group in row_groups(opened(cluster.store, segment.stored)):
+                yield numbers(group, "offset")

@@ -1,0 +1,70 @@
+"""Numbers of archived records between offsets; files are read only where offsets are missing."""
+
+from bisect import bisect_left, bisect_right
+
+import numpy as np
+
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId
+from replay.archive.manifest import Segment
+from replay.archive.segments import opened, row_groups
+from replay.engine.hole_index import Int64s
+from replay.kernels.row_runs import numbers
+
+
+class OffsetCounts:
+    """Counts the archived and the missing offsets of a cluster's partitions.
+
+    A segment without missing offsets is never opened. Its size decides.
+    """
+
+    def __init__(self, cluster: ArchivedCluster) -> None:
+        self._cluster = cluster
+        self._last: tuple[str, Int64s] = "", np.zeros(0, np.int64)
+        """File name and offsets of the last segment that was read."""
+
+    def archived(self, place: PartitionId, start: int, end: int) -> int:
+        """Number of archived records from `start` to before `end`.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        segments = self._cluster.parts[place].segments
+        low = bisect_right(segments, start, key=lambda segment: segment.end)
+        high = bisect_left(segments, end, key=lambda segment: segment.start)
+        return sum(self._within(segment, start, end) for segment in segments[low:high])
+
+    def missing(self, place: PartitionId, start: int, end: int) -> int:
+        """Number of offsets from `start` to before `end` without an archived record."""
+        return max(0, end - start) - self.archived(place, start, end)
+
+    def first_missing(self, place: PartitionId, start: int, end: int) -> int:
+        """The first missing offset of a range that has one."""
+        offsets = range(start, end)
+        at = bisect_left(offsets, 1, key=lambda offset: self.missing(place, start, offset + 1))
+        return offsets[at]
+
+    def last_missing(self, place: PartitionId, start: int, end: int) -> int:
+        """The last missing offset of a range that has one."""
+        offsets = range(start, end)
+        total = self.missing(place, start, end)
+        at = bisect_left(offsets, total, key=lambda offset: self.missing(place, start, offset + 1))
+        return offsets[at]
+
+    def _within(self, segment: Segment, start: int, end: int) -> int:
+        low, high = max(start, segment.start), min(end, segment.end)
+        if (low, high) == (segment.start, segment.end):
+            return segment.stored.records
+        if segment.stored.records == segment.end - segment.start:
+            return high - low
+        rows = np.searchsorted(self._offsets_of(segment), (low, high))
+        return int(rows[1] - rows[0])
+
+    def _offsets_of(self, segment: Segment) -> Int64s:
+        """Offsets of a segment. One is kept: a search asks about the same one repeatedly."""
+        name, offsets = self._last
+        if name != segment.stored.file:
+            name = segment.stored.file
+            groups = row_groups(opened(self._cluster.store, segment.stored))
+            offsets = np.concatenate([numbers(group, "offset") for group in groups])
+            self._last = name, offsets
+        return offsets

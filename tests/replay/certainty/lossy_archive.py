@@ -1,0 +1,193 @@
+"""Random logs that a cleaner compacts between the looks of a capture, and what is known of them."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from controlplane.core.entry import Entry, batch_of
+from controlplane.core.state import Topics
+from replay.archive.appender import Appender
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId, parts_in
+from replay.archive.manifest import read_chain
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import FolderStore
+from tests.core.logs import KeyValue
+
+TOPICS = Topics()
+PARTITIONS = {TOPICS.config: 1, TOPICS.status: 2, TOPICS.offsets: 2}
+
+
+def _status(state: str) -> bytes:
+    return b'{"state":"%b","trace":null,"worker_id":"w","generation":1}' % state.encode()
+
+
+CONFIGS: tuple[KeyValue, ...] = (
+    (b"connector-a", b'{"properties":{"v":"1"}}'),
+    (b"connector-a", b'{"properties":{"v":"2"}}'),
+    (b"connector-a", None),
+    (b"connector-b", b'{"properties":{}}'),
+    (b"target-state-a", b'{"state":"PAUSED"}'),
+    (b"target-state-a", None),
+    (b"task-a-0", b'{"properties":{"t":"1"}}'),
+    (b"task-a-0", b'{"properties":{"t":"2"}}'),
+    (b"commit-a", b'{"tasks":1}'),
+    (b"commit-a", b'{"tasks":0}'),
+)
+STATUSES: tuple[KeyValue, ...] = (
+    (b"status-connector-a", _status("RUNNING")),
+    (b"status-connector-a", None),
+    (b"status-task-a-0", _status("RUNNING")),
+    (b"status-task-a-0", _status("FAILED")),
+    (b"status-task-a-0", None),
+)
+OFFSETS: tuple[KeyValue, ...] = (
+    (b'["a",{"p":1}]', b'{"o":1}'),
+    (b'["a",{"p":1}]', b'{"o":2}'),
+    (b'["a",{"p":1}]', None),
+    (b'["a",{"p":2}]', b'{"o":1}'),
+    (b'["a",{"p":2}]', None),
+    (b'["a",{"p":3}]', b'{"o":1}'),
+)
+
+MARKERS = 0.1
+"""Share of records that follow the marker of a transaction."""
+
+HOUR_MS = 3_600_000
+TOMBSTONE_MS = 24 * HOUR_MS
+"""Kafka's default of `delete.retention.ms`."""
+
+PAUSES_HOURS = ((0, 0, 0, 1), (0, 0, 0, 0, 0, 1, 5, 30))
+"""Pauses between two writes, of a busy cluster and of one that rests for more than a day."""
+
+
+RECORDS = (
+    *[(TOPICS.config, key, value) for key, value in CONFIGS],
+    *[(TOPICS.status, key, value) for key, value in STATUSES],
+    *[(TOPICS.offsets, key, value) for key, value in OFFSETS],
+)
+
+
+def random_log(random: Random, size: int = 50) -> list[Entry]:
+    """Writes under few keys, so that records replace each other. Each key has one partition.
+
+    Offsets that transactions use for their markers are left out.
+    """
+    ends: dict[PartitionId, int] = defaultdict(int)
+    log = []
+    for at in range(size):
+        topic, key, value = random.choice(RECORDS)
+        place = topic, sum(key or b"") % PARTITIONS[topic]
+        offset = ends[place] + (random.random() < MARKERS)
+        ends[place] = offset + 1
+        log.append(Entry(*place, offset, at, key, value))
+    return log
+
+
+def random_log_anywhere(seed: int, size: int = 50) -> list[Entry]:
+    """Writes under few keys, in any partition of their topic, in the order of their times."""
+    random = Random(seed)
+    ends: dict[PartitionId, int] = defaultdict(int)
+    log = []
+    for at in range(size):
+        topic, key, value = random.choice(RECORDS)
+        place = topic, random.randrange(PARTITIONS[topic])
+        log.append(Entry(*place, ends[place], at, key, value))
+        ends[place] += 1
+    return log
+
+
+class LossyArchive(NamedTuple):
+    """An archive, and the log that a worker would have read since the first look."""
+
+    cluster: ArchivedCluster
+    reference: list[Entry]
+
+
+class CleanedCluster:
+    """A cluster whose log is written, cleaned, and looked at by a capture, in any order."""
+
+    def __init__(self, random: Random, folder: str) -> None:
+        self._random = random
+        self._store = FolderStore(folder)
+        self._now_ms = 0
+        self._looks_ms: list[int] = []
+        self._log: dict[PartitionId, list[tuple[int, Entry]]] = {
+            (topic, number): [] for topic, count in PARTITIONS.items() for number in range(count)
+        }
+        self._ends: dict[PartitionId, int] = dict.fromkeys(self._log, 0)
+        self._reference: list[Entry] = []
+        self._pauses_hours = random.choice(PAUSES_HOURS)
+        self._cleaning = random.choice((0.05, 0.5, 2))
+        """How often it is cleaned, beside looks."""
+
+    def live(self, log: Sequence[Entry]) -> LossyArchive:
+        """Write a log; look and clean in between, and look at the end."""
+        for entry in log:
+            self._now_ms += self._random.choice(self._pauses_hours) * HOUR_MS
+            self._write(entry)
+            for act in self._random.choices(
+                (self._look, self._clean, None), (1, self._cleaning, 9)
+            ):
+                if act is not None:
+                    act()
+        self._look()
+        return LossyArchive(self._archived(), self._reference)
+
+    def _write(self, entry: Entry) -> None:
+        place = entry.topic, entry.partition
+        self._log[place].append((self._now_ms, entry))
+        self._ends[place] = entry.offset + 1
+        if self._looks_ms:
+            self._reference.append(entry)
+
+    def _look(self) -> None:
+        """Archive what the log has now; in halves at times, as a capture that commits between."""
+        if not self._looks_ms:
+            self._reference = [entry for part in self._log.values() for _, entry in part]
+        halves = (0.5, 1.0) if self._random.random() < 0.3 else (1.0,)
+        for share in halves:
+            appender = Appender(self._store, "c", TOPICS, sizes=SegmentSizes(4, 2))
+            for place, part in self._log.items():
+                end = int(self._ends[place] * share)
+                begun = appender.end_of(*place) or 0
+                fresh = [entry for _, entry in part if begun <= entry.offset < end]
+                if fresh:
+                    appender.add(batch_of(fresh))
+                appender.reached(*place, 0, max(begun, end), partial=end < self._ends[place])
+            if appender.commit() is not None:
+                self._looks_ms.append(self._now_ms)
+
+    def _clean(self) -> None:
+        """Remove some records that the cleaner may remove."""
+        for part in self._log.values():
+            part[:] = self._cleaned(part)
+
+    def _cleaned(self, part: list[tuple[int, Entry]]) -> Iterator[tuple[int, Entry]]:
+        last = {entry.key: entry.offset for _, entry in part}
+        kept: set[bytes | None] = set()
+        for written_ms, entry in part:
+            is_last = last[entry.key] == entry.offset
+            is_old = entry.value is None and self._now_ms - written_ms >= TOMBSTONE_MS
+            may_go = not is_last or (is_old and entry.key not in kept)
+            if not (may_go and self._random.random() < 0.7):
+                kept.add(entry.key)
+                yield written_ms, entry
+
+    def _archived(self) -> ArchivedCluster:
+        """The archive, as if its manifests had been written at the times of the looks."""
+        chain = read_chain(self._store, "c")
+        manifests = tuple(
+            replace(manifest, written_at_ms=ms)
+            for manifest, ms in zip(chain.manifests, self._looks_ms, strict=True)
+        )
+        timed = chain._replace(manifests=manifests)
+        return ArchivedCluster(self._store, "c", timed, parts_in(timed))
+
+
+def lossy_archive(seed: int, folder: str) -> LossyArchive:
+    """Let a cluster live, and archive it."""
+    random = Random(seed)
+    return CleanedCluster(random, folder).live(random_log(random))

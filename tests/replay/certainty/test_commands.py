@@ -1,0 +1,181 @@
+"""Commands and the Python API name offsets that are missing in an archive."""
+
+from pathlib import Path
+
+import pytest
+
+import replay
+from controlplane.core.entry import Entry
+from tests.core.logs import START_MS, Pair, config, connector
+from tests.replay.archives import NAME, SMALL, capture, log_of
+from tests.replay.cli.replay_calls import call
+from tests.replay.report.page_reader import read
+
+FIRST: list[Pair] = [connector("a"), connector("b"), connector("c")]
+LATER: list[Pair] = [connector("a", version="2"), connector("d"), connector("a", version="3")]
+
+SPAN = "connect-configs partition 0: the state between offset 0 and offset 5 is unknown: "
+WHY = "2 offsets are not archived (compacted, or markers of transactions)"
+
+
+@pytest.fixture
+def compacted(tmp_path: Path) -> Path:
+    """An archive whose first look found two configs compacted: of b at 1, and of a at 3."""
+    log = [entry for entry in config(*FIRST, *LATER) if entry.offset not in {1, 3}]
+    return archived(tmp_path, log)
+
+
+@pytest.fixture
+def compacted_later(tmp_path: Path) -> Path:
+    """An archive in which only the second look found a compacted config, of a at 3."""
+    archived(tmp_path, config(*FIRST))
+    return archived(tmp_path, [e for e in config(*FIRST, *LATER) if e.offset != 3])
+
+
+def archived(folder: Path, log: list[Entry]) -> Path:
+    """Look at a log."""
+    capture(folder / "archive", log_of(log), sizes=SMALL)
+    return folder / "archive"
+
+
+# --- states -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("moment", "is_told"),
+    [
+        ('{"connect-configs":[1]}', False),
+        ('{"connect-configs":[2]}', True),
+        ('{"connect-configs":[5]}', True),
+        ('{"connect-configs":[6]}', False),
+        ("config@0", False),
+        ("config@4", True),
+        ("config@5", False),
+        (str(START_MS + 4000), True),
+        (str(START_MS + 5000), False),
+    ],
+)
+def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
+    compacted: Path, moment: str, *, is_told: bool
+) -> None:
+    """Before the hole and from the end of the look on it is certain."""
+    result = call("state", compacted, "--as-of", moment, "-o", "json")
+    assert result.code == 0
+    assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_told
+    told = [(doubt["kind"], doubt["after"], doubt["until"]) for doubt in result.json[0]["doubts"]]
+    assert told == ([("state unknown", 0, 6)] if is_told else [])
+
+
+def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
+    compacted_later: Path,
+) -> None:
+    """The last record of each key is known, the tasks of a commit are not."""
+    result = call("state", compacted_later, "-o", "json")
+    (doubt,) = result.json[0]["doubts"]
+    assert (doubt["kind"], doubt["after"], doubt["missing"]) == ("earlier records unknown", 2, 1)
+    assert result.err == ""
+    shown = call("state", compacted_later).out
+    assert f"{NAME}: earlier records are missing in connect-configs" in shown
+
+
+def test_what_a_dead_capture_read_ends_at_no_certain_moment(tmp_path: Path) -> None:
+    """It ended within its look: a missing record may have a later one that it did not read."""
+    log = [entry for entry in config(*FIRST, *LATER) if entry.offset != 1]
+    folder = archived(tmp_path, log)
+    manifest = folder / f"cluster={NAME}" / "_manifest" / "0000000001.json"
+    text = manifest.read_text()
+    assert text.count('"partial": false') == 1
+    manifest.write_text(text.replace('"partial": false', '"partial": true'))
+    (doubt,) = call("state", folder, "-o", "json").json[0]["doubts"]
+    assert (doubt["kind"], doubt["until"]) == ("state unknown", None)
+
+
+# --- the past -----------------------------------------------------------------------------------
+
+
+def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None:
+    """Only the first config of a lies before the hole; d may be older than its first record."""
+    result = call("timeline", compacted, "-o", "json")
+    rows = [row for row in result.json[0]["intervals"] if row["aspect"] == "config"]
+    told = {
+        (row["connector"], row["since"]["offset"]): (row["first_seen"], row["unknown"])
+        for row in rows
+    }
+    assert told == {
+        ("a", 0): (False, {"after": 0, "until": 4, "missing": 2}),
+        ("a", 5): (True, None),
+        ("c", 2): (True, {"after": 2, "until": 4, "missing": 1}),
+        ("d", 4): (True, None),
+    }
+    shown = call("timeline", compacted, "--connector", "c").out
+    assert "first seen, unknown between config@2 and config@4" in " ".join(shown.split())
+    assert f"{NAME}: {SPAN}{WHY}" in result.err
+
+
+def test_a_timeline_without_holes_has_no_such_column(tmp_path: Path) -> None:
+    """Nothing is said about what is certain."""
+    result = call("timeline", archived(tmp_path, config(*FIRST)))
+    assert "CERTAINTY" not in result.out
+    assert result.err == ""
+
+
+def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
+    """A connector behind it was first seen; one before it was created."""
+    document = call("audit", compacted, "-o", "json").json
+    begun = {
+        finding["connector"]: finding["kind"]
+        for finding in document["findings"]
+        if finding["kind"] != "config-changed"
+    }
+    first = "connector-first-seen"
+    assert begun == {"a": "connector-created", "c": first, "d": first}
+    assert [doubt["after"] for doubt in document["doubts"][NAME]] == [0]
+
+
+def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
+    """At the end of the first look it was not there, and nothing is missing before its record."""
+    archived(compacted_later.parent, config(*FIRST, *LATER, connector("e")))
+    document = call("audit", compacted_later, "-o", "json").json
+    kinds = {one["connector"]: one["kind"] for one in document["findings"] if "crea" in one["kind"]}
+    assert kinds == dict.fromkeys(("a", "b", "c", "e"), "connector-created")
+
+
+def test_a_report_says_it_beside_what_was_read(compacted: Path, tmp_path: Path) -> None:
+    """With the records around the unknown span; its marks say that a connector was first seen."""
+    file = tmp_path / "page.html"
+    call("report", compacted, "--file", file, "--towards", "4.3")
+    page = read([file.read_text(encoding="utf-8")])
+    (missing,) = page.by_id("c0-read").all("li")
+    assert missing.text.startswith(SPAN)
+    assert "first sight" in page.text
+
+
+# --- the archive --------------------------------------------------------------------------------
+
+
+def test_verify_tells_span_records_and_holes(compacted: Path) -> None:
+    """Compaction is no error: exit code 0."""
+    result = call("verify", compacted, "-o", "json")
+    (document,) = result.json
+    (part,) = document["partitions"]
+    assert result.code == 0
+    assert (part["first_offset"], part["last_offset"], part["records"]) == (0, 5, 4)
+    assert (part["first_ms"], part["latest_ms"]) == (START_MS, START_MS + 5000)
+    assert part["ranges"] == [{"start": 1, "end": 2}, {"start": 3, "end": 4}]
+    assert (part["missing"], part["holes"], part["lost"], part["looks"]) == (2, 2, 0, 1)
+    assert document["certain_from"] == {"connect-configs": [6]}
+    shown = call("verify", compacted, "--partitions").out
+    assert f"{NAME}: unknown: {SPAN}{WHY}" in shown
+    assert f'{NAME}: certain from {{"connect-configs":[6]}}' in shown
+    assert "config@5" in shown
+
+
+def test_the_api_has_the_same(compacted: Path) -> None:
+    """`partitions`, `timeline` and `summaries`."""
+    archive = replay.open(str(compacted))
+    (part,) = archive.partitions().to_pylist()
+    assert (part["missing"], part["known_from"]) == (2, 6)
+    assert part["unknown"] == [{"after": 0, "until": 6, "missing": 2}]
+    assert {row["first_seen"] for row in archive.timeline().to_pylist()} == {True, False}
+    (summary,) = archive.summaries(as_of="config@4").to_pylist()
+    assert summary["doubts"] == [SPAN + WHY]

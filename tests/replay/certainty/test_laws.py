@@ -1,0 +1,111 @@
+"""Law: an answer that is said to be certain equals the answer from the full log."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from controlplane.core.entry import Entry
+from controlplane.core.fold import Fold
+from controlplane.core.order import Ends, before, in_order
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import ClusterState
+from controlplane.logs.end_vectors import FittedEnds
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.looks import looks_of
+from replay.engine.certainty import ArchiveCertainty
+from replay.engine.local_engine import LocalEngine
+from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
+
+PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
+VECTOR = '{"connect-configs":[0]}'
+"""Any vector: its cuts say exactly what lies before them."""
+
+
+def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
+    """The end, the ends of looks, and offsets anywhere, in any mixture."""
+    yield cluster.ends
+    reached = {
+        place: [look.end for look in looks] for place, looks in looks_of(cluster.chain).items()
+    }
+    for share in (0.2, 0.4, 0.6, 0.8):
+        number = int(len(cluster.chain.manifests) * share)
+        yield {
+            topic: [reached[topic, at][: number + 1][-1] for at in range(len(ends))]
+            for topic, ends in cluster.ends.items()
+        }
+        yield {
+            topic: [int(end * share) if random.random() < 0.7 else end for end in ends]
+            for topic, ends in cluster.ends.items()
+        }
+
+
+def answers(state: ClusterState) -> Mapping[str, Any]:
+    """Content of each topic, without the memory of offsets that were removed."""
+    rows = state.offsets.get(TOPICS.offsets)
+    offsets = rows.values.items() if rows else ()
+    return {
+        TOPICS.config: _content(state.config),
+        TOPICS.status: _content(state.status),
+        TOPICS.offsets: {key: value for key, value in offsets if value is not None},
+    }
+
+
+def _content(part: Any) -> Any:
+    tables = {field: getattr(part, field) for field in part.__struct_fields__}
+    return {
+        field: {**table} if isinstance(table, Mapping) else table for field, table in tables.items()
+    }
+
+
+def folded(entries: Iterable[Entry], profile: Profile) -> ClusterState:
+    """State of a worker that reads these entries."""
+    fold = Fold(profile)
+    fold.apply_all(in_order(entries))
+    return fold.snapshot()
+
+
+def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
+    """Compare each certain answer with that of the reference; count them by topic."""
+    certainty, local = ArchiveCertainty(archive.cluster), LocalEngine(archive.cluster)
+    counted: Counter[tuple[str, bool]] = Counter()
+    for ends in cuts(archive.cluster, random):
+        doubtful = {doubt.topic for doubt in certainty.doubts(ends, VECTOR)}
+        states = local.states(local.plan_at(FittedEnds(ends), PROFILES), PROFILES)
+        known = list(before(archive.reference, ends))
+        for profile, state in zip(PROFILES, states, strict=True):
+            ours, theirs = answers(state), answers(folded(known, profile))
+            for topic in ends:
+                counted[topic, topic not in doubtful] += 1
+                assert topic in doubtful or ours[topic] == theirs[topic]
+    return counted
+
+
+@pytest.mark.parametrize("first", range(0, 40, 10))
+def test_what_is_certain_is_true(first: int, tmp_path: Path) -> None:
+    """The cleaner removes any legal records between looks, and looks come at any time."""
+    counted: Counter[tuple[str, bool]] = Counter()
+    for seed in range(first, first + 10):
+        counted += check(lossy_archive(seed, str(tmp_path / str(seed))), Random(seed))
+    assert len(counted) == 2 * len(PARTITIONS)  # each topic is certain at times, and at times not
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_merged_manifest_knows_the_looks(seed: int, tmp_path: Path) -> None:
+    """One manifest with all ranges and their times: the same looks, or more doubts."""
+    chain = lossy_archive(seed, str(tmp_path)).cluster.chain
+    reaches = [
+        replace(reach, read_at_ms=manifest.written_at_ms)
+        for manifest in chain.manifests
+        for reach in manifest.reaches
+    ]
+    merged = replace(chain.manifests[0], reaches=tuple(reaches))
+    together = looks_of(chain._replace(manifests=(merged,)))
+    for place, looks in looks_of(chain).items():
+        assert [look[:3] for look in together[place]] == [look[:3] for look in looks]
+        for look, other in zip(looks, together[place], strict=True):
+            assert {*look.late} <= {*other.late}

@@ -1,0 +1,123 @@
+"""Facts that depend on the order between partitions: marked in states, listed as hazards."""
+
+from pathlib import Path
+
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import in_order
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.views.hazards import Danger, hazards
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.order_marks import OrderMarks
+from tests.core.logs import config, connector, offsets, status
+from tests.replay.archives import NAME, archive, capture, cluster_in, log_of
+from tests.replay.certainty.lossy_archive import random_log_anywhere
+from tests.replay.cli.replay_calls import call, refusal
+
+RUNNING = '{"state":"RUNNING","trace":null,"worker_id":"w","generation":1}'
+TASK = "task 0 is shown only if read after the tombstone at status@1:0"
+OFFSET = "a source offset lies in several partitions with different values: offsets@0, offsets@1:3"
+
+
+@pytest.fixture
+def unordered(tmp_path: Path) -> Path:
+    """A task beside a tombstone in another partition, and an offset in two partitions."""
+    key = '["a",{"p":1}]'
+    log = [
+        *config(connector("a"), connector("b")),
+        *status(("status-task-a-0", RUNNING), start=2),
+        *status(("status-connector-a", None), partition=1),
+        *offsets((key, '{"o":1}')),
+        *offsets((key, '{"o":2}'), partition=1, start=3),
+    ]
+    archive(tmp_path / "archive", log)
+    return tmp_path / "archive"
+
+
+def test_a_state_marks_it(unordered: Path) -> None:
+    """In the remarks of the table, and in JSON; other connectors have no mark."""
+    rows = call("state", unordered, "-o", "json").json[0]["states"][0]["connectors"]
+    assert {row["connector"]: row["order_dependent"] for row in rows} == {
+        "a": [TASK, OFFSET],
+        "b": [],
+    }
+    shown = " ".join(call("state", unordered).out.split())
+    assert shown.count("depends on the order between partitions") == 2
+
+
+def test_the_same_value_in_two_partitions_is_no_mark(tmp_path: Path) -> None:
+    """Whichever is read last, the offset is the same."""
+    pair = ('["a",{"p":1}]', '{"o":1}')
+    archive(tmp_path, [*config(connector("a")), *offsets(pair), *offsets(pair, partition=1)])
+    (row,) = call("state", tmp_path, "-o", "json").json[0]["states"][0]["connectors"]
+    assert row["order_dependent"] == []
+
+
+def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]:
+    """Connectors and topics of the hazards of order."""
+    return {
+        (hazard.connector, hazard.position.topic)
+        for hazard in hazards(log, release)
+        if hazard.danger is Danger.PARTITION_ORDER and hazard.connector is not None
+    }
+
+
+@pytest.mark.parametrize("derived", [True, False], ids=["winners", "segments"])
+@pytest.mark.parametrize("seed", range(12))
+def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> None:
+    """From the rows that count, as from all records; for several releases."""
+    log = random_log_anywhere(seed)
+    archive(tmp_path, log)
+    local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=derived))
+    profiles = [Profile.of("2.8"), Profile.of("kip")]
+    plan = local.plan(None, profiles)
+    reduced = local.reduced(plan, profiles)
+    marks = OrderMarks(plan, list(zip(plan.busy, reduced, strict=True)))
+    for profile in profiles:
+        marked = {
+            (name, "connect-status" if sentence.startswith("task") else "connect-offsets")
+            for name, sentences in marks.of(profile, ()).items()
+            for sentence in sentences
+        }
+        assert marked == dangerous(in_order(log), profile)
+
+
+# --- hazards ------------------------------------------------------------------------------------
+
+
+def test_hazards_of_an_archive_are_those_of_its_log(unordered: Path) -> None:
+    """`replay lint --hazards`, in the words of `controlplane inspect --hazards`."""
+    result = call("lint", unordered, "--hazards", "--release", "3.9")
+    assert result.code == 0
+    assert result.out.splitlines()[-1] == f"a worker of 3.9.2 would meet 2 hazards in {NAME}"
+    document = call("lint", unordered, "--hazards", "-o", "json").json
+    assert {(one["cluster"], one["danger"], one["connector"]) for one in document["hazards"]} == {
+        (NAME, "depends on the order between partitions", "a")
+    }
+    assert all(one["releases"] for one in document["hazards"])
+    mine = call("lint", unordered, "--hazards", "--connector", "b", "-o", "json").json
+    assert mine["hazards"] == []
+
+
+def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
+    """As in `inspect`; an earlier moment may have none."""
+    asked = ("lint", unordered, "--hazards", "--fail")
+    assert [call(*asked).code, call(*asked, "--as-of", "config@0").code] == [1, 0]
+
+
+def test_options_that_belong_to_hazards(unordered: Path) -> None:
+    """A rehearsal needs a release, and has no such options."""
+    assert "--hazards" in call("lint", unordered, "--release", "3.9", "--fail").err
+    assert "--release" in call("lint", unordered).err
+
+
+def test_a_damaged_cluster_does_not_hide_the_hazards_of_others(unordered: Path) -> None:
+    """It is named, exit code 2."""
+    capture(unordered, log_of(config(connector("c"))), name="other")
+    (unordered / "cluster=other" / "_manifest" / "0000000001.json").unlink()
+    result = call("lint", unordered, "--hazards", "--release", "3.9")
+    assert result.code == 2
+    assert "other" in result.err
+    assert f"would meet 2 hazards in {NAME}" in result.out
+    assert "no manifest" in refusal(call("lint", unordered, "--hazards", "--cluster", "other"))
