@@ -15,8 +15,10 @@ from controlplane.core.order import Ends, before, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.end_vectors import FittedEnds
-from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.looks import looks_of
+from replay.archive.merge import Merger
+from replay.archive.store import FolderStore
 from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
 from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
@@ -109,3 +111,19 @@ def test_a_merged_manifest_knows_the_looks(seed: int, tmp_path: Path) -> None:
         assert [look[:3] for look in together[place]] == [look[:3] for look in looks]
         for look, other in zip(looks, together[place], strict=True):
             assert {*look.late} <= {*other.late}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
+    """Merged twice, each partition has the looks that it had, with their times."""
+    lossy_archive(seed, str(tmp_path))
+    store = FolderStore(str(tmp_path))
+    before = looks_of(open_cluster(store, "c").chain)
+    for _ in range(2):
+        Merger(store, "c").run()
+        chain = open_cluster(store, "c").chain
+        assert len(chain.manifests) == 1
+        after = looks_of(chain)
+        assert {place: [look[:3] for look in looks] for place, looks in after.items()} == {
+            place: [look[:3] for look in looks] for place, looks in before.items()
+        }
