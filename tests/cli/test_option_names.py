@@ -33,7 +33,7 @@ WORDS = {
 KINDS = {
     "RELEASE": {"--release", "--to-release", "--towards", "--from", "--to"},
     "MOMENT": {"--as-of", "--from", "--to"},
-    "SECONDS": {"--timeout", "--every", "--settle"},
+    "SECONDS": {"--timeout", "--every", "--settle", "--grace"},
 }
 """Kinds of words, and all options that take them."""
 

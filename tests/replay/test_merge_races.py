@@ -23,6 +23,8 @@ from tests.replay.buckets import Bucket, bucket
 from tests.replay.merges import LARGER, held, merge
 from tests.replay.test_store import in_bucket
 
+pytestmark = pytest.mark.slow
+
 ENTRIES = recorded_entries("aborted-3.9")
 KIP = [Profile.of("kip")]
 CONFIG = Topics().config

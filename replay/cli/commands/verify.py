@@ -70,7 +70,7 @@ class _VerifyResults(NamedTuple):
     help="Hash of a manifest that the chain of NAME, or of any cluster, must contain; repeatable.",
 )
 @click.option(
-    "--partitions",
+    "--per-partition",
     "is_by_partition",
     is_flag=True,
     help="Also print what each partition has, what is missing, and from where on it is certain.",

@@ -164,7 +164,7 @@ def test_verify_tells_span_records_and_holes(compacted: Path) -> None:
     assert part["ranges"] == [{"start": 1, "end": 2}, {"start": 3, "end": 4}]
     assert (part["missing"], part["holes"], part["lost"], part["looks"]) == (2, 2, 0, 1)
     assert document["certain_from"] == {"connect-configs": [6]}
-    shown = call("verify", compacted, "--partitions").out
+    shown = call("verify", compacted, "--per-partition").out
     assert f"{NAME}: unknown: {SPAN}{WHY}" in shown
     assert f'{NAME}: certain from {{"connect-configs":[6]}}' in shown
     assert "config@5" in shown

@@ -23,6 +23,8 @@ from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
 from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
 
+pytestmark = pytest.mark.slow
+
 PROFILES = [Profile.of("2.3"), Profile.of("3.9"), Profile.of("kip")]
 VECTOR = '{"connect-configs":[0]}'
 """Any vector: its cuts say exactly what lies before them."""

@@ -79,6 +79,7 @@ def test_one_cluster(small: Path) -> None:
     assert call("compact-archive", small, "--cluster", NAME).code == 0
 
 
+@pytest.mark.slow
 def test_an_object_store(stores: Bucket, small: Path, tmp_path: Path) -> None:
     """It has the same numbers of files, and the same answers, as a folder."""
     store = in_bucket(stores, tmp_path)
