@@ -8,7 +8,8 @@ take turns, each with new topics; medians count.
 
 - *records/s* and *CPU per record*: from 1 % to 99 % of the sink's file. The processor time is that
   of the worker, without the broker.
-- *RUNNING after*: from the request that creates a connector until its task is RUNNING.
+- *RUNNING after*: from the request that creates a connector until its task is RUNNING, in a worker
+  whose other connectors rest.
 - *memory*: resident memory of the worker with ten connectors.
 
 A second table compares two sources on SQLite: one has KIP-910's hook, and adds an offset at every
@@ -120,10 +121,12 @@ async def _figure(worker: PipelineWorker, folder: Path, records: int) -> Pipelin
         lines.write_text("".join(f"{number:0100d}\n" for number in range(records)), "ascii")
         config = {"connector.class": SOURCE, "file": str(lines)}
         speed = await _pipe(worker, client, folder, config, records)
+        few = folder / "few.txt"
+        few.write_text("one\ntwo\n")
         running = [
             await _created(client, config)
             for number in range(1, PAIRS)
-            for config in _pair({"connector.class": SOURCE, "file": str(lines)}, folder, number)
+            for config in _pair({"connector.class": SOURCE, "file": str(few)}, folder, number)
         ]
         return PipelineFigure(
             *speed,
