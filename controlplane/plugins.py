@@ -117,15 +117,17 @@ def in_python() -> tuple[Plugin, ...]:
     Raises:
         Unloadable: one of them cannot be used.
     """
-    return tuple(_declared(point) for point in _entry_points(tuple(sys.path)))
+    return tuple(_declared(point) for point in declared_connectors())
+
+
+def declared_connectors() -> Sequence[EntryPoint]:
+    """Return the entry points of connectors, sorted by name."""
+    return _entry_points(tuple(sys.path))
 
 
 @cache
 def _entry_points(_search_path: tuple[str, ...]) -> Sequence[EntryPoint]:
-    """Find entry points, sorted by name.
-
-    Reading the metadata of all packages takes milliseconds. Many planes share it.
-    """
+    """Read the metadata of all packages. That takes milliseconds, and many planes share it."""
     return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 

@@ -25,7 +25,10 @@ class FileAccess:
 
     def allows(self, path: Path) -> bool:
         """True if a path may be opened. Links are resolved before the check."""
-        return any(path.resolve().is_relative_to(folder) for folder in self._folders)
+        return self._folder_of(path.resolve()) is not None
+
+    def _folder_of(self, resolved: Path) -> Path | None:
+        return next((folder for folder in self._folders if resolved.is_relative_to(folder)), None)
 
     def path(self, text: str) -> Path:
         """Return a path that may be opened. Links are resolved before the check.
@@ -33,9 +36,9 @@ class FileAccess:
         Raises:
             ConnectError: it lies elsewhere.
         """
-        path = Path(text).resolve()
-        if self.allows(path):
-            return path
+        resolved = Path(text).resolve()
+        if self._folder_of(resolved) is not None:
+            return resolved
         allowed = ", ".join(map(str, self._folders)) or "none"
         raise ConnectError(
             f"{text} may not be touched: {SETTING} names the folders of connectors ({allowed})"
@@ -49,7 +52,8 @@ class FileAccess:
             OSError: it cannot be opened.
         """
         resolved = self.path(str(path))
-        folder = next(folder for folder in self._folders if resolved.is_relative_to(folder))
+        folder = self._folder_of(resolved)
+        assert folder is not None  # else `path` has refused it
 
         def opened(_: str, flags: int) -> int:
             return _opened_below(folder, resolved, flags)

@@ -11,7 +11,7 @@ import inspect
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import metadata
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from traceback import extract_tb
 from types import ModuleType
@@ -20,7 +20,7 @@ from typing import Any
 from controlplane import connectors
 from controlplane.connect import Sink, SinkConnector, Source, SourceConnector
 from controlplane.connect.transforms import Predicate, Transformation
-from controlplane.plugins import GROUP, Unloadable
+from controlplane.plugins import Unloadable, declared_connectors
 from controlplane.worker.connector_classes import ConnectorClasses, class_name
 
 _BASES = (Source, Sink, SourceConnector, SinkConnector, Transformation, Predicate)
@@ -81,7 +81,7 @@ def _in_module(name: str) -> Mapping[str, type[Any]]:
             f"imported: {_fault(failure)}{_directory_hint(name)}"
         ) from failure
     classes = {**_defined_in(module)}
-    for point in sorted(entry_points(group=GROUP), key=lambda point: point.name):
+    for point in declared_connectors():
         if point.module == name or point.module.startswith(f"{name}."):
             classes |= _declared(point)
     return classes
