@@ -10,7 +10,7 @@ import httpx
 from controlplane.core.state import Topics
 from tests.cli.command_calls import CommandResult, shell
 from tests.cli.test_serve_command import RunningService, running
-from tests.kafka.real_kafka import Broker
+from tests.kafka.real_kafka import Broker, cluster_settings, dotted
 from tests.patience import PATIENCE_S
 
 SINGLE_REPLICAS = {
@@ -20,12 +20,9 @@ SINGLE_REPLICAS = {
 
 
 def own_settings(topics: Topics) -> dict[str, str]:
-    """Settings of a worker with these topics; its group has the name of the config topic."""
+    """Settings of our worker with these topics, as a file has them."""
     return {
-        "group.id": topics.config,
-        "config.storage.topic": topics.config,
-        "offset.storage.topic": topics.offsets,
-        "status.storage.topic": topics.status,
+        **dotted(cluster_settings(topics)),
         "command.storage.topic": topics.commands,
         "offset.storage.partitions": "5",
         "status.storage.partitions": "-1",

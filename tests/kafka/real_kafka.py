@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import httpx
 import pytest
@@ -42,6 +42,7 @@ release."""
 LOGGING = "org.slf4j:slf4j-simple:1.7.36"
 QUIET = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
 
+T = TypeVar("T")
 ProgramSettings = Mapping[str, object]
 
 BROKER: ProgramSettings = {
@@ -168,7 +169,7 @@ class Broker(_Service):
         self._config = self.directory / "server.properties"
         self.controller: str = joins.controller if joins else f"127.0.0.1:{controller}"
         joining = SECOND | {"listeners": self._advertised} if joins else {}
-        _write(self._config, self._settings(), joining, _dotted(settings))
+        _write(self._config, self._settings(), joining, dotted(settings))
         node = (CLUSTER_ID, release, *joining.items(), *settings.items(), *self._scram_users())
         self._formatted = FORMATTED / hashlib.sha256(repr(node).encode()).hexdigest()[:16]
         self._path = broker_runtime(release)
@@ -325,7 +326,7 @@ PARTS = ("runtime", "file", "json")
 
 
 def cluster_settings(topics: Topics) -> dict[str, Any]:
-    """Settings of a worker with topics and a group of its own, for a shared broker."""
+    """Settings of a worker with these topics; its group has the name of the config topic."""
     return {
         "group__id": topics.config,
         "config__storage__topic": topics.config,
@@ -360,7 +361,7 @@ class KafkaWorker(_Service):
         self.url = f"http://127.0.0.1:{port}"
         self.config = self.directory / "worker.properties"
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
-        _write(self.config, WORKER, own, _dotted(settings))
+        _write(self.config, WORKER, own, dotted(settings))
         path = worker_runtime(release, parts, more, in_image=not (more or classes))
         if classes is not None:
             path = os.pathsep.join((str(classes), str(path)))
@@ -395,7 +396,7 @@ class StandaloneWorker(_Service):
         self.url = f"http://127.0.0.1:{port}"
         config = folder / "standalone.properties"
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
-        _write(config, STANDALONE, own, _dotted(settings))
+        _write(config, STANDALONE, own, dotted(settings))
         path = worker_runtime(release, in_image=False)
         main = "org.apache.kafka.connect.cli.ConnectStandalone"
         files = [str(file) for file in (config, *connectors)]
@@ -483,7 +484,8 @@ def _by_maven(*artifacts: str) -> str:
     return classpath(*artifacts, LOGGING, silent=False)
 
 
-def _dotted(settings: ProgramSettings) -> dict[str, object]:
+def dotted(settings: Mapping[str, T]) -> dict[str, T]:
+    """Settings with a dot for each `__` of a name."""
     return {name.replace("__", "."): value for name, value in settings.items()}
 
 

@@ -9,12 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from controlplane.core.state import Topics
 from controlplane.core.topics.partitioner import partition_of
 from tests.cli.command_calls import CommandResult, call
 from tests.kafka.conftest import NEWEST
 from tests.kafka.live_cluster import BUSY, PAUSE_S
 from tests.kafka.producer import writer
-from tests.kafka.real_kafka import WORKER, Broker, KafkaWorker
+from tests.kafka.real_kafka import WORKER, Broker, KafkaWorker, cluster_settings
 from tests.patience import PATIENCE_S
 
 pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
@@ -34,14 +35,10 @@ class CheckedCluster:
         name = f"against-{next(_clusters)}"
         self.lines = folder / "lines.txt"
         self.lines.write_text("aaa\nbbb\n")
-        self.config_topic = f"{name}-configs"
+        topics = Topics(f"{name}-configs", f"{name}-offsets", f"{name}-status")
+        self.config_topic = topics.config
         self._broker = broker
-        self._settings: dict[str, Any] = {
-            "group__id": name,
-            "config__storage__topic": self.config_topic,
-            "offset__storage__topic": f"{name}-offsets",
-            "status__storage__topic": f"{name}-status",
-        }
+        self._settings = cluster_settings(topics)
 
     def worker(self) -> KafkaWorker:
         """A worker of the cluster, not started yet."""
