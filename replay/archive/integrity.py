@@ -88,8 +88,7 @@ class CheckedStore:
 
 def checked(cluster: ArchivedCluster) -> ArchivedCluster:
     """Return the cluster with a store that refuses altered files."""
-    files = (stored for manifest in cluster.chain.manifests for stored in manifest.files)
-    return cluster._replace(store=CheckedStore(cluster.store, files))
+    return cluster._replace(store=CheckedStore(cluster.store, cluster.chain.files))
 
 
 def flaw_of(store: ArchiveStore, stored: StoredFile) -> str:

@@ -36,16 +36,14 @@ class _LookTimes:
     """Times at which partitions had been read to their ends."""
 
     def __init__(self) -> None:
-        self._all_ms: int | None = None
-        """End of the last append that read every partition to its end."""
+        self._all_ms = 0
+        """End of the last append that read every partition to its end; 0 before the first."""
         self._ms: dict[PartitionId, int] = {}
 
     def is_late(self, place: PartitionId, ms: int) -> bool:
         """True if a partition had not been read for too long; never for its first reading."""
         before_ms = self._ms.get(place)
-        if before_ms is None:
-            return False
-        return ms - max(before_ms, before_ms if self._all_ms is None else self._all_ms) >= PROMPT_MS
+        return before_ms is not None and ms - max(before_ms, self._all_ms) >= PROMPT_MS
 
     def note(self, place: PartitionId, ms: int) -> None:
         """A partition was read."""
@@ -85,8 +83,7 @@ def _appends(chain: Chain) -> Iterator[_ReadAppend]:
     for manifest in chain.manifests:
         by_time: dict[int, list[ReadRange]] = defaultdict(list)
         for reach in manifest.reaches:
-            ms = manifest.written_at_ms if reach.read_at_ms is None else reach.read_at_ms
-            by_time[ms].append(reach)
+            by_time[read_at_ms(manifest, reach)].append(reach)
         for ms, reaches in by_time.items() or [(manifest.written_at_ms, [])]:
             yield _ReadAppend(manifest, ms, reaches)
 
@@ -97,6 +94,11 @@ def _join(looks: list[PartitionLook], reading: PartitionLook) -> None:
         begun = looks.pop()
         reading = reading._replace(start=begun.start, late=(*begun.late, *reading.late))
     looks.append(reading)
+
+
+def read_at_ms(manifest: Manifest, reach: ReadRange) -> int:
+    """Time of the append that read a range."""
+    return manifest.written_at_ms if reach.read_at_ms is None else reach.read_at_ms
 
 
 def is_partial(manifest: Manifest, reach: ReadRange) -> bool:

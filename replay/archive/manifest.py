@@ -166,6 +166,12 @@ class Chain(NamedTuple):
     head: str
 
     @property
+    def files(self) -> Iterator[StoredFile]:
+        """Files that the manifests name."""
+        for manifest in self.manifests:
+            yield from manifest.files
+
+    @property
     def base(self) -> int | UnsetType:
         """Number of the last merge's manifest; unset before the first merge."""
         return self.manifests[0].base if self.manifests else UNSET

@@ -27,7 +27,7 @@ from replay.archive import layout
 from replay.archive.archived_cluster import PartitionId, open_cluster
 from replay.archive.concurrent_requests import concurrently
 from replay.archive.integrity import checked
-from replay.archive.looks import is_partial
+from replay.archive.looks import is_partial, read_at_ms
 from replay.archive.manifest import (
     MERGE_FORMAT,
     Chain,
@@ -188,7 +188,7 @@ class Merger:
         """Remove the files of this merge that do not count; no other writer can name them."""
         with suppress(ReplayError):  # of a store that fails, the first error is told
             chain = read_chain(self._store, self.cluster.name)
-            named = {file.file for manifest in chain.manifests for file in manifest.files}
+            named = {file.file for file in chain.files}
             for file in self._store.walk(layout.folder(self.cluster.name)):
                 if writer in file and file not in named:
                     self._store.remove(file)
@@ -216,7 +216,7 @@ def _number_of_files(chain: Chain) -> int:
 
 def _files(chain: Chain) -> dict[str, int]:
     """Sizes of the files that a chain names."""
-    return {file.file: file.bytes for manifest in chain.manifests for file in manifest.files}
+    return {file.file: file.bytes for file in chain.files}
 
 
 def _read_ranges(chain: Chain) -> Iterator[ReadRange]:
@@ -226,9 +226,10 @@ def _read_ranges(chain: Chain) -> Iterator[ReadRange]:
     """
     for manifest in chain.manifests:
         for reach in manifest.reaches:
-            at_ms = manifest.written_at_ms if reach.read_at_ms is None else reach.read_at_ms
             yield msgspec.structs.replace(
-                reach, partial=is_partial(manifest, reach), read_at_ms=at_ms
+                reach,
+                partial=is_partial(manifest, reach),
+                read_at_ms=read_at_ms(manifest, reach),
             )
 
 

@@ -13,7 +13,7 @@ def check_current(store: ArchiveStore, absent: StoredFile) -> None:
     """
     cluster = absent.file.partition("/")[0].partition("=")[2]
     chain = read_chain(store, cluster)
-    named = (file.file for manifest in chain.manifests for file in manifest.files)
+    named = (file.file for file in chain.files)
     if chain.manifests and absent.file not in named:
         raise ArchiveBusy(
             f"{absent.file} was merged into another file since cluster {cluster} was opened: "

@@ -31,8 +31,9 @@ def unnamed_files(store: ArchiveStore, cluster: str, chain: Chain) -> UnnamedFil
     Raises:
         ArchiveCorrupt: packed manifests are missing or altered.
     """
-    named = {file.file for manifest in chain.manifests for file in manifest.files}
+    named = {file.file for file in chain.files}
     named |= {layout.manifest(cluster, manifest.number) for manifest in chain.manifests}
+    named |= {*_signposts(store, cluster, chain)}
     unnamed = [name for name in store.walk(layout.folder(cluster)) if name not in named]
     manifests: dict[str, bytes] = {}
     others: set[str] = set()
@@ -47,8 +48,8 @@ def unnamed_files(store: ArchiveStore, cluster: str, chain: Chain) -> UnnamedFil
     same = concurrently(lambda name: _is(store, name, manifests[name]), present)
     replaced = [name for name, is_same in zip(present, same, strict=True) if is_same]
     replaced += [name for name in unnamed if name in others]
-    kept = {*replaced, *_signposts(store, cluster, chain)}
-    return UnnamedFiles(tuple(replaced), tuple(name for name in unnamed if name not in kept))
+    leftovers = {*unnamed} - {*replaced}
+    return UnnamedFiles(tuple(replaced), tuple(name for name in unnamed if name in leftovers))
 
 
 def _is(store: ArchiveStore, name: str, content: bytes) -> bool:

@@ -47,7 +47,7 @@ class Verification(NamedTuple):
 def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Verification:
     """Check all files that a cluster's manifests name; the chain was checked on reading."""
     segments = [part_segment for part in cluster.parts.values() for part_segment in part.segments]
-    files = [file for manifest in cluster.chain.manifests for file in manifest.files]
+    files = list(cluster.chain.files)
     flaws = []
     for stored in files:
         flaw = flaw_of(cluster.store, stored)

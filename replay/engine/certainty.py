@@ -19,7 +19,7 @@ from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
 from replay.archive.looks import Looks, PartitionLook, looks_of
-from replay.doubts import Doubt, DoubtKind, FirstSeen
+from replay.doubts import Doubt, DoubtKind
 from replay.engine.lost_offsets import behind_cut
 from replay.engine.offset_counts import OffsetCounts
 
@@ -122,6 +122,11 @@ class ArchiveCertainty:
         limit = summary.derived_from if derived else summary.doubtful_from
         return in_span or (limit is not None and limit < offset)
 
+    def may_be_older(self, position: Position) -> bool:
+        """True if a connector may be older than its first config, at this position: `FirstSeen`."""
+        topic, partition, offset = position
+        return self.is_first_seen((topic, partition), offset, derived=False)
+
     def summary(self, place: PartitionId) -> "PartitionDoubts":
         """Doubts about a whole partition; computed once."""
         if place not in self._summaries:
@@ -205,14 +210,3 @@ class ArchiveCertainty:
 
     def _part(self, place: PartitionId) -> ArchivedPartition:
         return self.cluster.parts[place]
-
-
-def first_seen(cluster: ArchivedCluster) -> FirstSeen:
-    """Return the test whether the first record of a connector may follow missing ones."""
-    certainty = ArchiveCertainty(cluster)
-
-    def is_first_seen(position: Position) -> bool:
-        topic, partition, offset = position
-        return certainty.is_first_seen((topic, partition), offset, derived=False)
-
-    return is_first_seen

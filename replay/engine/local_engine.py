@@ -52,8 +52,12 @@ class LocalEngine:
             tuple[str, tuple[str, ...]], dict[str, dict[Profile, TopicSnapshot]]
         ] = {}
 
-    def plan(self, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
+    def plan(
+        self, moment: str | None, profiles: Sequence[Profile], *, past: bool = False
+    ) -> ReadPlan:
         """Plan the states at a moment; None is the end of the archive.
+
+        With `past`, the plan has the doubts about anything before the moment as well.
 
         Raises:
             UnknownMoment: an invalid moment, or the archive has nothing there.
@@ -61,7 +65,8 @@ class LocalEngine:
         """
         cut = cut_at(self.cluster, moment, self.own_topics)
         gaps = gaps_before(self.cluster, cut, moment)
-        doubts = ArchiveCertainty(self.cluster).doubts(cut.ends, moment)
+        certainty = ArchiveCertainty(self.cluster)
+        doubts = (certainty.past if past else certainty.doubts)(cut.ends, moment)
         return replace(self.plan_at(cut, profiles), gaps=gaps, doubts=doubts)
 
     def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:

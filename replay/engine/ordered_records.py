@@ -5,6 +5,7 @@ Partitions are merged while they are read; a few thousand records of each are he
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import merge
+from typing import NamedTuple
 
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
@@ -51,18 +52,26 @@ def missing(cluster: ArchivedCluster, moment: str | None = None) -> tuple[Offset
     return gaps_before(cluster, _cut(cluster, moment), moment)
 
 
-def doubts_about(cluster: ArchivedCluster, moment: str | None, *, past: bool) -> tuple[Doubt, ...]:
-    """Doubts about the state at a moment; with `past`, about all of its past.
+class MomentDoubts(NamedTuple):
+    """Doubts about a moment, and about the time before it."""
+
+    present: tuple[Doubt, ...] = ()
+    """Doubts about the state at the moment."""
+    past: tuple[Doubt, ...] = ()
+    """Doubts about anything before it."""
+
+
+def doubts_at(certainty: ArchiveCertainty, moment: str | None) -> MomentDoubts:
+    """Doubts at a moment; None: the end.
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.
         ArchiveCorrupt: a file with the moment, or with missing offsets, is missing or damaged.
     """
-    certainty = ArchiveCertainty(cluster)
     if certainty.is_complete:  # the usual case
-        return ()
-    ends = _cut(cluster, moment).ends
-    return certainty.past(ends, moment) if past else certainty.doubts(ends, moment)
+        return MomentDoubts()
+    ends = _cut(certainty.cluster, moment).ends
+    return MomentDoubts(certainty.doubts(ends, moment), certainty.past(ends, moment))
 
 
 def ordered(cluster: ArchivedCluster, parts: Iterable[PartitionPlan]) -> Iterator[RankedEntry]:

@@ -71,15 +71,17 @@ class ArchiveSource(msgspec.Struct, frozen=True):
         return LocalEngine(self.cluster(name), options)
 
 
-def planned(local: LocalEngine, moment: str | None, profiles: Sequence[Profile]) -> ReadPlan:
-    """Plan the reading at a moment; an error names the cluster.
+def planned(
+    local: LocalEngine, moment: str | None, profiles: Sequence[Profile], *, past: bool = False
+) -> ReadPlan:
+    """Plan the reading at a moment, or of all its `past`; an error names the cluster.
 
     Raises:
         UnknownMoment: an invalid moment, or the archive has nothing there.
         ArchiveCorrupt: a file with the moment in it is missing or damaged.
     """
     try:
-        return local.plan(moment, profiles)
+        return local.plan(moment, profiles, past=past)
     except UnknownMoment as error:
         raise UnknownMoment(f"{local.cluster.name}: {error}") from None
 

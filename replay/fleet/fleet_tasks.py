@@ -17,7 +17,7 @@ from replay.audit.thresholds import Thresholds
 from replay.audit.thresholds import thresholds as read_thresholds
 from replay.compat import ReleaseChange, RolloutMode, assess, roll, steps_of
 from replay.compat.assessment_report import ReportedAssessment, reported
-from replay.engine.certainty import first_seen
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.coverage import coverage
 from replay.engine.executors import Executor
 from replay.engine.ordered_records import records
@@ -64,7 +64,7 @@ def _described(source: ArchiveSource, name: str) -> Iterator[RowDocument]:
     except ReplayError as error:
         yield {"cluster": name, "problem": str(error)}
         return
-    files = [file for manifest in cluster.chain.manifests for file in manifest.files]
+    files = list(cluster.chain.files)
     segments = [segment for part in cluster.parts.values() for segment in part.segments]
     times = [segment.first_ms for segment in segments if segment.first_ms >= 0]
     latest = [segment.latest_ms for segment in segments if segment.latest_ms >= 0]
@@ -130,7 +130,7 @@ class AuditOfCluster(msgspec.Struct, frozen=True):
                 profile,
                 cluster.topics,
                 source.exactly_once,
-                first_seen=first_seen(cluster),
+                first_seen=ArchiveCertainty(cluster).may_be_older,
             )
             yield audited(log, self.limits)
         except (ReplayError, UnknownMoment) as error:

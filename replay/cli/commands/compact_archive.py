@@ -13,6 +13,7 @@ from replay.archive.merge import Merger, MergeResult
 from replay.archive.replaced_files import Removal, remove_replaced
 from replay.archive.store import ArchiveStore, open_store
 from replay.cli.exit_codes import REFUSED
+from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import ProgressBar, bar
@@ -28,13 +29,7 @@ class _CompactionResult(NamedTuple):
 
 @click.command("compact-archive")
 @click.argument("archive", shell_complete=complete_files)
-@click.option(
-    "--cluster",
-    "names",
-    metavar="NAME",
-    multiple=True,
-    help="Merge only this cluster; repeatable.",
-)
+@clusters_option("Merge")
 @click.option(
     "--grace",
     "grace_s",

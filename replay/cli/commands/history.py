@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
-from msgspec.structs import replace
 
 from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
@@ -18,6 +17,7 @@ from replay.cli.options.archives import (
     ArchiveInput,
     archive_argument,
     check_connectors,
+    missing_documents,
     moment_option,
     profiles_option,
     tell,
@@ -26,7 +26,6 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
-from replay.engine.certainty import ArchiveCertainty
 from replay.engine.ordered_records import ordered
 from replay.engine.read_plan import ReadPlan
 from replay.fleet.archive_source import planned
@@ -87,8 +86,8 @@ def history(  # noqa: PLR0913 - click passes every option by name
     profiles = archive.profiles(releases)
 
     def plan(cluster: ArchivedCluster) -> tuple[ArchivedCluster, ReadPlan]:
-        made = planned(archive.local(cluster, derived=False), moment, profiles)
-        return cluster, replace(made, doubts=ArchiveCertainty(cluster).past(made.ends, moment))
+        local = archive.local(cluster, derived=False)
+        return cluster, planned(local, moment, profiles, past=True)
 
     plans = archive.each(plan)
     tell([plan for _, plan in plans])
@@ -137,11 +136,9 @@ def _effects(steps: Iterable[_HistoryStep], advance: Advance) -> Iterator[Meanin
 
 
 def _document(job: _HistoryTask, effects: Sequence[MeaningRow]) -> dict[str, Any]:
-    gaps = [gap.sentence for gap in job.plan.gaps]
     events = list(event_rows(effects, job.reader))
     head = history_head(job.cluster.name, job.reader)
-    doubts = [doubt.document for doubt in job.plan.doubts]
-    return head | {"as_of": job.plan.ends, "gaps": gaps, "doubts": doubts, "events": events}
+    return head | {"as_of": job.plan.ends, **missing_documents(job.plan), "events": events}
 
 
 def _print(job: _HistoryTask, effects: Sequence[MeaningRow]) -> None:

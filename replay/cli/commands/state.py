@@ -31,6 +31,7 @@ from replay.cli.options.archives import (
     archive_argument,
     connectors_option,
     folder_option,
+    missing_documents,
     moment_option,
     profiles_option,
     tell,
@@ -161,8 +162,7 @@ def _document(answer: StateAnswer) -> dict[str, Any]:
     return {
         "cluster": answer.cluster,
         "as_of": answer.plan.ends,
-        "gaps": [gap.sentence for gap in answer.plan.gaps],
-        "doubts": [doubt.document for doubt in answer.plan.doubts],
+        **missing_documents(answer.plan),
         "states": [
             {
                 "release": printed.release,

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import click
 import pyarrow as pa
-from msgspec.structs import replace
 
 from controlplane.core.moments import time_text
 from controlplane.core.text.record_text import place
@@ -21,6 +20,7 @@ from replay.cli.options.archives import (
     archive_argument,
     check_connectors,
     connectors_option,
+    missing_documents,
     moment_option,
     profiles_option,
     tell,
@@ -29,7 +29,6 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
-from replay.engine.certainty import ArchiveCertainty
 from replay.engine.executors import Executor
 from replay.engine.local_engine import LocalEngine
 from replay.engine.plan_summary import PlanSummary
@@ -133,9 +132,8 @@ class _TimelineResult(NamedTuple):
 
 
 def _job(local: LocalEngine, moment: str | None, question: TimelineQuery) -> TimelineJob:
-    plan = planned(local, moment, question.profiles)
-    past = ArchiveCertainty(local.cluster).past(plan.ends, moment)
-    return TimelineJob(local.cluster, replace(plan, doubts=past), question)
+    plan = planned(local, moment, question.profiles, past=True)
+    return TimelineJob(local.cluster, plan, question)
 
 
 def _records(job: TimelineJob, *, numbers: bool) -> int:
@@ -168,8 +166,7 @@ def _document(result: _TimelineResult, kind: "_TimelineKind") -> RowDocument:
     job = result.job
     releases = [profile.release for profile in job.question.profiles]
     about: RowDocument = {"cluster": job.cluster.name, "as_of": job.plan.ends, "releases": releases}
-    about["gaps"] = [gap.sentence for gap in job.plan.gaps]
-    about["doubts"] = [doubt.document for doubt in job.plan.doubts]
+    about |= missing_documents(job.plan)
     return about | {kind.name: [kind.row(result.doubts, row) for row in result.rows]}
 
 

@@ -18,6 +18,7 @@ from replay.archive.hadoop_settings import settings
 from replay.archive.store import ArchiveStore, open_store
 from replay.archive.verification import Verification, as_document, verified
 from replay.cli.exit_codes import REFUSED
+from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
@@ -55,13 +56,7 @@ class _VerifyResults(NamedTuple):
 
 @click.command()
 @click.argument("archive", shell_complete=complete_files)
-@click.option(
-    "--cluster",
-    "names",
-    metavar="NAME",
-    multiple=True,
-    help="Verify only this cluster; repeatable.",
-)
+@clusters_option("Verify")
 @click.option(
     "--head",
     "heads",
@@ -172,7 +167,7 @@ def _hashes(cluster: ArchivedCluster) -> set[str]:
 
 
 def _bytes(cluster: ArchivedCluster) -> int:
-    return sum(file.bytes for manifest in cluster.chain.manifests for file in manifest.files)
+    return sum(file.bytes for file in cluster.chain.files)
 
 
 def _documents(looked: _VerifyResults) -> list[Mapping[str, object]]:

@@ -8,8 +8,8 @@ from replay.archive.integrity import checked
 from replay.archive.store import open_store
 from replay.cli.inputs.log_input import LogInput, OpenedInput, ReadOptions
 from replay.cli.inputs.store import store_named
-from replay.engine.certainty import first_seen
-from replay.engine.ordered_records import doubts_about, missing, records
+from replay.engine.certainty import ArchiveCertainty
+from replay.engine.ordered_records import doubts_at, missing, records
 
 
 def clusters_of(where: str, reading: ReadOptions) -> list[LogInput]:
@@ -37,6 +37,8 @@ def open_archived(log_input: LogInput) -> OpenedInput:
     )
     _, exactly_once, moment = log_input.reading
     entries = partial(records, cluster, moment)
+    certainty = ArchiveCertainty(cluster)
+    doubts = doubts_at(certainty, moment)
     return OpenedInput(
         cluster.name,
         cluster.topics,
@@ -44,7 +46,7 @@ def open_archived(log_input: LogInput) -> OpenedInput:
         entries,
         cluster.chain.head,
         missing(cluster, moment),
-        doubts_about(cluster, moment, past=False),
-        doubts_about(cluster, moment, past=True),
-        first_seen(cluster),
+        doubts.present,
+        doubts.past,
+        certainty.may_be_older,
     )

@@ -46,5 +46,5 @@ class OpenedInput(NamedTuple):
     doubts: tuple[Doubt, ...] = ()
     """Facts of the state at the moment that the archive does not know for certain."""
     past_doubts: tuple[Doubt, ...] = ()
-    """The same, of the whole past before the moment."""
+    """Facts of the whole past before the moment that it does not know for certain."""
     first_seen: FirstSeen = all_known

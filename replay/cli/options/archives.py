@@ -170,6 +170,14 @@ def doubt_documents(plans: Sequence[ReadPlan]) -> dict[str, list[dict[str, Any]]
     }
 
 
+def missing_documents(plan: ReadPlan) -> dict[str, list[Any]]:
+    """Gaps and doubts of a plan, as members of a JSON document."""
+    return {
+        "gaps": [gap.sentence for gap in plan.gaps],
+        "doubts": [doubt.document for doubt in plan.doubts],
+    }
+
+
 def check_connectors(wanted: Iterable[str], there: Container[str]) -> None:
     """Raise `UnknownConnector` for a name that does not occur."""
     for name in wanted:
@@ -195,15 +203,20 @@ def archive_argument(command: Decorated) -> Decorated:
     return with_archive  # type: ignore[return-value]  # click changes the type
 
 
-_OPTIONS = (
-    click.argument("archive", shell_complete=complete_files),
-    click.option(
+def clusters_option(verb: str) -> Callable[[Decorated], Decorated]:
+    """Add `--cluster NAME`, which may be repeated; the command gets `names`."""
+    return click.option(
         "--cluster",
         "names",
         metavar="NAME",
         multiple=True,
-        help="Read only this cluster; repeatable.",
-    ),
+        help=f"{verb} only this cluster; repeatable.",
+    )
+
+
+_OPTIONS = (
+    click.argument("archive", shell_complete=complete_files),
+    clusters_option("Read"),
     click.option(
         "--exactly-once",
         is_flag=True,

@@ -121,7 +121,7 @@ class CleanedCluster:
         self._reference: list[Entry] = []
         self._pauses_hours = random.choice(PAUSES_HOURS)
         self._cleaning = random.choice((0.05, 0.5, 2))
-        """How often it is cleaned, beside looks."""
+        """Cleanings of the log per look, on average."""
 
     def live(self, log: Sequence[Entry]) -> LossyArchive:
         """Write a log; look and clean in between, and look at the end."""

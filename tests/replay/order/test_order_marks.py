@@ -101,7 +101,7 @@ def test_hazards_of_an_archive_are_those_of_its_log(unordered: Path) -> None:
 
 
 def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
-    """As in `inspect`; an earlier moment may have none."""
+    """An earlier moment without hazards ends with 0."""
     asked = ("lint", unordered, "--hazards", "--fail")
     assert [call(*asked).code, call(*asked, "--as-of", "config@0").code] == [1, 0]
 

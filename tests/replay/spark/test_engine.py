@@ -46,7 +46,7 @@ def folder(tmp_path: Path) -> Path:
 def question(folder: Path, profiles: Sequence[Profile] = KIP) -> StateQuery:
     """Question about the end of the archive; every hash is checked."""
     cluster = open_cluster(FolderStore(str(folder)), NAME)
-    files = [one for manifest in cluster.chain.manifests for one in manifest.files]
+    files = list(cluster.chain.files)
     local = LocalEngine(
         cluster._replace(store=CheckedStore(cluster.store, files)), LocalOptions(derived=False)
     )

@@ -43,7 +43,7 @@ def test_json(small: Path) -> None:
 
 
 def test_a_table(small: Path) -> None:
-    """The same as `before → after`."""
+    """A table prints each number as `before → after`."""
     said = call("compact-archive", small)
     assert said.code == 0
     assert said.out.splitlines()[2].split()[:4] == [NAME, str(LOOKS), "→", "1"]
