@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Mapping
 from importlib.metadata import EntryPoint
+from threading import Event, current_thread
 from typing import Any
 
 import msgspec
@@ -26,6 +27,9 @@ from tests.worker.worker_fixture import (
 
 RUNTIME = msgspec.structs.replace(QUICK, reload_shortest_ms=5)
 
+WAIT_S = 60
+"""Longest wait of a provider for its test."""
+
 LEASES = "tests.worker.test_config_reloads.Leases"
 
 tokens: dict[str, list[str]] = {}
@@ -34,6 +38,12 @@ tokens: dict[str, list[str]] = {}
 
 class Leases(ConfigProvider):
     """Gives each caller a new token; the path is its lifetime in milliseconds."""
+
+    asked = Event()
+    """Set: a task has asked for `slow`."""
+
+    answered = Event()
+    """Set: a task's question for `slow` is answered. A connector gets a value that stays."""
 
     def __init__(self) -> None:
         self._given = 0
@@ -46,9 +56,14 @@ class Leases(ConfigProvider):
         """Return a token."""
         if key == "broken":
             raise PermissionError("sealed")
-        if key != "token":
+        if key not in {"token", "slow"}:
             return None
         self._given += 1
+        if key == "slow":
+            if not current_thread().name.startswith("task"):
+                return ProvidedValue("stays", None)
+            self.asked.set()
+            assert self.answered.wait(WAIT_S)
         return ProvidedValue(f"{self._prefix}{self._given}", int(path) if path else None)
 
 
@@ -68,6 +83,8 @@ class TokenSource(Source):
 def providers(monkeypatch: pytest.MonkeyPatch) -> Providers:
     """The provider above, as a package would declare it."""
     tokens.clear()
+    Leases.asked.clear()
+    Leases.answered.clear()
     point = EntryPoint("leases", LEASES.replace(".Leases", ":Leases"), GROUP)
     monkeypatch.setattr(provider_module, "entry_points", lambda **_: [point])
     return Providers({"leases": LEASES}, {}, {"leases": {"prefix": "token-"}})
@@ -130,6 +147,27 @@ async def test_a_timer_ends_with_its_reference(providers: Providers, end: str) -
         await worker.plane.execute(CreateConnector("other", config))
         await until(lambda: len(tokens.get("other", ())) >= 3)
     assert tokens["s"] == before
+
+
+async def test_a_value_of_an_old_config_restarts_nothing(providers: Providers) -> None:
+    """A provider answers a task after its connector has another config: that has no effect."""
+    notices = RecordedNotices()
+    async with running(
+        TokenSource, runtime=RUNTIME, providers=providers, notices=notices
+    ) as worker:
+        old = config_of(TokenSource, token="${leases:10:slow}") | {"tasks.max": "1"}
+        await worker.plane.execute(CreateConnector("s", old))
+        await until(Leases.asked.is_set)
+        plain = config_of(TokenSource, token="plain")
+        await worker.plane.execute(PutConfig("s", plain))
+        await until(lambda: tokens.get("s") == ["plain"])
+        assert not notices.of("config_reload_scheduled")
+        Leases.answered.set()
+        await until(lambda: bool(notices.of("config_reload_scheduled")))
+        expiring = config_of(TokenSource, token="${leases:10:token}")
+        await worker.plane.execute(CreateConnector("other", expiring))
+        await until(lambda: len(tokens.get("other", ())) >= 3)
+    assert tokens["s"] == ["plain"]
 
 
 async def test_a_failed_provider_names_the_reason(providers: Providers) -> None:
