@@ -58,9 +58,10 @@ BROKER: ProgramSettings = {
     "broker.session.timeout.ms": 1000,  # so long a killed broker is not let in again
     "broker.heartbeat.interval.ms": 200,
     "group.initial.rebalance.delay.ms": 0,
-    "log.cleaner.backoff.ms": 200,
+    "log.cleaner.backoff.ms": 1000,  # a look at a thousand partitions takes 20 ms of a core
     "log.cleaner.dedupe.buffer.size": 8 << 20,
     "log.initial.task.delay.ms": 0,
+    "metadata.max.idle.interval.ms": 0,  # nobody needs a record per half second
     "num.network.threads": 2,
     "num.io.threads": 2,
 }

@@ -17,7 +17,7 @@ EVERY = [Profile.of(release) for release in RELEASES]
 THROWN = {FateKind.POISON: Danger.STOPS_WORKER, FateKind.LOSES_BATCH: Danger.LOSES_BATCH}
 
 
-@settings(max_examples=examples(60, proved=10_000))
+@settings(max_examples=examples(20, proved=10_000))
 @given(logs(), st.booleans())
 def test_asked_together_or_one_by_one(entries: list[Entry], exactly_once: bool) -> None:
     """Each release has the hazards that it has when it is asked alone."""
