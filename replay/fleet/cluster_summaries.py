@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
 from replay.engine.state_digest import digest_text, offsets_sum, sum_without_offsets
 from replay.fleet.archive_source import ArchiveSource
@@ -73,6 +74,16 @@ class FleetQuestion(msgspec.Struct, frozen=True):
     moment: str | None
     profiles: tuple[Profile, ...]
 
+    def query(self, cluster: str) -> StateQuery:
+        """Open and plan one cluster.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        local = self.source.local(cluster)
+        return StateQuery(local, local.plan(self.moment, self.profiles), self.profiles)
+
     def fold(self, cluster: str, *, offsets: bool = True) -> FoldedCluster:
         """Fold one cluster, on request without its offsets.
 
@@ -80,8 +91,7 @@ class FleetQuestion(msgspec.Struct, frozen=True):
             ReplayError: the cluster is unreadable.
             UnknownMoment: the cluster has no such moment.
         """
-        local = self.source.local(cluster)
-        plan = local.plan(self.moment, self.profiles)
+        local, plan, _ = self.query(cluster)
         others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
         read = plan if offsets else plan.only(others)
         return FoldedCluster(plan, local.states(read, self.profiles))

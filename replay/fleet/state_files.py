@@ -19,13 +19,13 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unwritable
 from controlplane.private_files import make_folders
 from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.store import FolderStore, open_store
-from replay.errors import NotWritable, ReplayError
+from replay.cluster_problem import ClusterProblem, attempted
+from replay.errors import NotWritable
 from replay.fleet.cluster_summaries import (
     FleetQuestion,
     StateSummary,
@@ -123,13 +123,14 @@ class StateTask(msgspec.Struct, frozen=True):
 
     def __call__(self, cluster: str) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""
-        try:
-            plan, states = self.question.fold(cluster, offsets=self.offsets)
-        except (ReplayError, UnknownMoment) as error:
-            yield StateSummary(cluster, problem=str(error))
+        folded = attempted(cluster, lambda: self.question.fold(cluster, offsets=self.offsets))
+        if isinstance(folded, ClusterProblem):
+            yield StateSummary(cluster, problem=folded.problem)
             return
-        for state in states:
-            yield summary_of(plan, state, self._written(state, cluster), offsets=self.offsets)
+        for state in folded.states:
+            yield summary_of(
+                folded.plan, state, self._written(state, cluster), offsets=self.offsets
+            )
 
     def _written(self, state: ClusterState, cluster: str) -> dict[str, int]:
         """Number of written rows, by table."""

@@ -12,21 +12,23 @@ import pyarrow as pa
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import differences
-from replay.engine.local_engine import LocalEngine
-from replay.engine.ordered_records import ordered
-from replay.engine.read_plan import ReadPlan
 from replay.fleet.archive_source import ArchiveSource, check_files_of
 from replay.fleet.cluster_summaries import FleetQuestion
-from replay.tables.cells import RowDocument, batches
+from replay.tables.cells import batches
 from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import STATE_TABLES
-from replay.timeline.connector_history import HistoryPass, HistoryReader
+from replay.timeline.connector_history import HistoryReader
 from replay.timeline.difference_rows import DiffSide, change_rows
-from replay.timeline.history_rows import event_rows, history_head
-from replay.timeline.interval_doubts import IntervalDoubts
+from replay.timeline.history_jobs import HistoryJob, history_steps
+from replay.timeline.history_rows import history_rows
 from replay.timeline.passes import timelines
-from replay.timeline.shared_fold import chunks
-from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS, of_interval, plain_rows
+from replay.timeline.timeline_rows import (
+    CHANGES,
+    EVENTS,
+    INTERVALS,
+    interval_documents,
+    plain_rows,
+)
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 
 
@@ -61,16 +63,11 @@ class StateTableQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return STATE_SCHEMAS[self.table]
 
-    def plan(self, local: LocalEngine) -> ReadPlan:
-        """Plan that reads only the topics of the table."""
-        plan = local.plan(self.moment, self.profiles)
-        return plan.only(STATE_TABLES[self.table].topics(plan.topics, list(plan.ends)))
-
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
-        """Fold the cluster, then make its rows."""
-        local = source.local(cluster)
-        states = local.states(self.plan(local), self.profiles)
-        for state in states:
+        """Fold the topics of the table, then make its rows."""
+        local, plan, profiles = FleetQuestion(source, self.moment, self.profiles).query(cluster)
+        topics = STATE_TABLES[self.table].topics(plan.topics, list(plan.ends))
+        for state in local.states(plan.only(topics), profiles):
             yield from batches(self.schema, STATE_TABLES[self.table].of(cluster, state))
 
 
@@ -89,15 +86,24 @@ class IntervalQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return INTERVALS
 
+    def job(self, source: ArchiveSource, cluster: str) -> TimelineJob:
+        """Open and plan one cluster, with the doubts about its past.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        local = source.local(cluster, derived=False)
+        plan = local.plan(self.moment, self.profiles, past=True)
+        question = TimelineQuery(self.profiles, self.connectors, source.exactly_once, self.offsets)
+        return TimelineJob(local.cluster, plan, question)
+
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
         """Make the rows while the records are read."""
-        local = source.local(cluster, derived=False)
-        plan = local.plan(self.moment, self.profiles)
-        check_files_of(local.cluster, plan)
-        question = TimelineQuery(self.profiles, self.connectors, source.exactly_once, self.offsets)
-        job = TimelineJob(local.cluster, plan, question)
-        doubts = IntervalDoubts(local.cluster, plan.ends)
-        rows = (of_interval(doubts, shared) for _, shared in timelines([job], lambda _: None))
+        job = self.job(source, cluster)
+        check_files_of(job.cluster, job.plan)
+        document = interval_documents(job)
+        rows = (document(shared) for _, shared in timelines([job], lambda _: None))
         return batches(INTERVALS, plain_rows(INTERVALS, rows))
 
 
@@ -113,23 +119,30 @@ class HistoryQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return EVENTS
 
+    def jobs(self, source: ArchiveSource, cluster: str) -> list[HistoryJob]:
+        """Open and plan one cluster: a job for each release and connector.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        local = source.local(cluster, derived=False)
+        plan = local.plan(self.moment, self.profiles, past=True)
+        support = source.exactly_once
+        return [
+            HistoryJob(local.cluster, plan, HistoryReader(name, profile, plan.topics, support))
+            for profile in self.profiles
+            for name in dict.fromkeys(self.connectors)
+        ]
+
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
         """Make the rows while the records are read, connector by connector."""
-        local = source.local(cluster, derived=False)
-        plan = local.plan(self.moment, self.profiles)
-        check_files_of(local.cluster, plan)
-        rows = self._rows(source, local, plan)
+        jobs = self.jobs(source, cluster)
+        for job in jobs[:1]:  # the plan of all of them
+            check_files_of(job.cluster, job.plan)
+        steps = ((job, step) for job in jobs for step in history_steps(job))
+        rows = (row for job, step in steps for row in history_rows(job, step.effects))
         return batches(EVENTS, plain_rows(EVENTS, rows))
-
-    def _rows(
-        self, source: ArchiveSource, local: LocalEngine, plan: ReadPlan
-    ) -> Iterator[RowDocument]:
-        for profile in self.profiles:
-            for name in self.connectors:
-                reader = HistoryReader(name, profile, plan.topics, source.exactly_once)
-                past, head = HistoryPass(reader), history_head(plan.cluster, reader)
-                for records in chunks(ordered(local.cluster, plan.parts)):
-                    yield from (head | row for row in event_rows(past.take(records), reader))
 
 
 class MomentRelease(msgspec.Struct, frozen=True):
@@ -139,6 +152,10 @@ class MomentRelease(msgspec.Struct, frozen=True):
     profile: Profile
     cluster: str | None = None
     """Cluster of the side; None: the queried one."""
+
+    def question(self, source: ArchiveSource) -> FleetQuestion:
+        """Question for the state of the side."""
+        return FleetQuestion(source, self.moment, (self.profile,))
 
 
 class DifferenceQuery(msgspec.Struct, frozen=True):
@@ -170,5 +187,5 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
 def _folded(
     source: ArchiveSource, cluster: str, side: MomentRelease
 ) -> tuple[DiffSide, ClusterState]:
-    plan, (state,) = FleetQuestion(source, side.moment, (side.profile,)).fold(cluster)
+    plan, (state,) = side.question(source).fold(cluster)
     return DiffSide(cluster, side.profile.release, plan.ends), state

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from controlplane.core import views
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.state import ClusterState
+from replay.cluster_problem import ClusterProblem, streamed
 from replay.engine.executors import Executor
 from replay.engine.key_buckets import BucketFold, BucketPart, in_buckets
 from replay.engine.slices import PlanSlice, TaskLimits, slices
@@ -74,15 +74,13 @@ class LargePlanTask(msgspec.Struct, frozen=True):
 
     def __call__(self, cluster: str) -> Iterator[LargeCluster]:
         """Yield the cluster if it is very large; an unreadable one is not."""
-        try:
-            yield from self._planned(cluster)
-        except (ReplayError, UnknownMoment):  # the fold of the cluster reports it
-            return
+        for planned in streamed(cluster, lambda: self._planned(cluster)):
+            if not isinstance(planned, ClusterProblem):  # else the fold of the cluster reports it
+                yield planned
 
     def _planned(self, cluster: str) -> Iterator[LargeCluster]:
         question, limits = self.question, self.limits
-        local = question.source.local(cluster)
-        plan = local.plan(question.moment, question.profiles)
+        local, plan, _ = question.query(cluster)
         topics = plan.offsets_topics
         parts = [part for part in plan.busy if part.topic in topics]
         rows = sum(part.rows for part in parts)

@@ -8,6 +8,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from replay.cluster_problem import ClusterProblem
+from replay.engine.executors import Executor
 from replay.engine.slices import LIMITS, TaskLimits
 from replay.engine.spark.executor import SparkExecutor
 from replay.engine.spark.jobs import run
@@ -20,10 +22,10 @@ from replay.fleet.spark.bucketed_states import (
     bucket_frame,
     large_clusters,
 )
-from replay.fleet.spark.frames import FrameWork, query_frame
+from replay.fleet.spark.frames import query_frame
 from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
 from replay.fleet.table_queries import StateTableQuery
-from replay.fleet.table_run import OnUnreadable
+from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.progress import NoProgress, ProgressListener
 from replay.tables.cells import batches
 from replay.tables.schemas import OFFSETS
@@ -45,9 +47,9 @@ class SparkFleet:
         self._session = session
         self._limits = limits
         self._progress = progress or NoProgress()
-        self._executor = SparkExecutor(session, self._progress)
+        self.executor: Executor = SparkExecutor(session, self._progress)
 
-    def frame(self, work: FrameWork) -> DataFrame:
+    def frame(self, work: TableWork) -> DataFrame:
         """Lazy data frame of a table query.
 
         For offsets, a first job plans the clusters, because very large ones are folded in buckets.
@@ -65,6 +67,10 @@ class SparkFleet:
             return frame
         make = partial(_offset_rows, unreadable=work.unreadable)
         return frame.unionAll(bucket_frame(self._session, large, self._limits, make, OFFSETS))
+
+    def small_frame(self, table: pa.Table) -> DataFrame:
+        """Data frame of a table that lies in this process."""
+        return self._session.createDataFrame(table)
 
     def summaries(
         self,
@@ -84,7 +90,7 @@ class SparkFleet:
         without_offsets = msgspec.structs.replace(task, offsets=False)
         large_names = sorted(cluster.cluster for cluster in large)
         for work, names in ((task, others), (without_offsets, large_names)):
-            yield from chain.from_iterable(self._executor.run(work, names))
+            yield from chain.from_iterable(self.executor.run(work, names))
         if large:
             writes = folder if OFFSETS_TABLE in tables else None
             make = partial(_summary_rows, folder=writes)
@@ -96,7 +102,7 @@ class SparkFleet:
         self, question: FleetQuestion, clusters: Sequence[str]
     ) -> tuple[list[str], list[LargeCluster]]:
         """Divide clusters into those that one task folds, and very large ones."""
-        large = large_clusters(question, clusters, self._limits, self._executor)
+        large = large_clusters(question, clusters, self._limits, self.executor)
         names = {cluster.cluster for cluster in large}
         return [name for name in clusters if name not in names], large
 
@@ -104,7 +110,7 @@ class SparkFleet:
 def _offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:
     """Rows of the table of offsets."""
     if bucket.problem is not None and unreadable is OnUnreadable.RAISE:
-        raise UnreadableCluster(f"{bucket.cluster}: {bucket.problem}")
+        raise UnreadableCluster(ClusterProblem(bucket.cluster, bucket.problem).line)
     for state in bucket.states:
         yield from batches(OFFSETS, STATE_TABLES[OFFSETS_TABLE].of(bucket.cluster, state))
 

@@ -19,10 +19,9 @@ from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
 from replay.fleet.open_archive import OpenArchive
 from replay.fleet.spark.fleet_jobs import SparkFleet
-from replay.fleet.spark.frames import FrameWork
 from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import StateTableQuery
-from replay.fleet.table_run import OnUnreadable
+from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.conftest import PROVE
 from tests.recorded_requests import HISTORIES, recorded_entries
@@ -75,7 +74,7 @@ def offsets_in_buckets(
 ) -> DataFrame:
     """The table of offsets, with each cluster folded in buckets."""
     query = StateTableQuery("offsets", None, tuple(map(Profile.of, RELEASES)))
-    work = FrameWork(query, ArchiveSource(str(folder)), list(CLUSTERS), unreadable)
+    work = TableWork(query, ArchiveSource(str(folder)), list(CLUSTERS), unreadable)
     return SparkFleet(spark, BUCKETS).frame(work)
 
 
@@ -130,7 +129,7 @@ def test_a_moment_in_buckets(spark: SparkSession, folder: Path) -> None:
     counts = set()
     for moment in ("config@30", "config@60", "config@90"):
         query = StateTableQuery("offsets", moment, (Profile.of("3.9.2"),))
-        work = FrameWork(query, ArchiveSource(str(folder)), ["life"], OnUnreadable.RAISE)
+        work = TableWork(query, ArchiveSource(str(folder)), ["life"], OnUnreadable.RAISE)
         frame = SparkFleet(spark, BUCKETS).frame(work)
         expected = archive.state("offsets", as_of=moment, release="3.9")
         assert rows_of(frame) == rows_of(expected)
