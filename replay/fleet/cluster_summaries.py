@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from replay.engine.order_marks import OffsetMark, ReducedParts
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
 from replay.engine.state_digest import digest_text, offsets_sum, sum_without_offsets
@@ -31,6 +32,8 @@ class StateSummary(msgspec.Struct, frozen=True):
     gaps: tuple[str, ...] = ()
     problem: str | None = None
     doubts: tuple[str, ...] = ()
+    order_marks: tuple[OffsetMark, ...] = ()
+    """Offsets of a part that depend on the order between partitions (`arrow_text`)."""
 
     @property
     def row(self) -> RowDocument:
@@ -65,6 +68,8 @@ class FoldedCluster(NamedTuple):
 
     plan: ReadPlan
     states: list[ClusterState]
+    parts: ReducedParts
+    """Rows that were folded."""
 
 
 class FleetQuestion(msgspec.Struct, frozen=True):
@@ -94,7 +99,9 @@ class FleetQuestion(msgspec.Struct, frozen=True):
         local, plan, _ = self.query(cluster)
         others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
         read = plan if offsets else plan.only(others)
-        return FoldedCluster(plan, local.states(read, self.profiles))
+        reduced = local.reduced(read, self.profiles)
+        states = local.states_of(read, self.profiles, reduced)
+        return FoldedCluster(plan, states, list(zip(read.busy, reduced, strict=True)))
 
 
 def joined(summaries: Iterable[StateSummary]) -> list[StateSummary]:
@@ -121,6 +128,7 @@ def _sum(summary: StateSummary, part: StateSummary) -> StateSummary:
         unreadable=summary.unreadable + part.unreadable,
         gaps=summary.gaps or part.gaps,
         doubts=summary.doubts or part.doubts,
+        order_marks=(*summary.order_marks, *part.order_marks),
     )
 
 

@@ -25,16 +25,19 @@ from controlplane.private_files import make_folders
 from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.store import FolderStore, open_store
 from replay.cluster_problem import ClusterProblem, attempted
+from replay.engine.order_marks import OrderMarks
 from replay.errors import NotWritable
 from replay.fleet.cluster_summaries import (
     FleetQuestion,
+    FoldedCluster,
     StateSummary,
     summary_of,
     summary_table,
 )
+from replay.fleet.order_facts import MarksByRelease, order_facts
 from replay.tables.cells import BATCH_ROWS, batches
 from replay.tables.schemas import STATE_SCHEMAS
-from replay.tables.state_tables import STATE_TABLES
+from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES, OrderFacts
 
 SUCCESS = "_SUCCESS"
 """File that is written last, as by Spark and Hadoop."""
@@ -55,7 +58,14 @@ class StateFolder(msgspec.Struct, frozen=True):
     where: str
     settings: HadoopSettings
 
-    def write(self, table: str, state: ClusterState, cluster: str, bucket: int = 0) -> int:
+    def write(
+        self,
+        table: str,
+        state: ClusterState,
+        cluster: str,
+        bucket: int = 0,
+        order: OrderFacts | None = None,
+    ) -> int:
         """Write the rows of a table; return their number.
 
         Raises:
@@ -64,7 +74,7 @@ class StateFolder(msgspec.Struct, frozen=True):
         store = open_store(self.where, self.settings)
         place = f"{table}/cluster={cluster}/release={state.profile.release}"
         schema = file_schema(table)
-        rows = STATE_TABLES[table].of(cluster, state)
+        rows = STATE_TABLES[table].of(cluster, state, order)
         columns = ({name: row.get(name) for name in schema.names} for row in rows)
         # Without rows there is an empty file: a reader of the table finds the schema.
         row_batches = chain([_empty(schema)], batches(schema, columns))
@@ -120,6 +130,8 @@ class StateTask(msgspec.Struct, frozen=True):
     tables: tuple[str, ...] = ()
     offsets: bool = True
     """False: another job folds the offsets."""
+    offset_facts: dict[str, MarksByRelease] = {}
+    """Facts of such offsets that depend on the order, by cluster."""
 
     def __call__(self, cluster: str) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""
@@ -127,17 +139,29 @@ class StateTask(msgspec.Struct, frozen=True):
         if isinstance(folded, ClusterProblem):
             yield StateSummary(cluster, problem=folded.problem)
             return
-        for state in folded.states:
-            yield summary_of(
-                folded.plan, state, self._written(state, cluster), offsets=self.offsets
-            )
+        orders = list(self._orders(folded))
+        for state, order in zip(folded.states, orders, strict=True):
+            rows = self._written(state, cluster, order)
+            yield summary_of(folded.plan, state, rows, offsets=self.offsets)
 
-    def _written(self, state: ClusterState, cluster: str) -> dict[str, int]:
+    def _orders(self, folded: FoldedCluster) -> Iterator[OrderFacts | None]:
+        """Facts of each state that depend on the order; None if no table has them."""
+        if self.folder is None or CONNECTORS_TABLE not in self.tables:
+            yield from (None for _ in folded.states)
+            return
+        marks = OrderMarks(folded.plan, folded.parts)
+        of_offsets = self.offset_facts.get(folded.plan.cluster, {})
+        for state in folded.states:
+            yield order_facts(marks, state, of_offsets.get(state.profile.release))
+
+    def _written(
+        self, state: ClusterState, cluster: str, order: OrderFacts | None
+    ) -> dict[str, int]:
         """Number of written rows, by table."""
         if self.folder is None:
             return {}
         tables = [table for table in self.tables if self.offsets or table != OFFSETS_TABLE]
-        return {table: self.folder.write(table, state, cluster) for table in tables}
+        return {table: self.folder.write(table, state, cluster, order=order) for table in tables}
 
 
 @contextmanager

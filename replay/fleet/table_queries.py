@@ -12,11 +12,16 @@ import pyarrow as pa
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import differences
+from replay.engine.local_engine import LocalEngine
+from replay.engine.order_marks import OrderMarks, ReducedParts
+from replay.engine.read_plan import ReadPlan
+from replay.engine.slices import LIMITS
 from replay.fleet.archive_source import ArchiveSource, check_files_of
 from replay.fleet.cluster_summaries import FleetQuestion
+from replay.fleet.order_facts import order_facts
 from replay.tables.cells import batches
 from replay.tables.schemas import STATE_SCHEMAS
-from replay.tables.state_tables import STATE_TABLES
+from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES
 from replay.timeline.connector_history import HistoryReader
 from replay.timeline.difference_rows import DiffSide, change_rows
 from replay.timeline.history_jobs import HistoryJob, history_steps
@@ -57,6 +62,8 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     """Name in `STATE_TABLES`."""
     moment: str | None
     profiles: tuple[Profile, ...]
+    marked_rows: int = LIMITS.fold_rows
+    """Rows of offsets up to which facts that depend on the order are searched."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -66,9 +73,24 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
         """Fold the topics of the table, then make its rows."""
         local, plan, profiles = FleetQuestion(source, self.moment, self.profiles).query(cluster)
-        topics = STATE_TABLES[self.table].topics(plan.topics, list(plan.ends))
-        for state in local.states(plan.only(topics), profiles):
-            yield from batches(self.schema, STATE_TABLES[self.table].of(cluster, state))
+        table = STATE_TABLES[self.table]
+        read = plan.only(table.topics(plan.topics, list(plan.ends)))
+        reduced = local.reduced(read, profiles)
+        marks = self._marks(local, plan, list(zip(read.busy, reduced, strict=True)))
+        for state in local.states_of(read, profiles, reduced):
+            order = order_facts(marks, state) if marks else None
+            yield from batches(self.schema, table.of(cluster, state, order))
+
+    def _marks(self, local: LocalEngine, plan: ReadPlan, parts: ReducedParts) -> OrderMarks | None:
+        """Marks for the connectors; offsets are read for them, and not folded."""
+        offsets = plan.only(plan.offsets_topics)
+        if (
+            self.table != CONNECTORS_TABLE
+            or sum(part.rows for part in offsets.busy) > self.marked_rows
+        ):
+            return None
+        reduced = local.reduced(offsets, self.profiles)
+        return OrderMarks(plan, [*parts, *zip(offsets.busy, reduced, strict=True)])
 
 
 class IntervalQuery(msgspec.Struct, frozen=True):
@@ -187,5 +209,6 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
 def _folded(
     source: ArchiveSource, cluster: str, side: MomentRelease
 ) -> tuple[DiffSide, ClusterState]:
-    plan, (state,) = side.question(source).fold(cluster)
+    local, plan, profiles = side.question(source).query(cluster)
+    (state,) = local.states(plan, profiles)
     return DiffSide(cluster, side.profile.release, plan.ends), state

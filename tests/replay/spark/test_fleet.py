@@ -24,6 +24,7 @@ from replay.fleet.table_queries import StateTableQuery
 from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.conftest import PROVE
+from tests.core.logs import config, connector, offsets
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import capture, log_of, served
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
@@ -190,6 +191,26 @@ def test_files_are_the_same(
             assert rows_of(written) == rows_of(expected)
 
 
+def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Offsets in several partitions are found in buckets, for every release, and for no other."""
+    configs = config(connector("a"), connector("b"), connector("c"))
+    log = [*configs, *split_spellings(), *offsets(('["b",{"p":1}]', '{"o":1}'), partition=5)]
+    capture(tmp_path / "archive", log_of(log), name="split")
+    archive = replay.open(str(tmp_path / "archive"))
+    archive.write_state(str(tmp_path / "here"), release="all")
+    with new_folder(str(tmp_path / "buckets"), NONE) as place:
+        question = FleetQuestion(ArchiveSource(str(tmp_path / "archive")), None, PROFILES)
+        parts = SparkFleet(spark, BUCKETS).summaries(question, ["split"], place, ["connectors"])
+        place.finish(joined(parts), ["split"])
+    here, buckets = (
+        ds.dataset(tmp_path / each / "connectors", partitioning="hive").to_table()
+        for each in ("here", "buckets")
+    )
+    assert rows_of(buckets) == rows_of(here) == rows_of(archive.state(release="all"))
+    marked = {row["connector"]: len(row["order_dependent"]) for row in here.to_pylist()}
+    assert marked == {"a": 3, "b": 0, "c": 0}
+
+
 def test_views_are_registered_by_one_call(there: OpenArchive[DataFrame]) -> None:
     """Spark's SQL then reads every table."""
     assert there._spark is not None
@@ -230,5 +251,10 @@ def test_a_broken_cluster_in_buckets(spark: SparkSession, tmp_path: Path) -> Non
     }
     assert list(problems) == ["life"]
     assert "was altered" in str(problems)
+    with new_folder(str(tmp_path / "state"), NONE) as place:
+        tables = list(STATE_SCHEMAS)
+        joined(SparkFleet(spark, BUCKETS).summaries(question, list(CLUSTERS), place, tables))
+    written = {path.name for path in (tmp_path / "state").glob("*/*")}
+    assert written == {f"cluster={name}" for name in CLUSTERS if name != "life"}
     with pytest.raises(Exception, match=r"life: .*was altered"):
         offsets_in_buckets(spark, folder, OnUnreadable.RAISE).toArrow()
