@@ -205,7 +205,7 @@ def main(tasks: int, every: int, hours: int) -> None:
         merge(folder)
         sizes["merged"] = size_of(folder, records)
         title = f"{tasks:,} tasks, {hours} hours, a look every {every} s"
-        Console().print(shown(title, sizes))
+        Console(width=120).print(shown(title, sizes))
 
 
 if __name__ == "__main__":

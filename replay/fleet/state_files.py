@@ -117,7 +117,7 @@ def _files(schema: pa.Schema, row_batches: Iterable[pa.RecordBatch]) -> Iterator
     while file_batches := list(islice(row_batches, max(1, FILE_ROWS // BATCH_ROWS))):
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-            for batch in file_batches:
+            for batch in filter(len, file_batches):  # readers warn of empty row groups
                 writer.write_batch(batch)
         yield _TableFile(sink.getvalue().to_pybytes(), sum(map(len, file_batches)))
 
