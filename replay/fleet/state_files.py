@@ -140,9 +140,11 @@ class StateTask(msgspec.Struct, frozen=True):
             yield StateSummary(cluster, problem=folded.problem)
             return
         orders = list(self._orders(folded))
-        for state, order in zip(folded.states, orders, strict=True):
+        plan, states = folded.plan, folded.states
+        del folded  # frees the rows before tables are made
+        for state, order in zip(states, orders, strict=True):
             rows = self._written(state, cluster, order)
-            yield summary_of(folded.plan, state, rows, offsets=self.offsets)
+            yield summary_of(plan, state, rows, offsets=self.offsets)
 
     def _orders(self, folded: FoldedCluster) -> Iterator[OrderFacts | None]:
         """Facts of each state that depend on the order; None if no table has them."""
