@@ -108,8 +108,8 @@ def offset_rivals(reduced: ReducedParts) -> list[OffsetRivals]:
     for part, table in reduced:
         if table.num_rows:
             by_topic[part.topic].append((part, table))
-    rivals = (found for parts in by_topic.values() for found in _rivals_in(parts))
-    return sorted(rivals, key=lambda found: found.places)
+    rivals = (of_key for parts in by_topic.values() for of_key in _rivals_in(parts))
+    return sorted(rivals, key=lambda of_key: of_key.places)
 
 
 def _rivals_in(parts: ReducedParts) -> Iterator[OffsetRivals]:

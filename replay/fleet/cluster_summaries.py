@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from replay.engine.order_marks import OffsetMark, ReducedParts
+from replay.engine.order_marks import OffsetMark, OrderMarks
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
 from replay.engine.state_digest import digest_text, offsets_sum, sum_without_offsets
@@ -68,8 +68,8 @@ class FoldedCluster(NamedTuple):
 
     plan: ReadPlan
     states: list[ClusterState]
-    parts: ReducedParts
-    """Rows that were folded."""
+    marks: OrderMarks | None = None
+    """Facts that depend on the order between partitions, if they were searched."""
 
 
 class FleetQuestion(msgspec.Struct, frozen=True):
@@ -89,8 +89,8 @@ class FleetQuestion(msgspec.Struct, frozen=True):
         local = self.source.local(cluster)
         return StateQuery(local, local.plan(self.moment, self.profiles), self.profiles)
 
-    def fold(self, cluster: str, *, offsets: bool = True) -> FoldedCluster:
-        """Fold one cluster, on request without its offsets.
+    def fold(self, cluster: str, *, offsets: bool = True, marked: bool = False) -> FoldedCluster:
+        """Fold one cluster, on request without its offsets, or with marks.
 
         Raises:
             ReplayError: the cluster is unreadable.
@@ -100,8 +100,10 @@ class FleetQuestion(msgspec.Struct, frozen=True):
         others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
         read = plan if offsets else plan.only(others)
         reduced = local.reduced(read, self.profiles)
-        states = local.states_of(read, self.profiles, reduced)
-        return FoldedCluster(plan, states, list(zip(read.busy, reduced, strict=True)))
+        # Marks first: the search and the fold then do not need their memory at the same time.
+        parts = zip(read.busy, reduced, strict=True)
+        marks = OrderMarks(plan, list(parts)) if marked else None
+        return FoldedCluster(plan, local.states_of(read, self.profiles, reduced), marks)
 
 
 def joined(summaries: Iterable[StateSummary]) -> list[StateSummary]:

@@ -11,6 +11,7 @@ is renamed at the end. An object store cannot rename, so there `_SUCCESS` says t
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from uuid import uuid4
@@ -135,33 +136,26 @@ class StateTask(msgspec.Struct, frozen=True):
 
     def __call__(self, cluster: str) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""
-        folded = attempted(cluster, lambda: self.question.fold(cluster, offsets=self.offsets))
+        folded = attempted(cluster, partial(self._folded, cluster))
         if isinstance(folded, ClusterProblem):
             yield StateSummary(cluster, problem=folded.problem)
             return
-        orders = list(self._orders(folded))
-        plan, states = folded.plan, folded.states
-        del folded  # frees the rows before tables are made
-        for state, order in zip(states, orders, strict=True):
-            rows = self._written(state, cluster, order)
-            yield summary_of(plan, state, rows, offsets=self.offsets)
-
-    def _orders(self, folded: FoldedCluster) -> Iterator[OrderFacts | None]:
-        """Facts of each state that depend on the order; None if no table has them."""
-        if self.folder is None or CONNECTORS_TABLE not in self.tables:
-            yield from (None for _ in folded.states)
-            return
-        marks = OrderMarks(folded.plan, folded.parts)
-        of_offsets = self.offset_facts.get(folded.plan.cluster, {})
         for state in folded.states:
-            yield order_facts(marks, state, of_offsets.get(state.profile.release))
+            rows = self._written(state, cluster, folded.marks)
+            yield summary_of(folded.plan, state, rows, offsets=self.offsets)
+
+    def _folded(self, cluster: str) -> FoldedCluster:
+        marked = self.folder is not None and CONNECTORS_TABLE in self.tables
+        return self.question.fold(cluster, offsets=self.offsets, marked=marked)
 
     def _written(
-        self, state: ClusterState, cluster: str, order: OrderFacts | None
+        self, state: ClusterState, cluster: str, marks: OrderMarks | None
     ) -> dict[str, int]:
         """Number of written rows, by table."""
         if self.folder is None:
             return {}
+        of_offsets = self.offset_facts.get(cluster, {}).get(state.profile.release)
+        order = order_facts(marks, state, of_offsets) if marks else None
         tables = [table for table in self.tables if self.offsets or table != OFFSETS_TABLE]
         return {table: self.folder.write(table, state, cluster, order=order) for table in tables}
 
