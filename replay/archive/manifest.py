@@ -228,8 +228,10 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     """Read the manifests with these names. Raises `FileNotFoundError` if one was removed."""
     if not names:
         return Chain((), "")
-    last = store.read(f"{layout.manifests(cluster)}/{names[-1]}")
-    start = _first_number(cluster, last)
+    last_name = f"{layout.manifests(cluster)}/{names[-1]}"
+    last = store.read(last_name)
+    newest = _manifest_in(last_name, last)
+    start = _first_number(cluster, last, newest)
     manifests: list[Manifest] = []
     head = ""
     paths = [f"{layout.manifests(cluster)}/{name}" for name in names if name >= f"{start:010}"]
@@ -238,8 +240,9 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
         expected = layout.manifest(cluster, number)
         if path != expected:
             raise ArchiveCorrupt(f"{expected} is missing: restore it")
-        content = last if path == paths[-1] else next(contents)
-        manifest = decoded(expected, content)
+        is_last_name = path == paths[-1]
+        content = last if is_last_name else next(contents)
+        manifest = (newest if is_last_name else None) or decoded(expected, content)
         previous = head if manifests or start == 1 else manifest.previous
         check_link(expected, manifest, cluster, number, previous)
         manifests.append(manifest)
@@ -248,17 +251,27 @@ def _read(store: ArchiveStore, cluster: str, names: list[str]) -> Chain:
     return Chain(tuple(manifests), head)
 
 
-def _first_number(cluster: str, last: bytes) -> int:
+def _first_number(cluster: str, last: bytes, newest: Manifest | None) -> int:
     """Number of the manifest at which reading begins, as the last manifest says."""
+    if newest is not None:
+        return 1 if newest.base is UNSET else newest.base
     signpost = signpost_in(last)
     if signpost is not None:
         expected = layout.manifest(cluster, signpost.merged_into)
         raise ArchiveCorrupt(f"{expected} is missing: restore it and all manifests after it")
+    return 1  # reading reports the flaw
+
+
+def _manifest_in(name: str, content: bytes) -> Manifest | None:
+    """Decode a manifest; None for anything else.
+
+    Raises:
+        NoArchive: the format is unknown.
+    """
     try:
-        base = _DECODER.decode(last).base
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        return 1  # reading reports the flaw
-    return 1 if base is UNSET else base
+        return decoded(name, content)
+    except ArchiveCorrupt:
+        return None
 
 
 def signpost_in(content: bytes) -> Signpost | None:

@@ -21,6 +21,7 @@ from controlplane.core.releases.profile_groups import of_each
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, ConfigState, Topics
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
+from replay.engine.order_marks import OffsetMark, offset_rivals
 from replay.engine.state_builder import FoldOptions, ReducedTopic, states
 from replay.kernels.batches import batch
 
@@ -102,6 +103,21 @@ class BucketFold(msgspec.Struct, frozen=True):
         else:
             folded = self._states(self.profiles, parts)
         return [msgspec.structs.replace(state, config=self._config(state)) for state in folded]
+
+    def order_marks(
+        self, bucket: int, parts: Sequence[BucketPart]
+    ) -> dict[str, tuple[OffsetMark, ...]]:
+        """Offsets of one bucket that depend on the order between partitions, by release."""
+        rivals = offset_rivals([(part, part.table) for part in parts])
+        return {
+            profile.release: tuple(
+                mark
+                for key_rivals in rivals
+                if bucket_of(key_rivals.key, profile, self.buckets) == bucket
+                and (mark := key_rivals.mark(profile, self.topics))
+            )
+            for profile in self.profiles
+        }
 
     def _states(
         self, profiles: Sequence[Profile], parts: Sequence[BucketPart]

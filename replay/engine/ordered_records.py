@@ -8,7 +8,6 @@ from heapq import merge
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import RankedEntry
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
@@ -88,10 +87,7 @@ def ordered(cluster: ArchivedCluster, parts: Iterable[PartitionPlan]) -> Iterato
 def _cut(cluster: ArchivedCluster, moment: str | None) -> FittedEnds:
     if moment is None:
         return FittedEnds(cluster.ends)
-    try:
-        return cut_at(cluster, moment, LocalEngine(cluster).own_topics)
-    except UnknownMoment as error:
-        raise UnknownMoment(f"{cluster.name}: {error}") from None
+    return cut_at(cluster, moment, LocalEngine(cluster).own_topics)
 
 
 def _placed(part: PartitionPlan, runs: Sequence[RowRun]) -> Iterator[RankedEntry]:

@@ -76,6 +76,11 @@ class ReadPlan(msgspec.Struct, frozen=True):
         return list({file.file: file for file in every}.values())
 
     @property
+    def brief(self) -> "ReadPlan":
+        """The plan without its pieces of files, to go with an answer to another process."""
+        return replace(self, parts=(), snapshot=None)
+
+    @property
     def busy(self) -> list[PartitionPlan]:
         """Parts with rows to read."""
         return [part for part in self.parts if part.rows]

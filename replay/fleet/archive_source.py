@@ -1,17 +1,19 @@
 """Place of an archive and the way of reading it, as a value that can be sent to tasks."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from functools import cached_property, partial
 
 import msgspec
 
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile, check_support
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.hadoop_settings import NONE, HadoopSettings
 from replay.archive.integrity import CheckedStore, checked
 from replay.archive.store import ArchiveStore, open_store
+from replay.cluster_records import ClusterRecords
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.ordered_records import doubts_at, missing, records
 from replay.engine.read_plan import ReadPlan
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
@@ -24,14 +26,7 @@ class UnreadableCluster(ReplayError):
     """A cluster cannot be answered about. The message names it and the reason."""
 
 
-class ClusterProblem(NamedTuple):
-    """An unreadable cluster, and the reason."""
-
-    cluster: str
-    problem: str
-
-
-class ArchiveSource(msgspec.Struct, frozen=True):
+class ArchiveSource(msgspec.Struct, frozen=True, dict=True):
     """An archive, and the way of reading it."""
 
     where: str
@@ -50,9 +45,9 @@ class ArchiveSource(msgspec.Struct, frozen=True):
         """Archive by its absolute path, for tasks that run in another folder."""
         return msgspec.structs.replace(self, where=anywhere(self.where))
 
-    @property
+    @cached_property
     def store(self) -> ArchiveStore:
-        """Store of the archive."""
+        """Store of the archive. Each process opens it once, for all clusters."""
         return open_store(self.where, self.settings)
 
     def cluster(self, name: str) -> ArchivedCluster:
@@ -70,20 +65,27 @@ class ArchiveSource(msgspec.Struct, frozen=True):
         options = LocalOptions(self.exactly_once, derived and self.derived)
         return LocalEngine(self.cluster(name), options)
 
+    def records(self, name: str, moment: str | None) -> ClusterRecords:
+        """Open a cluster for a pass over its original records, up to a moment.
 
-def planned(
-    local: LocalEngine, moment: str | None, profiles: Sequence[Profile], *, past: bool = False
-) -> ReadPlan:
-    """Plan the reading at a moment, or of all its `past`; an error names the cluster.
-
-    Raises:
-        UnknownMoment: an invalid moment, or the archive has nothing there.
-        ArchiveCorrupt: a file with the moment in it is missing or damaged.
-    """
-    try:
-        return local.plan(moment, profiles, past=past)
-    except UnknownMoment as error:
-        raise UnknownMoment(f"{local.cluster.name}: {error}") from None
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        cluster = self.cluster(name)
+        certainty = ArchiveCertainty(cluster)
+        doubts = doubts_at(certainty, moment)
+        return ClusterRecords(
+            name,
+            cluster.topics,
+            self.exactly_once,
+            partial(records, cluster, moment),
+            cluster.chain.head,
+            missing(cluster, moment),
+            doubts.present,
+            doubts.past,
+            certainty.may_be_older,
+        )
 
 
 def check_files_of(cluster: ArchivedCluster, plan: ReadPlan) -> None:

@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
+from replay.engine.order_marks import OffsetMark, OrderMarks
+from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
 from replay.engine.state_digest import digest_text, offsets_sum, sum_without_offsets
 from replay.fleet.archive_source import ArchiveSource
@@ -30,6 +32,8 @@ class StateSummary(msgspec.Struct, frozen=True):
     gaps: tuple[str, ...] = ()
     problem: str | None = None
     doubts: tuple[str, ...] = ()
+    order_marks: tuple[OffsetMark, ...] = ()
+    """Offsets of a part that depend on the order between partitions (`arrow_text`)."""
 
     @property
     def row(self) -> RowDocument:
@@ -64,6 +68,8 @@ class FoldedCluster(NamedTuple):
 
     plan: ReadPlan
     states: list[ClusterState]
+    marks: OrderMarks | None = None
+    """Facts that depend on the order between partitions, if they were searched."""
 
 
 class FleetQuestion(msgspec.Struct, frozen=True):
@@ -73,18 +79,31 @@ class FleetQuestion(msgspec.Struct, frozen=True):
     moment: str | None
     profiles: tuple[Profile, ...]
 
-    def fold(self, cluster: str, *, offsets: bool = True) -> FoldedCluster:
-        """Fold one cluster, on request without its offsets.
+    def query(self, cluster: str) -> StateQuery:
+        """Open and plan one cluster.
 
         Raises:
             ReplayError: the cluster is unreadable.
             UnknownMoment: the cluster has no such moment.
         """
         local = self.source.local(cluster)
-        plan = local.plan(self.moment, self.profiles)
+        return StateQuery(local, local.plan(self.moment, self.profiles), self.profiles)
+
+    def fold(self, cluster: str, *, offsets: bool = True, marked: bool = False) -> FoldedCluster:
+        """Fold one cluster, on request without its offsets, or with marks.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        local, plan, _ = self.query(cluster)
         others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
         read = plan if offsets else plan.only(others)
-        return FoldedCluster(plan, local.states(read, self.profiles))
+        reduced = local.reduced(read, self.profiles)
+        # Marks first: the search and the fold then do not need their memory at the same time.
+        parts = zip(read.busy, reduced, strict=True)
+        marks = OrderMarks(plan, list(parts)) if marked else None
+        return FoldedCluster(plan, local.states_of(read, self.profiles, reduced), marks)
 
 
 def joined(summaries: Iterable[StateSummary]) -> list[StateSummary]:
@@ -111,6 +130,7 @@ def _sum(summary: StateSummary, part: StateSummary) -> StateSummary:
         unreadable=summary.unreadable + part.unreadable,
         gaps=summary.gaps or part.gaps,
         doubts=summary.doubts or part.doubts,
+        order_marks=(*summary.order_marks, *part.order_marks),
     )
 
 

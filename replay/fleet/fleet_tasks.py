@@ -3,31 +3,32 @@
 The work on each cluster runs on an executor; this process receives its findings only.
 """
 
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from controlplane.core.moments import UnknownMoment
-from replay.audit import AuditResult, ClusterLog, audited, fleet_findings
-from replay.audit.thresholds import Thresholds
+from replay.audit import fleet_findings
+from replay.audit.audit_task import AuditTask
 from replay.audit.thresholds import thresholds as read_thresholds
-from replay.compat import ReleaseChange, RolloutMode, assess, roll, steps_of
-from replay.compat.assessment_report import ReportedAssessment, reported
-from replay.engine.certainty import ArchiveCertainty
+from replay.cluster_problem import ClusterProblem, attempted
+from replay.cluster_records import ClusterRecords
+from replay.compat import RolloutMode, roll, steps_of
+from replay.compat.assessment_report import ReportedAssessment
+from replay.compat.compat_task import CompatTask
 from replay.engine.coverage import coverage
 from replay.engine.executors import Executor
-from replay.engine.ordered_records import records
-from replay.errors import ReplayError
 from replay.findings import Finding
-from replay.fleet.archive_source import ArchiveSource, ClusterProblem, UnreadableCluster
+from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
-from replay.fleet.table_run import OnUnreadable, SkippedCluster
+from replay.fleet.table_run import OnUnreadable, pass_over
 from replay.tables.cells import RowDocument, arrow_text
 from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, VERDICTS
+
+T = TypeVar("T")
 
 
 class FleetAnswer(NamedTuple):
@@ -42,10 +43,8 @@ class FleetAnswer(NamedTuple):
         Raises:
             UnreadableCluster: a cluster is unreadable and not to be skipped.
         """
-        for cluster, problem in self.problems:
-            if unreadable is OnUnreadable.RAISE:
-                raise UnreadableCluster(f"{cluster}: {problem}")
-            warnings.warn(SkippedCluster(f"{cluster}: {problem}"), stacklevel=3)
+        for problem in self.problems:
+            pass_over(problem, unreadable)
         return self.table
 
 
@@ -59,10 +58,9 @@ def cluster_table(source: ArchiveSource, clusters: Sequence[str], by: Executor) 
 
 
 def _described(source: ArchiveSource, name: str) -> Iterator[RowDocument]:
-    try:
-        cluster = source.cluster(name)
-    except ReplayError as error:
-        yield {"cluster": name, "problem": str(error)}
+    cluster = attempted(name, lambda: source.cluster(name))
+    if isinstance(cluster, ClusterProblem):
+        yield cluster._asdict()
         return
     files = list(cluster.chain.files)
     segments = [segment for part in cluster.parts.values() for segment in part.segments]
@@ -88,12 +86,12 @@ def partition_table(source: ArchiveSource, clusters: Sequence[str], by: Executor
 
 
 def _covered(source: ArchiveSource, name: str) -> Iterator[RowDocument]:
-    try:
-        rows = [part.document for part in coverage(source.cluster(name))]
-    except ReplayError as error:
-        rows = [{"problem": str(error)}]
-    for row in rows:
-        yield {"cluster": name, **row}
+    parts = attempted(name, lambda: list(coverage(source.cluster(name))))
+    if isinstance(parts, ClusterProblem):
+        yield parts._asdict()
+        return
+    for part in parts:
+        yield {"cluster": name, **part.document}
 
 
 # --- audits ---------------------------------------------------------------------------------
@@ -107,34 +105,11 @@ def audit_table(
     Raises:
         BadThreshold: a threshold is unknown or has an invalid value.
     """
-    work = AuditOfCluster(question, read_thresholds(dict(changes)))
-    results, problems = _divided(by.run(work, clusters))
-    rows = [_finding_row(finding) for finding in fleet_findings(results)]
+    task = AuditTask(question.profiles[0], read_thresholds(dict(changes)))
+    outcomes, problems = _judged(question, task, clusters, by)
+    findings = fleet_findings(outcome.audited for outcome in outcomes)
+    rows = [_finding_row(finding) for finding in findings]
     return FleetAnswer(pa.Table.from_pylist(rows, FINDINGS), problems)
-
-
-class AuditOfCluster(msgspec.Struct, frozen=True):
-    """Task: audit one cluster."""
-
-    question: FleetQuestion
-    limits: Thresholds
-
-    def __call__(self, name: str) -> Iterator[AuditResult | ClusterProblem]:
-        """Yield the findings of a cluster, or its problem."""
-        source, moment, (profile, *_) = msgspec.structs.astuple(self.question)
-        try:
-            cluster = source.cluster(name)
-            log = ClusterLog(
-                name,
-                records(cluster, moment),
-                profile,
-                cluster.topics,
-                source.exactly_once,
-                first_seen=ArchiveCertainty(cluster).may_be_older,
-            )
-            yield audited(log, self.limits)
-        except (ReplayError, UnknownMoment) as error:
-            yield ClusterProblem(name, str(error))
 
 
 def _finding_row(finding: Finding) -> RowDocument:
@@ -170,36 +145,10 @@ def compat_table(
     """
     start, goal = question.profiles
     change = roll(start, goal, mode)
-    work = CompatOfCluster(question, tuple(steps_of(change)) if transitive else (change,))
-    results, problems = _divided(by.run(work, clusters))
-    rows = [row for assessment in results for row in _verdict_rows(assessment)]
+    task = CompatTask(tuple(steps_of(change)) if transitive else (change,))
+    outcomes, problems = _judged(question, task, clusters, by)
+    rows = [row for outcome in outcomes for step in outcome.rolls for row in _verdict_rows(step)]
     return FleetAnswer(pa.Table.from_pylist(rows, VERDICTS), problems)
-
-
-class CompatOfCluster(msgspec.Struct, frozen=True):
-    """Task: assess one cluster, for each step of a release change."""
-
-    question: FleetQuestion
-    steps: tuple[ReleaseChange, ...]
-
-    def __call__(self, name: str) -> Iterator[ReportedAssessment | ClusterProblem]:
-        """Yield the assessment of each step, or the problem of the cluster."""
-        source, moment = self.question.source, self.question.moment
-        try:
-            cluster = source.cluster(name)
-            entries = list(records(cluster, moment))
-        except (ReplayError, UnknownMoment) as error:
-            yield ClusterProblem(name, str(error))
-            return
-        for change in self.steps:
-            assessment = assess(
-                entries,
-                change,
-                topics=cluster.topics,
-                cluster=name,
-                exactly_once=source.exactly_once,
-            )
-            yield reported(assessment, cluster.topics)
 
 
 def _verdict_rows(assessment: ReportedAssessment) -> Iterator[RowDocument]:
@@ -215,8 +164,34 @@ def _verdict_rows(assessment: ReportedAssessment) -> Iterator[RowDocument]:
         }
 
 
-def _divided(answers: Any) -> tuple[list[Any], list[ClusterProblem]]:
-    """Results and problems, in the order of the clusters."""
-    every = [answer for cluster_answers in answers for answer in cluster_answers]
-    problems = [answer for answer in every if isinstance(answer, ClusterProblem)]
-    return [answer for answer in every if not isinstance(answer, ClusterProblem)], problems
+# --- judgements of records ------------------------------------------------------------------
+
+
+class RecordsTask(msgspec.Struct, Generic[T], frozen=True):
+    """Task: open one cluster, and judge its records."""
+
+    source: ArchiveSource
+    moment: str | None
+    judge: Callable[[ClusterRecords], T]
+
+    def __call__(self, name: str) -> Iterator[T | ClusterProblem]:
+        """Yield the judgement of a cluster, or its problem."""
+        yield attempted(name, lambda: self.judge(self.source.records(name, self.moment)))
+
+
+def _judged(
+    question: FleetQuestion,
+    judge: Callable[[ClusterRecords], T],
+    clusters: Sequence[str],
+    by: Executor,
+) -> tuple[list[T], list[ClusterProblem]]:
+    """Judgements and problems, in the order of the clusters."""
+    task = RecordsTask(question.source, question.moment, judge)
+    judgements: list[T] = []
+    problems: list[ClusterProblem] = []
+    for answer in chain.from_iterable(by.run(task, clusters)):
+        if isinstance(answer, ClusterProblem):
+            problems.append(answer)
+        else:
+            judgements.append(answer)
+    return judgements, problems

@@ -8,7 +8,6 @@ are Arrow tables. Schemas and names of columns are those of `replay.tables.schem
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
 
 import pyarrow as pa
@@ -17,12 +16,13 @@ from controlplane.core.releases.profiles import KIP, Profile, resolve
 from replay.archive import layout
 from replay.archive.hadoop_settings import settings as store_settings
 from replay.compat.release_change import RolloutMode
-from replay.engine.executors import Executor, SerialExecutor
+from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import ArchiveSource, profiles_named
-from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
+from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
+from replay.fleet.fleet_choice import fleet_of
 from replay.fleet.fleet_tasks import audit_table, cluster_table, compat_table, partition_table
-from replay.fleet.state_files import StateTask, new_folder
+from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import (
     DifferenceQuery,
     HistoryQuery,
@@ -31,12 +31,13 @@ from replay.fleet.table_queries import (
     StateTableQuery,
     TableQuery,
 )
-from replay.fleet.table_run import OnUnreadable, arrow_table
+from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.tables.schemas import STATE_SCHEMAS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from replay.fleet.local_fleet import LocalFleet
     from replay.fleet.spark.fleet_jobs import SparkFleet
 
 FrameT = TypeVar("FrameT")
@@ -110,7 +111,8 @@ class OpenArchive(Generic[FrameT]):
     def summaries(self, *, as_of: str | None = None, release: Releases = KIP) -> FrameT:
         """Fold every cluster; return the digests of the states (`schemas.SUMMARIES`)."""
         question = self._question(as_of, release)
-        return self._small(summary_table(joined(self._folded(question)), self.names))
+        summaries = joined(self._fleet.summaries(question, self.names))
+        return self._small(summary_table(summaries, self.names))
 
     def timeline(
         self,
@@ -214,8 +216,8 @@ class OpenArchive(Generic[FrameT]):
         """
         question = self._question(as_of, release)
         with new_folder(anywhere(folder), self._source.settings) as place:
-            summaries = joined(self._folded(question, place, tuple(tables)))
-            return place.finish(summaries, self.names)
+            parts = self._fleet.summaries(question, self.names, place, tuple(tables))
+            return place.finish(joined(parts), self.names)
 
     def register_views(
         self,
@@ -246,40 +248,20 @@ class OpenArchive(Generic[FrameT]):
     # --- execution --------------------------------------------------------------------------
 
     def _table(self, query: TableQuery) -> FrameT:
-        if self._spark is None:
-            table = arrow_table(query, self._source, self.names, self._unreadable)
-            return cast("FrameT", table)
-        from replay.fleet.spark.frames import FrameWork  # noqa: PLC0415 - needs pyspark
-
-        work = FrameWork(query, self._source, self.names, self._unreadable)
+        work = TableWork(query, self._source, self.names, self._unreadable)
         return cast("FrameT", self._fleet.frame(work))
-
-    def _folded(
-        self, question: FleetQuestion, folder: Any = None, tables: Sequence[str] = ()
-    ) -> Iterable[StateSummary]:
-        if self._spark is not None:
-            return self._fleet.summaries(question, self.names, folder, tables)
-        task = StateTask(question, folder, tuple(tables))
-        return chain.from_iterable(self._executor.run(task, self.names))
 
     def _small(self, table: pa.Table) -> FrameT:
         """A table that lies in this process, in the form of the others."""
-        return cast("FrameT", table if self._spark is None else self._spark.createDataFrame(table))
+        return cast("FrameT", self._fleet.small_frame(table))
 
     @property
-    def _fleet(self) -> "SparkFleet":
-        from replay.fleet.spark.fleet_jobs import SparkFleet  # noqa: PLC0415 - needs pyspark
-
-        assert self._spark is not None
-        return SparkFleet(self._spark)
+    def _fleet(self) -> "LocalFleet | SparkFleet":
+        return fleet_of(self._spark)
 
     @property
     def _executor(self) -> Executor:
-        if self._spark is None:
-            return SerialExecutor()
-        from replay.engine.spark.executor import SparkExecutor  # noqa: PLC0415 - needs pyspark
-
-        return SparkExecutor(self._spark)
+        return self._fleet.executor
 
     def _question(self, as_of: str | None, release: Releases) -> FleetQuestion:
         return FleetQuestion(self._source, as_of, self._profiles(release))

@@ -11,6 +11,7 @@ is renamed at the end. An object store cannot rename, so there `_SUCCESS` says t
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from uuid import uuid4
@@ -19,22 +20,25 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unwritable
 from controlplane.private_files import make_folders
 from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.store import FolderStore, open_store
-from replay.errors import NotWritable, ReplayError
+from replay.cluster_problem import ClusterProblem, attempted
+from replay.engine.order_marks import OrderMarks
+from replay.errors import NotWritable
 from replay.fleet.cluster_summaries import (
     FleetQuestion,
+    FoldedCluster,
     StateSummary,
     summary_of,
     summary_table,
 )
+from replay.fleet.order_facts import MarksByRelease, order_facts
 from replay.tables.cells import BATCH_ROWS, batches
 from replay.tables.schemas import STATE_SCHEMAS
-from replay.tables.state_tables import STATE_TABLES
+from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES, OrderFacts
 
 SUCCESS = "_SUCCESS"
 """File that is written last, as by Spark and Hadoop."""
@@ -55,7 +59,14 @@ class StateFolder(msgspec.Struct, frozen=True):
     where: str
     settings: HadoopSettings
 
-    def write(self, table: str, state: ClusterState, cluster: str, bucket: int = 0) -> int:
+    def write(
+        self,
+        table: str,
+        state: ClusterState,
+        cluster: str,
+        bucket: int = 0,
+        order: OrderFacts | None = None,
+    ) -> int:
         """Write the rows of a table; return their number.
 
         Raises:
@@ -64,7 +75,7 @@ class StateFolder(msgspec.Struct, frozen=True):
         store = open_store(self.where, self.settings)
         place = f"{table}/cluster={cluster}/release={state.profile.release}"
         schema = file_schema(table)
-        rows = STATE_TABLES[table].of(cluster, state)
+        rows = STATE_TABLES[table].of(cluster, state, order)
         columns = ({name: row.get(name) for name in schema.names} for row in rows)
         # Without rows there is an empty file: a reader of the table finds the schema.
         row_batches = chain([_empty(schema)], batches(schema, columns))
@@ -107,7 +118,7 @@ def _files(schema: pa.Schema, row_batches: Iterable[pa.RecordBatch]) -> Iterator
     while file_batches := list(islice(row_batches, max(1, FILE_ROWS // BATCH_ROWS))):
         sink = pa.BufferOutputStream()
         with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-            for batch in file_batches:
+            for batch in filter(len, file_batches):  # readers warn of empty row groups
                 writer.write_batch(batch)
         yield _TableFile(sink.getvalue().to_pybytes(), sum(map(len, file_batches)))
 
@@ -120,23 +131,33 @@ class StateTask(msgspec.Struct, frozen=True):
     tables: tuple[str, ...] = ()
     offsets: bool = True
     """False: another job folds the offsets."""
+    offset_facts: dict[str, MarksByRelease] = {}
+    """Facts of such offsets that depend on the order, by cluster."""
 
     def __call__(self, cluster: str) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""
-        try:
-            plan, states = self.question.fold(cluster, offsets=self.offsets)
-        except (ReplayError, UnknownMoment) as error:
-            yield StateSummary(cluster, problem=str(error))
+        folded = attempted(cluster, partial(self._folded, cluster))
+        if isinstance(folded, ClusterProblem):
+            yield StateSummary(cluster, problem=folded.problem)
             return
-        for state in states:
-            yield summary_of(plan, state, self._written(state, cluster), offsets=self.offsets)
+        for state in folded.states:
+            rows = self._written(state, cluster, folded.marks)
+            yield summary_of(folded.plan, state, rows, offsets=self.offsets)
 
-    def _written(self, state: ClusterState, cluster: str) -> dict[str, int]:
+    def _folded(self, cluster: str) -> FoldedCluster:
+        marked = self.folder is not None and CONNECTORS_TABLE in self.tables
+        return self.question.fold(cluster, offsets=self.offsets, marked=marked)
+
+    def _written(
+        self, state: ClusterState, cluster: str, marks: OrderMarks | None
+    ) -> dict[str, int]:
         """Number of written rows, by table."""
         if self.folder is None:
             return {}
+        of_offsets = self.offset_facts.get(cluster, {}).get(state.profile.release)
+        order = order_facts(marks, state, of_offsets) if marks else None
         tables = [table for table in self.tables if self.offsets or table != OFFSETS_TABLE]
-        return {table: self.folder.write(table, state, cluster) for table in tables}
+        return {table: self.folder.write(table, state, cluster, order=order) for table in tables}
 
 
 @contextmanager

@@ -13,20 +13,27 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import differences
 from replay.engine.local_engine import LocalEngine
-from replay.engine.ordered_records import ordered
+from replay.engine.order_marks import OrderMarks, ReducedParts
 from replay.engine.read_plan import ReadPlan
+from replay.engine.slices import LIMITS
 from replay.fleet.archive_source import ArchiveSource, check_files_of
 from replay.fleet.cluster_summaries import FleetQuestion
-from replay.tables.cells import RowDocument, batches
+from replay.fleet.order_facts import order_facts
+from replay.tables.cells import batches
 from replay.tables.schemas import STATE_SCHEMAS
-from replay.tables.state_tables import STATE_TABLES
-from replay.timeline.connector_history import HistoryPass, HistoryReader
+from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES
+from replay.timeline.connector_history import HistoryReader
 from replay.timeline.difference_rows import DiffSide, change_rows
-from replay.timeline.history_rows import event_rows, history_head
-from replay.timeline.interval_doubts import IntervalDoubts
+from replay.timeline.history_jobs import HistoryJob, history_steps
+from replay.timeline.history_rows import history_rows
 from replay.timeline.passes import timelines
-from replay.timeline.shared_fold import chunks
-from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS, of_interval, plain_rows
+from replay.timeline.timeline_rows import (
+    CHANGES,
+    EVENTS,
+    INTERVALS,
+    interval_documents,
+    plain_rows,
+)
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 
 
@@ -55,23 +62,35 @@ class StateTableQuery(msgspec.Struct, frozen=True):
     """Name in `STATE_TABLES`."""
     moment: str | None
     profiles: tuple[Profile, ...]
+    marked_rows: int = LIMITS.fold_rows
+    """Rows of offsets up to which facts that depend on the order are searched."""
 
     @property
     def schema(self) -> pa.Schema:
         """Columns of the table."""
         return STATE_SCHEMAS[self.table]
 
-    def plan(self, local: LocalEngine) -> ReadPlan:
-        """Plan that reads only the topics of the table."""
-        plan = local.plan(self.moment, self.profiles)
-        return plan.only(STATE_TABLES[self.table].topics(plan.topics, list(plan.ends)))
-
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
-        """Fold the cluster, then make its rows."""
-        local = source.local(cluster)
-        states = local.states(self.plan(local), self.profiles)
-        for state in states:
-            yield from batches(self.schema, STATE_TABLES[self.table].of(cluster, state))
+        """Fold the topics of the table, then make its rows."""
+        local, plan, profiles = FleetQuestion(source, self.moment, self.profiles).query(cluster)
+        table = STATE_TABLES[self.table]
+        read = plan.only(table.topics(plan.topics, list(plan.ends)))
+        reduced = local.reduced(read, profiles)
+        marks = self._marks(local, plan, list(zip(read.busy, reduced, strict=True)))
+        for state in local.states_of(read, profiles, reduced):
+            order = order_facts(marks, state) if marks else None
+            yield from batches(self.schema, table.of(cluster, state, order))
+
+    def _marks(self, local: LocalEngine, plan: ReadPlan, parts: ReducedParts) -> OrderMarks | None:
+        """Marks for the connectors; offsets are read for them, and not folded."""
+        offsets = plan.only(plan.offsets_topics)
+        if (
+            self.table != CONNECTORS_TABLE
+            or sum(part.rows for part in offsets.busy) > self.marked_rows
+        ):
+            return None
+        reduced = local.reduced(offsets, self.profiles)
+        return OrderMarks(plan, [*parts, *zip(offsets.busy, reduced, strict=True)])
 
 
 class IntervalQuery(msgspec.Struct, frozen=True):
@@ -89,15 +108,24 @@ class IntervalQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return INTERVALS
 
+    def job(self, source: ArchiveSource, cluster: str) -> TimelineJob:
+        """Open and plan one cluster, with the doubts about its past.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        local = source.local(cluster, derived=False)
+        plan = local.plan(self.moment, self.profiles, past=True)
+        question = TimelineQuery(self.profiles, self.connectors, source.exactly_once, self.offsets)
+        return TimelineJob(local.cluster, plan, question)
+
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
         """Make the rows while the records are read."""
-        local = source.local(cluster, derived=False)
-        plan = local.plan(self.moment, self.profiles)
-        check_files_of(local.cluster, plan)
-        question = TimelineQuery(self.profiles, self.connectors, source.exactly_once, self.offsets)
-        job = TimelineJob(local.cluster, plan, question)
-        doubts = IntervalDoubts(local.cluster, plan.ends)
-        rows = (of_interval(doubts, shared) for _, shared in timelines([job], lambda _: None))
+        job = self.job(source, cluster)
+        check_files_of(job.cluster, job.plan)
+        document = interval_documents(job)
+        rows = (document(shared) for _, shared in timelines([job], lambda _: None))
         return batches(INTERVALS, plain_rows(INTERVALS, rows))
 
 
@@ -113,23 +141,30 @@ class HistoryQuery(msgspec.Struct, frozen=True):
         """Columns of the table."""
         return EVENTS
 
+    def jobs(self, source: ArchiveSource, cluster: str) -> list[HistoryJob]:
+        """Open and plan one cluster: a job for each release and connector.
+
+        Raises:
+            ReplayError: the cluster is unreadable.
+            UnknownMoment: the cluster has no such moment.
+        """
+        local = source.local(cluster, derived=False)
+        plan = local.plan(self.moment, self.profiles, past=True)
+        support = source.exactly_once
+        return [
+            HistoryJob(local.cluster, plan, HistoryReader(name, profile, plan.topics, support))
+            for profile in self.profiles
+            for name in dict.fromkeys(self.connectors)
+        ]
+
     def batches(self, source: ArchiveSource, cluster: str) -> Iterator[pa.RecordBatch]:
         """Make the rows while the records are read, connector by connector."""
-        local = source.local(cluster, derived=False)
-        plan = local.plan(self.moment, self.profiles)
-        check_files_of(local.cluster, plan)
-        rows = self._rows(source, local, plan)
+        jobs = self.jobs(source, cluster)
+        for job in jobs[:1]:  # the plan of all of them
+            check_files_of(job.cluster, job.plan)
+        steps = ((job, step) for job in jobs for step in history_steps(job))
+        rows = (row for job, step in steps for row in history_rows(job, step.effects))
         return batches(EVENTS, plain_rows(EVENTS, rows))
-
-    def _rows(
-        self, source: ArchiveSource, local: LocalEngine, plan: ReadPlan
-    ) -> Iterator[RowDocument]:
-        for profile in self.profiles:
-            for name in self.connectors:
-                reader = HistoryReader(name, profile, plan.topics, source.exactly_once)
-                past, head = HistoryPass(reader), history_head(plan.cluster, reader)
-                for records in chunks(ordered(local.cluster, plan.parts)):
-                    yield from (head | row for row in event_rows(past.take(records), reader))
 
 
 class MomentRelease(msgspec.Struct, frozen=True):
@@ -139,6 +174,10 @@ class MomentRelease(msgspec.Struct, frozen=True):
     profile: Profile
     cluster: str | None = None
     """Cluster of the side; None: the queried one."""
+
+    def question(self, source: ArchiveSource) -> FleetQuestion:
+        """Question for the state of the side."""
+        return FleetQuestion(source, self.moment, (self.profile,))
 
 
 class DifferenceQuery(msgspec.Struct, frozen=True):
@@ -170,5 +209,6 @@ class DifferenceQuery(msgspec.Struct, frozen=True):
 def _folded(
     source: ArchiveSource, cluster: str, side: MomentRelease
 ) -> tuple[DiffSide, ClusterState]:
-    plan, (state,) = FleetQuestion(source, side.moment, (side.profile,)).fold(cluster)
+    local, plan, profiles = side.question(source).query(cluster)
+    (state,) = local.states(plan, profiles)
     return DiffSide(cluster, side.profile.release, plan.ends), state

@@ -1,13 +1,13 @@
-"""Runs of table queries in this process; unreadable clusters are skipped or raised."""
+"""Runs of table queries, cluster by cluster; unreadable clusters are skipped or raised."""
 
 import warnings
 from collections.abc import Iterator, Sequence
 from enum import Enum
+from typing import NamedTuple
 
 import pyarrow as pa
 
-from controlplane.core.moments import UnknownMoment
-from replay.errors import ReplayError
+from replay.cluster_problem import ClusterProblem, streamed
 from replay.fleet.archive_source import ArchiveSource, UnreadableCluster
 from replay.fleet.table_queries import TableQuery
 
@@ -25,34 +25,34 @@ class SkippedCluster(UserWarning):
     """A cluster has no rows in an answer. The message names it and the reason."""
 
 
-def readable_batches(
-    query: TableQuery, source: ArchiveSource, cluster: str, unreadable: OnUnreadable
-) -> Iterator[pa.RecordBatch]:
+def pass_over(problem: ClusterProblem, unreadable: OnUnreadable) -> None:
+    """Name a cluster that has no rows, by a warning.
+
+    Raises:
+        UnreadableCluster: the cluster is not to be skipped.
+    """
+    if unreadable is OnUnreadable.RAISE:
+        raise UnreadableCluster(problem.line)
+    warnings.warn(SkippedCluster(problem.line), stacklevel=3)
+
+
+class TableWork(NamedTuple):
+    """Query on some clusters of an archive."""
+
+    query: TableQuery
+    source: ArchiveSource
+    clusters: Sequence[str]
+    unreadable: OnUnreadable
+
+
+def readable_batches(work: TableWork, cluster: str) -> Iterator[pa.RecordBatch]:
     """Make the rows of a cluster; an unreadable one has none.
 
     Raises:
         UnreadableCluster: the cluster is unreadable and not to be skipped.
     """
-    try:
-        yield from query.batches(source, cluster)
-    except (ReplayError, UnknownMoment) as error:
-        message = f"{cluster}: {error}"
-        if unreadable is OnUnreadable.RAISE:
-            raise UnreadableCluster(message) from None
-        warnings.warn(SkippedCluster(message), stacklevel=2)
-
-
-def arrow_table(
-    query: TableQuery, source: ArchiveSource, clusters: Sequence[str], unreadable: OnUnreadable
-) -> pa.Table:
-    """Make the table of all clusters in this process.
-
-    Raises:
-        UnreadableCluster: a cluster is unreadable and not to be skipped.
-    """
-    batches = [
-        batch
-        for cluster in clusters
-        for batch in readable_batches(query, source, cluster, unreadable)
-    ]
-    return pa.Table.from_batches(batches, query.schema)
+    for batch in streamed(cluster, lambda: work.query.batches(work.source, cluster)):
+        if isinstance(batch, ClusterProblem):
+            pass_over(batch, work.unreadable)
+        else:
+            yield batch

@@ -32,6 +32,11 @@ CONNECTORS = described(
     ("state", pa.string(), "state that workers reported; null without a report"),
     ("worker", pa.string(), "worker that reported the state"),
     ("remarks", pa.list_(pa.string()), "half-done changes of the connector"),
+    (
+        "order_dependent",
+        pa.list_(pa.string()),
+        "facts that depend on the order in which a worker reads partitions; null if not searched",
+    ),
 )
 
 TASKS = described(

@@ -11,7 +11,10 @@ from controlplane.core.text.redaction import redacted, redacted_text, redacted_v
 from controlplane.core.topics.source_partitions import offsets_by_connector
 from replay.tables.cells import RowDocument, arrow_text, json_cell, text_map
 
-StateRows = Callable[[ClusterState], Iterable[RowDocument]]
+OrderFacts = Mapping[str, Sequence[str]]
+"""Facts that depend on the order between partitions, by connector (`cells.arrow_text`)."""
+
+StateRows = Callable[[ClusterState, OrderFacts | None], Iterable[RowDocument]]
 """Makes the rows of a table, without the columns that all tables have."""
 
 
@@ -22,14 +25,16 @@ class StateTable(NamedTuple):
     topics: Callable[[Topics, Sequence[str]], list[str]]
     """Selects among the topics of a plan."""
 
-    def of(self, cluster: str, state: ClusterState) -> Iterator[RowDocument]:
-        """Rows of a state."""
+    def of(
+        self, cluster: str, state: ClusterState, order: OrderFacts | None = None
+    ) -> Iterator[RowDocument]:
+        """Rows of a state; `order` is None if facts that depend on the order were not searched."""
         head = {"cluster": cluster, "release": state.profile.release}
-        for row in self.rows(state):
+        for row in self.rows(state, order):
             yield head | row
 
 
-def _connectors(state: ClusterState) -> Iterator[RowDocument]:
+def _connectors(state: ClusterState, order: OrderFacts | None) -> Iterator[RowDocument]:
     remarks: dict[str, list[str]] = {}
     for name, half in views.half_done(state):
         remarks.setdefault(name, []).append(half.value)
@@ -48,6 +53,7 @@ def _connectors(state: ClusterState) -> Iterator[RowDocument]:
             "state": report.state.value if report else None,
             "worker": _worker(report),
             "remarks": [*trouble, *remarks.get(name, ())],
+            "order_dependent": None if order is None else list(order.get(arrow_text(name), ())),
         }
 
 
@@ -58,7 +64,7 @@ def _task_count(state: ClusterState, name: str) -> tuple[int | None, list[str]]:
         return None, [f"reading its tasks fails: {error}"]
 
 
-def _tasks(state: ClusterState) -> Iterator[RowDocument]:
+def _tasks(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
     for name in views.connectors(state):
         try:
             configs = views.task_configs(state, name)
@@ -69,7 +75,7 @@ def _tasks(state: ClusterState) -> Iterator[RowDocument]:
             yield {"connector": arrow_text(name), "task": task, "config": properties}
 
 
-def _offsets(state: ClusterState) -> Iterator[RowDocument]:
+def _offsets(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
     """Source offsets of every connector, existing or deleted."""
     offsets_of = offsets_by_connector(state)
     for name in views.offset_owners(state):
@@ -90,7 +96,7 @@ def _offsets(state: ClusterState) -> Iterator[RowDocument]:
             }
 
 
-def _statuses(state: ClusterState) -> Iterator[RowDocument]:
+def _statuses(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
     reported = state.status
     for name in sorted({*reported.connectors, *reported.tasks}):
         if name in reported.connectors:
@@ -115,7 +121,7 @@ def _worker(report: Status | None) -> str | None:
     return None if report is None or report.worker_id is None else arrow_text(report.worker_id)
 
 
-def _topics(state: ClusterState) -> Iterator[RowDocument]:
+def _topics(state: ClusterState, _: OrderFacts | None) -> Iterator[RowDocument]:
     for name, used in sorted(state.status.active_topics.items()):
         for topic, activity in sorted(used.items()):
             yield {
@@ -142,9 +148,12 @@ def _of_config_and_offsets(topics: Topics, planned: Sequence[str]) -> list[str]:
     return [topic for topic in planned if topic not in (topics.status, topics.commands)]
 
 
+CONNECTORS_TABLE = "connectors"
+"""Table whose rows have the facts that depend on the order between partitions."""
+
 STATE_TABLES: Mapping[str, StateTable] = MappingProxyType(
     {
-        "connectors": StateTable(_connectors, _of_config_and_status),
+        CONNECTORS_TABLE: StateTable(_connectors, _of_config_and_status),
         "tasks": StateTable(_tasks, _of_config),
         "offsets": StateTable(_offsets, _of_config_and_offsets),
         "statuses": StateTable(_statuses, _of_status),

@@ -6,6 +6,7 @@ from controlplane.core.text import record_text as records
 from controlplane.core.views.history_text import event_document
 from replay.tables.cells import RowDocument
 from replay.timeline.connector_history import HistoryReader, MeaningRow
+from replay.timeline.history_jobs import HistoryJob
 
 
 def event_rows(effects: Iterable[MeaningRow], reader: HistoryReader) -> Iterator[RowDocument]:
@@ -16,6 +17,12 @@ def event_rows(effects: Iterable[MeaningRow], reader: HistoryReader) -> Iterator
         value = records.document(entry)["value"] if entry.position != before else None
         before = entry.position
         yield row | {"record": row["record"] | {"value": value}, "meaning": effect.meaning.value}
+
+
+def history_rows(job: HistoryJob, effects: Iterable[MeaningRow]) -> Iterator[RowDocument]:
+    """Rows of `event_rows`, with the columns that all rows of the history share."""
+    head = history_head(job.cluster.name, job.reader)
+    return (head | row for row in event_rows(effects, job.reader))
 
 
 def history_head(cluster: str, reader: HistoryReader) -> RowDocument:

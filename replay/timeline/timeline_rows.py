@@ -1,7 +1,9 @@
 """Rows of timelines, differences and histories, without secrets."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,6 +15,7 @@ from replay.tables.schemas import described
 from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.intervals import Moment, SharedInterval
 from replay.timeline.passes import SharedDigest
+from replay.timeline.work_shares import TimelineJob
 
 ROWS_AT_ONCE = 50_000
 """Rows of a file that are buffered before a write."""
@@ -90,8 +93,16 @@ EVENTS = described(
 )
 
 
-def of_interval(doubts: IntervalDoubts, shared: SharedInterval) -> RowDocument:
-    """Interval as a JSON document."""
+RowMaker = Callable[[Any], RowDocument]
+"""Makes a JSON document of an interval or of a digest of one cluster."""
+
+
+def interval_documents(job: TimelineJob) -> RowMaker:
+    """Maker of documents of a job's intervals."""
+    return partial(_of_interval, IntervalDoubts(job.cluster, job.plan.ends))
+
+
+def _of_interval(doubts: IntervalDoubts, shared: SharedInterval) -> RowDocument:
     interval = shared.interval
     first_seen, hole = doubts.of(interval)
     return {
@@ -108,10 +119,14 @@ def of_interval(doubts: IntervalDoubts, shared: SharedInterval) -> RowDocument:
     }
 
 
-def of_digest(doubts: IntervalDoubts, shared: SharedDigest) -> RowDocument:
-    """Digest as a JSON document."""
+def digest_documents(job: TimelineJob) -> RowMaker:
+    """Maker of documents of a job's digests."""
+    return partial(_of_digest, job.cluster.name)
+
+
+def _of_digest(cluster: str, shared: SharedDigest) -> RowDocument:
     return {
-        "cluster": doubts.cluster,
+        "cluster": cluster,
         "releases": list(shared.profiles),
         "after": _moment(shared.after),
         "digest": shared.digest,

@@ -10,7 +10,7 @@ from tests.docs.consoles import ROOT, ConsoleStep, Shell, steps
 DOCUMENTS = (
     *("cli", "connectors", "embed", "inspect", "operate", "replay", "rest", "testing", "tour"),
     "upgrade",
-    pytest.param("replay-tables", marks=pytest.mark.java),
+    pytest.param("replay-data", marks=pytest.mark.java),
 )
 
 

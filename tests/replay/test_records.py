@@ -55,7 +55,7 @@ def test_any_log(log: list[Entry]) -> None:
 
 
 def test_a_moment_that_is_not_there(tmp_path: Path) -> None:
-    """The error names the cluster, and comes before any read."""
+    """The error comes before any read."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
-    with pytest.raises(UnknownMoment, match=r"fleet-1: .* is before the first record"):
+    with pytest.raises(UnknownMoment, match="is before the first record"):
         records(cluster, "2001-01-01")

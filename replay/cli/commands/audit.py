@@ -4,16 +4,14 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import click
-import msgspec
 
-from controlplane.core.releases.profiles import KIP, Profile, check_support
-from controlplane.core.state import Topics
-from replay.audit import AuditResult, ClusterLog, audited, fleet_findings
+from controlplane.core.releases.profiles import KIP, check_support
+from replay.audit import fleet_findings
+from replay.audit.audit_task import AuditOutcome, AuditTask
 from replay.audit.kinds import KINDS
 from replay.audit.thresholds import Thresholds, known, thresholds
-from replay.audit.trail.requests import RequestTrail, TrailRequest
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
-from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cli.output.findings import FleetFindings, print_fleet
@@ -104,7 +102,7 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     profile, limits = read_profile(release), _thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
-    look = _AuditTask(profile, limits, requests_by_cluster(inputs, trails))
+    look = AuditTask(profile, limits, requests_by_cluster(inputs, trails))
     cluster_results = for_each(inputs, ClusterJob("auditing", look, AuditOutcome, past=True), way)
     everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())
     fleet = FleetFindings(
@@ -116,29 +114,6 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     else:
         _print(fleet)
     ctx.exit(worst([cluster_results.code, fleet.code]))
-
-
-class AuditOutcome(msgspec.Struct, frozen=True):
-    """Findings of one cluster, and the names of its topics."""
-
-    topics: Topics
-    audited: AuditResult
-
-
-class _AuditTask(msgspec.Struct, frozen=True):
-    """Task: audit one cluster. Its fields are everything that affects the result."""
-
-    profile: Profile
-    limits: Thresholds
-    requests: dict[str, list[TrailRequest]]
-
-    def __call__(self, log: OpenedInput) -> AuditOutcome:
-        trail = RequestTrail(self.requests[log.cluster])
-        support = log.exactly_once
-        cluster = ClusterLog(
-            log.cluster, log.entries(), self.profile, log.topics, support, trail, log.first_seen
-        )
-        return AuditOutcome(log.topics, audited(cluster, self.limits))
 
 
 def _thresholds(changes: Sequence[str]) -> Thresholds:

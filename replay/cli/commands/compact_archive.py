@@ -1,6 +1,7 @@
 """`replay compact-archive`: merge of small segments and of manifests."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import click
@@ -17,7 +18,7 @@ from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import ProgressBar, bar
-from replay.errors import ReplayError
+from replay.cluster_problem import ClusterProblem, attempted, problem_lines
 
 
 class _CompactionResult(NamedTuple):
@@ -57,18 +58,17 @@ def compact_archive(
     clusters = layout.selected_clusters(store, names)
     with bar() as shown:
         for name in clusters:
-            try:
-                results.append(_compacted(store, name, grace_s, shown))
-            except ReplayError as error:
-                failed[name] = str(error)
+            result = attempted(name, partial(_compacted, store, name, grace_s, shown))
+            if isinstance(result, ClusterProblem):
+                failed[name] = result.problem
+            else:
+                results.append(result)
     if output == "json":
         print_json(_documents(results, failed))
     elif results:
         _print(results)
-    for name, sentence in failed.items():
-        click.echo(
-            f"Error: {safe(sentence if len(clusters) == 1 else f'{name}: {sentence}')}", err=True
-        )
+    for sentence in problem_lines(failed, len(clusters)):
+        click.echo(f"Error: {safe(sentence)}", err=True)
     if failed:
         raise SystemExit(REFUSED)
 

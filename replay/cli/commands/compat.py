@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Sequence
 
 import click
-import msgspec
 
 from controlplane.core.text.safe_text import count
 from replay.cli.execution.cluster_jobs import (
@@ -15,16 +14,12 @@ from replay.cli.execution.cluster_jobs import (
     for_each,
     worst,
 )
-from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.output.printer import output_option, print_json, read_profile, say, table
-from replay.compat import ReleaseChange, RolloutMode, assess, report_formats, roll, steps_of
-from replay.compat.assessment_report import (
-    VERDICTS,
-    ReportedAssessment,
-    ReportedConnector,
-    reported,
-)
+from replay.compat import RolloutMode, report_formats, roll, steps_of
+from replay.compat.assessment_report import VERDICTS, ReportedAssessment, ReportedConnector
+from replay.compat.compat_task import CompatOutcome, CompatTask
 from replay.compat.preparation import StepTime
 from replay.compat.worker_views import ReleaseView
 from replay.findings import called
@@ -72,7 +67,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     Exit code 0: compatible; 1: needs preparation, see the plan; 2: unsafe, or bad input.
     """
     whole = roll(read_profile(start), read_profile(goal), RolloutMode(mode) if mode else None)
-    look = _CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
+    look = CompatTask(tuple(steps_of(whole)) if transitive else (whole,))
     cluster_results = for_each(inputs, ClusterJob("assessing", look, CompatOutcome), way)
     rolls = [step for each in cluster_results.results.values() for step in each.rolls]
     if output == "json":
@@ -82,32 +77,6 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     else:
         _print(cluster_results)
     ctx.exit(worst([cluster_results.code, report_formats.worst(rolls)]))
-
-
-class CompatOutcome(msgspec.Struct, frozen=True):
-    """Assessments of one cluster, one per step of the change."""
-
-    rolls: tuple[ReportedAssessment, ...]
-
-
-class _CompatTask(msgspec.Struct, frozen=True):
-    """Task: assess one cluster. Its fields are everything that affects the result."""
-
-    way: tuple[ReleaseChange, ...]
-
-    def __call__(self, log: OpenedInput) -> CompatOutcome:
-        entries = list(log.entries())
-        rolls = (
-            assess(
-                entries,
-                change,
-                topics=log.topics,
-                cluster=log.cluster,
-                exactly_once=log.exactly_once,
-            )
-            for change in self.way
-        )
-        return CompatOutcome(tuple(reported(assessment, log.topics) for assessment in rolls))
 
 
 # --- printing -------------------------------------------------------------------------------

@@ -1,20 +1,26 @@
 """`replay diff`: differences between two moments, two releases, or two clusters."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
 from controlplane.terminal.option_names import named_option
 from replay.cli.execution import engine_choice
-from replay.cli.execution.folded_differences import DiffAnswer, DiffTask, compared_here
+from replay.cli.execution.folded_differences import (
+    DiffAnswer,
+    DiffTask,
+    SideOfCluster,
+    compared,
+    side_queries,
+)
 from replay.cli.execution.plan_output import explain, explain_option
 from replay.cli.exit_codes import REFUSED
 from replay.cli.options.archives import (
@@ -33,8 +39,7 @@ from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
-from replay.errors import ReplayError
-from replay.fleet.archive_source import EVERY, ArchiveSource, ClusterProblem, planned
+from replay.fleet.archive_source import EVERY
 from replay.fleet.table_queries import MomentRelease
 from replay.timeline.difference_rows import change_document, change_rows
 from replay.timeline.timeline_rows import CHANGES, write
@@ -135,16 +140,14 @@ def command(  # noqa: PLR0913 - click passes every option by name
     named.check(archive)
     since, until = named.moments
     profiles = archive.profiles([release, to_release or release])
+    before, after = MomentRelease(since, profiles[0]), MomentRelease(until, profiles[-1])
     sides = [
-        (
-            MomentRelease(since, profiles[0], cluster),
-            MomentRelease(until, profiles[-1], to_cluster or cluster),
-        )
+        (SideOfCluster(cluster, before), SideOfCluster(to_cluster or cluster, after))
         for cluster in archive.selected()
     ]
-    queries: list[tuple[StateQuery, StateQuery]] = []
+    queries: list[list[StateQuery]] = []
     if is_explained or not engine.is_spark:
-        queries = archive.readable(_queries(archive, sides))
+        queries = archive.readable(map(partial(side_queries, archive.source()), sides))
         if is_explained:
             every = list(chain.from_iterable(queries))
             tell([query.plan for query in every])
@@ -164,29 +167,10 @@ def command(  # noqa: PLR0913 - click passes every option by name
         raise SystemExit(REFUSED if archive.failed else FOUND)
 
 
-def _queries(
-    archive: ArchiveInput, sides: Sequence[tuple[MomentRelease, MomentRelease]]
-) -> Iterator[tuple[StateQuery, StateQuery] | ClusterProblem]:
-    """Plan both sides of every pair in this process."""
-    source = archive.source()
-    for pair in sides:
-        try:
-            before, after = (_query(source, side) for side in pair)
-        except (ReplayError, UnknownMoment) as error:
-            yield ClusterProblem(str(pair[0].cluster), str(error))
-        else:
-            yield before, after
-
-
-def _query(source: ArchiveSource, side: MomentRelease) -> StateQuery:
-    local = source.local(str(side.cluster))
-    return StateQuery(local, planned(local, side.moment, [side.profile]), [side.profile])
-
-
 def _answers(
     archive: ArchiveInput,
-    sides: Sequence[tuple[MomentRelease, MomentRelease]],
-    queries: Sequence[tuple[StateQuery, StateQuery]],
+    sides: Sequence[tuple[SideOfCluster, SideOfCluster]],
+    queries: Sequence[Sequence[StateQuery]],
     connectors: tuple[str, ...],
     engine: EngineChoice,
 ) -> list[DiffAnswer]:
@@ -199,7 +183,7 @@ def _answers(
                 return archive.readable(chain.from_iterable(executor.run(task, sides)))
         rows = sum(part.rows for query in every for part in query.plan.busy)
         progress.begin("reading", rows)
-        return archive.readable(compared_here(queries, connectors, progress.advance))
+        return archive.readable(compared(pair, connectors, progress.advance) for pair in queries)
 
 
 def _document(answer: DiffAnswer) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """`replay history`: every record that concerns a connector, and its effect."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
@@ -11,7 +13,6 @@ from controlplane.core.state import Topics
 from controlplane.core.text import record_text as records
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.history_text import shortened
-from replay.archive.archived_cluster import ArchivedCluster
 from replay.cli.execution.plan_output import explain, explain_option, passed_over
 from replay.cli.options.archives import (
     ArchiveInput,
@@ -26,29 +27,12 @@ from replay.cli.options.archives import (
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
-from replay.engine.ordered_records import ordered
-from replay.engine.read_plan import ReadPlan
-from replay.fleet.archive_source import planned
+from replay.fleet.table_queries import HistoryQuery
 from replay.progress import Advance
-from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
-from replay.timeline.history_rows import event_rows, history_head
-from replay.timeline.shared_fold import chunks
+from replay.timeline.connector_history import MeaningRow
+from replay.timeline.history_jobs import HistoryJob, HistoryStep, history_steps
+from replay.timeline.history_rows import event_rows, history_head, history_rows
 from replay.timeline.timeline_rows import EVENTS, write
-
-
-class _HistoryTask(NamedTuple):
-    """A cluster, its plan, and the connector and release of the history."""
-
-    cluster: ArchivedCluster
-    plan: ReadPlan
-    reader: HistoryReader
-
-
-class _HistoryStep(NamedTuple):
-    """Effects of some records."""
-
-    records: int
-    effects: list[MeaningRow]
 
 
 @click.command()
@@ -83,38 +67,22 @@ def history(  # noqa: PLR0913 - click passes every option by name
     The effect of a record depends on the release; each release has its own list. Secrets are
     hidden. --as-of accepts the positions in column RECORD.
     """
-    profiles = archive.profiles(releases)
-
-    def plan(cluster: ArchivedCluster) -> tuple[ArchivedCluster, ReadPlan]:
-        local = archive.local(cluster, derived=False)
-        return cluster, planned(local, moment, profiles, past=True)
-
-    plans = archive.each(plan)
-    tell([plan for _, plan in plans])
-    jobs = [
-        _HistoryTask(
-            cluster, plan, HistoryReader(name, profile, cluster.topics, archive.exactly_once)
-        )
-        for cluster, plan in plans
-        for profile in profiles
-        for name in dict.fromkeys(connectors)
-    ]
+    query = HistoryQuery(moment, tuple(archive.profiles(releases)), connectors)
+    jobs_of = archive.each(partial(query.jobs, archive.source()))
+    tell([cluster_jobs[0].plan for cluster_jobs in jobs_of])
+    jobs = list(chain.from_iterable(jobs_of))
     if is_explained:
         explain([passed_over(job.cluster, job.plan, 1, executing) for job in jobs], output)
         return
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(part.rows for job in jobs for part in job.plan.parts))
-        steps_of = zip(jobs, executor.run(_history_steps, jobs), strict=True)
+        steps_of = zip(jobs, executor.run(history_steps, jobs), strict=True)
         histories = [(job, list(_effects(steps, shown.advance))) for job, steps in steps_of]
     histories = [(job, effects) for job, effects in histories if effects]
     check_connectors(connectors, {job.reader.connector for job, _ in histories})
     if file is not None:
-        rows = (
-            history_head(job.cluster.name, job.reader) | row
-            for job, effects in histories
-            for row in event_rows(effects, job.reader)
-        )
-        write(file, EVENTS, rows)
+        rows = (history_rows(job, effects) for job, effects in histories)
+        write(file, EVENTS, chain.from_iterable(rows))
         return
     if output == "json":
         print_json([_document(job, effects) for job, effects in histories])
@@ -123,25 +91,19 @@ def history(  # noqa: PLR0913 - click passes every option by name
         _print(job, effects)
 
 
-def _history_steps(job: _HistoryTask) -> Iterator[_HistoryStep]:
-    past = HistoryPass(job.reader)
-    for records_ in chunks(ordered(job.cluster, job.plan.parts)):
-        yield _HistoryStep(len(records_), list(past.take(records_)))
-
-
-def _effects(steps: Iterable[_HistoryStep], advance: Advance) -> Iterator[MeaningRow]:
+def _effects(steps: Iterable[HistoryStep], advance: Advance) -> Iterator[MeaningRow]:
     for step in steps:
         yield from step.effects
         advance(step.records)
 
 
-def _document(job: _HistoryTask, effects: Sequence[MeaningRow]) -> dict[str, Any]:
+def _document(job: HistoryJob, effects: Sequence[MeaningRow]) -> dict[str, Any]:
     events = list(event_rows(effects, job.reader))
     head = history_head(job.cluster.name, job.reader)
     return head | {"as_of": job.plan.ends, **missing_documents(job.plan), "events": events}
 
 
-def _print(job: _HistoryTask, effects: Sequence[MeaningRow]) -> None:
+def _print(job: HistoryJob, effects: Sequence[MeaningRow]) -> None:
     cluster, release = job.cluster.name, job.reader.profile.release
     say(f"{cluster}: {job.reader.connector}, as {release} reads it", style="bold")
     heads = ("RECORD", "TIME", "MEANING", "WHAT", "CHANGE")

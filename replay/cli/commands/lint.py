@@ -7,7 +7,7 @@ from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import redacted_text
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
-from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.output.findings import FleetFindings, print_fleet
 from replay.cli.output.hazards import (
@@ -17,6 +17,7 @@ from replay.cli.output.hazards import (
     print_hazards,
 )
 from replay.cli.output.printer import output_option, print_json, read_profile, say, table
+from replay.cluster_records import ClusterRecords
 from replay.findings import Finding, called
 from replay.lint import lint as rehearse
 
@@ -123,7 +124,7 @@ class _LintTask(msgspec.Struct, frozen=True):
 
     profile: Profile
 
-    def __call__(self, log: OpenedInput) -> LintOutcome:
+    def __call__(self, log: ClusterRecords) -> LintOutcome:
         findings = rehearse(
             log.entries(),
             self.profile,

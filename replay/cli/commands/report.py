@@ -16,10 +16,11 @@ from replay.cli.execution.cluster_jobs import (
     fleet_options,
     for_each,
 )
-from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cli.output.printer import read_profile, say
+from replay.cluster_records import ClusterRecords
 from replay.report import ClusterFacts, PageLimits, ReportTask, page
 from replay.report.fleet_facts import RecordStream
 
@@ -83,7 +84,7 @@ class _ReportTask(msgspec.Struct, frozen=True):
 
     look: ReportTask
 
-    def __call__(self, log: OpenedInput) -> ClusterFacts:
+    def __call__(self, log: ClusterRecords) -> ClusterFacts:
         name, topics, support, entries, head, gaps, _, doubts, first_seen = log
         stream = RecordStream(
             name, topics, support, list(entries()), head, gaps, doubts, first_seen

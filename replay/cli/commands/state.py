@@ -10,10 +10,8 @@ import click
 import msgspec
 import pyarrow.parquet as pq
 
-from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
-from replay.archive.archived_cluster import ArchivedCluster
 from replay.atomic_file import atomic_write
 from replay.cli.execution import engine_choice
 from replay.cli.execution.folded_states import (
@@ -42,7 +40,6 @@ from replay.cli.output.progress_bar import bar
 from replay.doubts import DoubtKind
 from replay.engine.query import StateQuery
 from replay.engine.state_rows import ConnectorRow, UnreadableCounts, table_of
-from replay.fleet.archive_source import planned
 from replay.fleet.cluster_summaries import FleetQuestion
 
 _ORDER = "depends on the order between partitions: {}"
@@ -84,22 +81,20 @@ def state(  # noqa: PLR0913 - click passes every option by name
     """
     profiles = archive.profiles(releases)
     source = archive.source(derived=not from_segments).anywhere
+    question = FleetQuestion(source, moment, tuple(profiles))
     if folder is not None:
         if connectors:
             raise click.UsageError("--folder is for whole states: leave --connector out")
-        question = FleetQuestion(source, moment, tuple(profiles))
         write_states(archive, question, folder, engine)
         return
     queries: list[StateQuery] = []
     if is_explained or not engine.is_spark:
-        queries = _queries(archive, moment, profiles, derived=not from_segments)
+        queries = archive.each(question.query)
         if is_explained:
             tell([query.plan for query in queries])
             explain(engine_choice.plans(engine, queries), output)
             return
-    answers = _answers(
-        archive, queries, StateAnswerTask(source, moment, tuple(profiles), connectors), engine
-    )
+    answers = _answers(archive, queries, StateAnswerTask(question, connectors), engine)
     tell([answer.plan for answer in answers])
     connector_rows = [
         row for answer in answers for printed in answer.states for row in printed.connectors
@@ -111,18 +106,6 @@ def state(  # noqa: PLR0913 - click passes every option by name
         print_json([_document(answer) for answer in answers])
     else:
         _print(answers, connector_rows)
-
-
-def _queries(
-    archive: ArchiveInput, moment: str | None, profiles: Sequence[Profile], *, derived: bool
-) -> list[StateQuery]:
-    """Plan every cluster in this process."""
-
-    def query(cluster: ArchivedCluster) -> StateQuery:
-        local = archive.local(cluster, derived=derived)
-        return StateQuery(local, planned(local, moment, profiles), profiles)
-
-    return archive.each(query)
 
 
 def _answers(

@@ -1,6 +1,7 @@
 """`replay timeline`: intervals of facts, and digests after every config record."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,9 +31,8 @@ from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.engine.executors import Executor
-from replay.engine.local_engine import LocalEngine
 from replay.engine.plan_summary import PlanSummary
-from replay.fleet.archive_source import planned
+from replay.fleet.table_queries import IntervalQuery
 from replay.progress import Advance
 from replay.tables.cells import RowDocument
 from replay.timeline.interval_doubts import IntervalDoubts
@@ -41,8 +41,9 @@ from replay.timeline.passes import digests, timeline_topics, timelines
 from replay.timeline.timeline_rows import (
     DIGESTS,
     INTERVALS,
-    of_digest,
-    of_interval,
+    RowMaker,
+    digest_documents,
+    interval_documents,
     write,
 )
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
@@ -89,34 +90,27 @@ def command(  # noqa: PLR0913 - click passes every option by name
     """
     if numbers and (connectors or offsets):
         raise click.UsageError("--digests covers all configs: leave --connector and --offsets out")
-    profiles = archive.profiles(releases)
-    question = TimelineQuery(profiles, connectors, archive.exactly_once, offsets)
-    jobs = archive.each(
-        lambda cluster: _job(archive.local(cluster, derived=False), moment, question)
-    )
+    profiles = tuple(archive.profiles(releases))
+    query = IntervalQuery(moment, profiles, connectors, offsets)
+    jobs = archive.each(partial(query.job, archive.source()))
     tell([job.plan for job in jobs])
     kind = _DIGESTS if numbers else _INTERVALS
     if is_explained:
         plans = [_explained(job, _topics(job, numbers=numbers), executing) for job in jobs]
         explain(plans, output)
         return
-    doubts = {job.cluster.name: IntervalDoubts(job.cluster, job.plan.ends) for job in jobs}
     with bar() as shown, executing.by(shown) as executor:
         shown.begin("reading", sum(_records(job, numbers=numbers) for job in jobs))
         timeline_rows = _all_rows(jobs, kind, shown.advance, executor)
         if file is not None:
-            write(
-                file,
-                kind.schema,
-                (kind.row(doubts[job.cluster.name], row) for job, row in timeline_rows),
-            )
+            makers = {job.cluster.name: kind.documents(job) for job in jobs}
+            rows = (makers[job.cluster.name](row) for job, row in timeline_rows)
+            write(file, kind.schema, rows)
             return
         rows_of: dict[str, list[Any]] = {job.cluster.name: [] for job in jobs}
         for job, row in timeline_rows:
             rows_of[job.cluster.name].append(row)
-    results = [
-        _TimelineResult(job, rows_of[job.cluster.name], doubts[job.cluster.name]) for job in jobs
-    ]
+    results = [_TimelineResult(job, rows_of[job.cluster.name]) for job in jobs]
     if output == "json":
         print_json([_document(result, kind) for result in results])
     else:
@@ -124,16 +118,10 @@ def command(  # noqa: PLR0913 - click passes every option by name
 
 
 class _TimelineResult(NamedTuple):
-    """Rows of one cluster, and the doubts about them."""
+    """Rows of one cluster."""
 
     job: TimelineJob
     rows: list[Any]
-    doubts: IntervalDoubts
-
-
-def _job(local: LocalEngine, moment: str | None, question: TimelineQuery) -> TimelineJob:
-    plan = planned(local, moment, question.profiles, past=True)
-    return TimelineJob(local.cluster, plan, question)
 
 
 def _records(job: TimelineJob, *, numbers: bool) -> int:
@@ -167,7 +155,7 @@ def _document(result: _TimelineResult, kind: "_TimelineKind") -> RowDocument:
     releases = [profile.release for profile in job.question.profiles]
     about: RowDocument = {"cluster": job.cluster.name, "as_of": job.plan.ends, "releases": releases}
     about |= missing_documents(job.plan)
-    return about | {kind.name: [kind.row(result.doubts, row) for row in result.rows]}
+    return about | {kind.name: list(map(kind.documents(job), result.rows))}
 
 
 # --- intervals ------------------------------------------------------------------------------
@@ -175,7 +163,8 @@ def _document(result: _TimelineResult, kind: "_TimelineKind") -> RowDocument:
 
 def _show_intervals(results: Sequence[_TimelineResult]) -> None:
     rows: list[tuple[str, ...]] = []
-    for job, intervals, doubts in results:
+    for job, intervals in results:
+        doubts = IntervalDoubts(job.cluster, job.plan.ends)
         before: SharedInterval | None = None
         for shared in sorted(intervals, key=_by_fact):
             rows.append((*_interval_cells(job, shared, before), _note(job, shared, doubts)))
@@ -184,7 +173,7 @@ def _show_intervals(results: Sequence[_TimelineResult]) -> None:
     if not any(row[-1] for row in rows):
         heads, rows = _HEADS, [row[:-1] for row in rows]
     table(*_telling(heads, rows))
-    for job, intervals, _ in results:
+    for job, intervals in results:
         connectors = {shared.interval.connector for shared in intervals}
         say(
             f"{job.cluster.name}: {count(len(intervals), 'interval')} "
@@ -277,7 +266,7 @@ def _show_digests(results: Sequence[_TimelineResult]) -> None:
             shared.digest[:DIGEST_SHOWN],
             _releases(shared.profiles, job.question),
         )
-        for job, job_digests, _ in results
+        for job, job_digests in results
         for shared in job_digests
     ]
     table(*_telling(("CLUSTER", "AFTER", "TIME", "DIGEST", "RELEASES"), rows))
@@ -291,7 +280,7 @@ class _TimelineKind(NamedTuple):
     rows: Callable[[Sequence[TimelineJob], Advance, Executor], Iterator[tuple[TimelineJob, Any]]]
     about: Callable[[Any], Iterable[str]]
     """Connectors of a row."""
-    row: Callable[[IntervalDoubts, Any], RowDocument]
+    documents: Callable[[TimelineJob], RowMaker]
     show: Callable[[Any], None]
 
 
@@ -300,7 +289,7 @@ _INTERVALS = _TimelineKind(
     INTERVALS,
     timelines,
     lambda shared: (shared.interval.connector,),
-    of_interval,
+    interval_documents,
     _show_intervals,
 )
-_DIGESTS = _TimelineKind("digests", DIGESTS, digests, lambda _: (), of_digest, _show_digests)
+_DIGESTS = _TimelineKind("digests", DIGESTS, digests, lambda _: (), digest_documents, _show_digests)

@@ -1,6 +1,7 @@
 """`replay verify`: integrity of an archive, and its gaps."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import click
@@ -22,8 +23,8 @@ from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
+from replay.cluster_problem import ClusterProblem, attempted, problem_lines
 from replay.engine.coverage import PartitionCoverage, coverage
-from replay.errors import ReplayError
 
 FOUND = 1
 """Exit code: the archive is intact, but has gaps."""
@@ -47,11 +48,9 @@ class _VerifyResults(NamedTuple):
     @property
     def wrong(self) -> Iterator[str]:
         """Problems of the clusters, one sentence each."""
-        alone = len(self.results) + len(self.failed) == 1
-        sentences = self.failed | {name: _flawed(result) for name, result in self.results.items()}
-        for name, sentence in sentences.items():
-            if sentence:
-                yield sentence if alone else f"{name}: {sentence}"
+        flawed = {name: _flawed(result) for name, result in self.results.items()}
+        problems = {name: flaw for name, flaw in (self.failed | flawed).items() if flaw}
+        return problem_lines(problems, len(self.results) + len(self.failed))
 
 
 @click.command()
@@ -123,12 +122,13 @@ def _tried(
     attempt: Callable[[str], T], names: Iterable[str], failed: dict[str, str]
 ) -> dict[str, T]:
     """Results of an attempt by name; failures are added to `failed`."""
-    results = {}
+    results: dict[str, T] = {}
     for name in names:
-        try:
-            results[name] = attempt(name)
-        except ReplayError as error:
-            failed[name] = str(error)
+        result = attempted(name, partial(attempt, name))
+        if isinstance(result, ClusterProblem):
+            failed[name] = result.problem
+        else:
+            results[name] = result
     return results
 
 

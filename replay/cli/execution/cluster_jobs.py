@@ -26,11 +26,13 @@ from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
 from replay.cli.exit_codes import INTERRUPTED
-from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.gaps import tell_doubts, tell_gaps
 from replay.cli.output.progress_bar import bar
+from replay.cluster_problem import ClusterProblem, problem_lines
+from replay.cluster_records import ClusterRecords
 from replay.doubts import Doubt
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
@@ -64,7 +66,7 @@ class ClusterJob(NamedTuple, Generic[T]):
 
     name: str
     """Gerund for the progress bar: `auditing`."""
-    look: Callable[[OpenedInput], T]
+    look: Callable[[ClusterRecords], T]
     """Struct whose fields, apart from the log, are everything that affects the result."""
     result: type[T]
     """Struct of the result, stored as JSON."""
@@ -131,14 +133,14 @@ def for_each(
             outcomes_of = executor.run(look, named)
             for log, outcomes in zip(named, outcomes_of, strict=True):
                 for outcome in outcomes:
-                    _add(cluster_results, log.cluster, outcome, alone=len(named) == 1)
+                    _add(cluster_results, log, outcome, alone=len(named) == 1)
                 shown.advance(1)
     except KeyboardInterrupt:
         raise _interrupted(len(cluster_results.results), len(inputs), way.resume) from None
     tell_gaps(cluster_results.gaps)
     tell_doubts(cluster_results.doubts)
-    for cluster, sentence in cluster_results.failed.items():
-        click.echo(f"Error: {cluster}: {sentence}", err=True)
+    for line in problem_lines(cluster_results.failed, len(inputs)):
+        click.echo(f"Error: {line}", err=True)
     return cluster_results
 
 
@@ -152,9 +154,14 @@ class _ClusterOutcome(NamedTuple, Generic[T]):
 
 
 def _add(
-    cluster_results: ClusterResults[T], cluster: str, outcome: _ClusterOutcome[T], *, alone: bool
+    cluster_results: ClusterResults[T],
+    log: LogInput,
+    outcome: _ClusterOutcome[T],
+    *,
+    alone: bool,
 ) -> None:
     result, error, gaps, doubts = outcome
+    cluster = log.cluster
     if doubts:
         cluster_results.doubts[cluster] = [*doubts]
     if gaps:
@@ -162,9 +169,16 @@ def _add(
     if result is not None:
         cluster_results.results[cluster] = result
     elif error is not None and (alone or isinstance(error, ResultNotWritable)):
-        raise error
+        raise _named(error, log)
     else:
         cluster_results.failed[cluster] = safe(str(error))
+
+
+def _named(error: Exception, log: LogInput) -> Exception:
+    """The error; one about a moment, with the name of the archived cluster."""
+    if log.archived and isinstance(error, UnknownMoment):
+        return UnknownMoment(ClusterProblem(log.cluster, str(error)).sentence)
+    return error
 
 
 def _looked_at(
@@ -199,7 +213,7 @@ def _interrupted(finished: int, of: int, resume: Path | None) -> SystemExit:
     return SystemExit(INTERRUPTED)
 
 
-def _one(log_input: LogInput, log: OpenedInput, job: ClusterJob[T], resume: Path | None) -> T:
+def _one(log_input: LogInput, log: ClusterRecords, job: ClusterJob[T], resume: Path | None) -> T:
     if resume is None or log.head is None:
         return job.look(log)
     kept = resume / f"{log_input.cluster}-{_key(log_input, log, job)}.json"
@@ -210,7 +224,7 @@ def _one(log_input: LogInput, log: OpenedInput, job: ClusterJob[T], resume: Path
     return result
 
 
-def _key(log_input: LogInput, log: OpenedInput, job: ClusterJob[T]) -> str:
+def _key(log_input: LogInput, log: ClusterRecords, job: ClusterJob[T]) -> str:
     reading = log_input.reading
     decides = msgspec.to_builtins(job.look)
     about = (job.name, version("controlplane"), log.head, reading.exactly_once, reading.moment)

@@ -1,18 +1,18 @@
 """Differences as `replay diff` prints them: both sides are folded where they are compared."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.diff import Change, connector_names
 from controlplane.core.views.diff import diff as differences
+from replay.cluster_problem import ClusterProblem, attempted, whole
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
-from replay.errors import ReplayError
-from replay.fleet.archive_source import ArchiveSource, ClusterProblem, planned
+from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.table_queries import MomentRelease
 from replay.progress import Advance
 from replay.timeline.difference_rows import DiffSide
@@ -32,6 +32,13 @@ class DiffAnswer(NamedTuple):
     """Plans of the sides, for notices and gaps."""
 
 
+class SideOfCluster(NamedTuple):
+    """Side of a comparison, and its cluster."""
+
+    cluster: str
+    side: MomentRelease
+
+
 class SideFold(NamedTuple):
     """Folded side: its plan and its state."""
 
@@ -44,8 +51,46 @@ class SideFold(NamedTuple):
         return DiffSide(self.plan.cluster, self.state.profile.release, self.plan.ends)
 
 
-def compared(before: SideFold, after: SideFold, connectors: Sequence[str]) -> DiffAnswer:
-    """Compare two states, on request for some connectors only."""
+class DiffTask(msgspec.Struct, frozen=True):
+    """Task: open, plan and fold two sides, and compare them."""
+
+    source: ArchiveSource
+    connectors: tuple[str, ...]
+
+    def __call__(
+        self, sides: tuple[SideOfCluster, SideOfCluster]
+    ) -> Iterator[DiffAnswer | ClusterProblem]:
+        """Yield the comparison, or the problem of a side."""
+        queries = side_queries(self.source, sides)
+        if isinstance(queries, ClusterProblem):
+            yield queries
+            return
+        answer = compared(queries, self.connectors, lambda _: None)
+        if isinstance(answer, DiffAnswer):
+            before, after = answer.plans
+            answer = answer._replace(plans=(before.brief, after.brief))
+        yield answer
+
+
+def side_queries(
+    source: ArchiveSource, sides: Iterable[SideOfCluster]
+) -> list[StateQuery] | ClusterProblem:
+    """Open and plan both sides."""
+    return whole(
+        attempted(cluster, partial(side.question(source).query, cluster)) for cluster, side in sides
+    )
+
+
+def compared(
+    queries: Sequence[StateQuery], connectors: Sequence[str], advance: Advance
+) -> DiffAnswer | ClusterProblem:
+    """Fold both sides, and compare them; on request some connectors only."""
+    folds = whole(
+        attempted(query.plan.cluster, partial(_folded, query, advance)) for query in queries
+    )
+    if isinstance(folds, ClusterProblem):
+        return folds
+    before, after = folds
     changes = differences(before.state, after.state)
     if connectors:
         changes = [difference for difference in changes if difference.connector in connectors]
@@ -55,45 +100,7 @@ def compared(before: SideFold, after: SideFold, connectors: Sequence[str]) -> Di
     return DiffAnswer(before.side, after.side, changes, after.plan.topics, named, plans)
 
 
-class DiffTask(msgspec.Struct, frozen=True):
-    """Task: fold two sides and compare them."""
-
-    source: ArchiveSource
-    connectors: tuple[str, ...]
-
-    def __call__(
-        self, sides: tuple[MomentRelease, MomentRelease]
-    ) -> Iterator[DiffAnswer | ClusterProblem]:
-        """Yield the comparison, or the problem of a side."""
-        try:
-            before, after = (self._fold(side) for side in sides)
-        except (ReplayError, UnknownMoment) as error:
-            yield ClusterProblem(str(sides[0].cluster), str(error))
-            return
-        answer = compared(before, after, self.connectors)
-        # Pieces of files are not needed to print an answer.
-        old, new = (msgspec.structs.replace(plan, parts=(), snapshot=None) for plan in answer.plans)
-        yield answer._replace(plans=(old, new))
-
-    def _fold(self, side: MomentRelease) -> SideFold:
-        assert side.cluster is not None
-        local = self.source.local(side.cluster)
-        plan = planned(local, side.moment, [side.profile])
-        (state,) = local.states(plan, [side.profile])
-        return SideFold(plan, state)
-
-
-def compared_here(
-    queries: Sequence[tuple[StateQuery, StateQuery]], connectors: Sequence[str], advance: Advance
-) -> Iterator[DiffAnswer | ClusterProblem]:
-    """Compare planned sides, pair by pair, in this process."""
-    for pair in queries:
-        try:
-            before, after = (
-                SideFold(plan, local.states(plan, profiles, advance)[0])
-                for local, plan, profiles in pair
-            )
-        except ReplayError as error:
-            yield ClusterProblem(pair[0].plan.cluster, str(error))
-        else:
-            yield compared(before, after, connectors)
+def _folded(query: StateQuery, advance: Advance) -> SideFold:
+    local, plan, profiles = query
+    (state,) = local.states(plan, profiles, advance)
+    return SideFold(plan, state)

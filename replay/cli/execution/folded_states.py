@@ -1,20 +1,19 @@
 """States as commands print them: folded in this process or in Spark's tasks, without raw state."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
 
-from controlplane.core.moments import UnknownMoment
-from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
+from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.order_marks import OrderMarks
 from replay.engine.query import StateQuery
 from replay.engine.read_plan import ReadPlan
 from replay.engine.state_digest import digest
 from replay.engine.state_rows import ConnectorRow, UnreadableCounts, rows, unreadable
-from replay.errors import ReplayError
-from replay.fleet.archive_source import ArchiveSource, ClusterProblem, planned
+from replay.fleet.cluster_summaries import FleetQuestion
 from replay.progress import Advance
 
 
@@ -73,24 +72,16 @@ def _printed(
 class StateAnswerTask(msgspec.Struct, frozen=True):
     """Task: open, plan and fold one cluster, and make its rows."""
 
-    source: ArchiveSource
-    moment: str | None
-    profiles: tuple[Profile, ...]
+    question: FleetQuestion
     connectors: tuple[str, ...]
 
     def __call__(self, cluster: str) -> Iterator[StateAnswer | ClusterProblem]:
         """Yield the states of a cluster, or its problem."""
-        try:
-            local = self.source.local(cluster)
-            plan = planned(local, self.moment, self.profiles)
-            query = StateQuery(local, plan, self.profiles)
-            answer = answer_of(query, self.connectors, lambda _: None)
-        except (ReplayError, UnknownMoment) as error:
-            yield ClusterProblem(cluster, str(error))
-            return
-        # Pieces of files are not needed to print an answer.
-        brief = msgspec.structs.replace(plan, parts=(), snapshot=None)
-        yield answer._replace(plan=brief)
+        yield attempted(cluster, lambda: self._answer(cluster))
+
+    def _answer(self, cluster: str) -> StateAnswer:
+        answer = answer_of(self.question.query(cluster), self.connectors, lambda _: None)
+        return answer._replace(plan=answer.plan.brief)
 
 
 def answers_here(
@@ -98,7 +89,5 @@ def answers_here(
 ) -> Iterator[StateAnswer | ClusterProblem]:
     """Answer planned queries in this process, holding the states of one cluster at a time."""
     for query in queries:
-        try:
-            yield answer_of(query, connectors, advance)
-        except ReplayError as error:
-            yield ClusterProblem(query.plan.cluster, str(error))
+        answer = partial(answer_of, query, connectors, advance)
+        yield attempted(query.plan.cluster, answer)

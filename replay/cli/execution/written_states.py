@@ -1,6 +1,6 @@
 """States written as a folder of Parquet files, by this process or by Spark's tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from controlplane.core.text.safe_text import count
 from replay.cli.options.archives import ArchiveInput
@@ -8,11 +8,11 @@ from replay.cli.options.engines import EngineChoice
 from replay.cli.output.gaps import tell_gaps
 from replay.cli.output.printer import say, table
 from replay.cli.output.progress_bar import bar
+from replay.cluster_problem import ClusterProblem
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
-from replay.fleet.state_files import StateFolder, StateTask, new_folder
-from replay.progress import ProgressListener
+from replay.fleet.state_files import new_folder
 from replay.tables.schemas import STATE_SCHEMAS
 
 DIGEST_SHOWN = 16
@@ -30,13 +30,15 @@ def write_states(
     """
     clusters = archive.selected()
     with bar() as progress, new_folder(anywhere(folder), question.source.settings) as place:
-        summaries = joined(_summaries(question, clusters, place, engine, progress))
+        with engine.fleet(progress) as fleet:
+            parts = fleet.summaries(question, clusters, place, tuple(STATE_SCHEMAS))
+            summaries = joined(parts)
         _check(summaries)
         place.finish(summaries, clusters)
     tell_gaps({summary.cluster: summary.gaps for summary in summaries if summary.gaps})
     for summary in summaries:
         if summary.problem is not None:
-            archive.fail(summary.cluster, summary.problem)
+            archive.fail(ClusterProblem(summary.cluster, summary.problem))
     states = [summary.row for summary in summaries if summary.problem is None]
     heads = ("CLUSTER", "RELEASE", *(name.upper() for name in STATE_SCHEMAS), "DIGEST")
     table(heads, [_cells(row) for row in states])
@@ -44,32 +46,15 @@ def write_states(
 
 
 def _check(summaries: Sequence[StateSummary]) -> None:
-    problems = [summary.problem for summary in summaries if summary.problem is not None]
+    problems = [
+        ClusterProblem(summary.cluster, summary.problem)
+        for summary in summaries
+        if summary.problem is not None
+    ]
     if len(problems) == len(summaries):
-        raise UnreadableCluster(problems[0])
+        raise UnreadableCluster(problems[0].sentence)
 
 
 def _cells(row: dict[str, object]) -> tuple[str, ...]:
     counts = (str(row[name]) for name in STATE_SCHEMAS)
     return (str(row["cluster"]), str(row["release"]), *counts, str(row["digest"])[:DIGEST_SHOWN])
-
-
-def _summaries(
-    question: FleetQuestion,
-    clusters: Sequence[str],
-    place: StateFolder,
-    engine: EngineChoice,
-    progress: ProgressListener,
-) -> Iterator[StateSummary]:
-    if engine.is_spark:
-        from replay.fleet.spark.fleet_jobs import SparkFleet  # noqa: PLC0415 - needs pyspark
-
-        with engine.started(progress) as session:
-            fleet = SparkFleet(session, progress=progress)
-            yield from fleet.summaries(question, clusters, place, tuple(STATE_SCHEMAS))
-        return
-    progress.begin("writing", len(clusters))
-    task = StateTask(question, place, tuple(STATE_SCHEMAS))
-    for cluster in clusters:
-        yield from task(cluster)
-        progress.advance(1)

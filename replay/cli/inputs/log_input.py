@@ -1,13 +1,9 @@
-"""Inputs of commands: a log or an archived cluster, named and then opened."""
+"""Inputs of commands: a log or an archived cluster, by name."""
 
-from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
 from replay.archive.hadoop_settings import NONE, HadoopSettings
-from replay.doubts import Doubt, FirstSeen, all_known
-from replay.gaps import OffsetGap
 
 
 class ReadOptions(NamedTuple):
@@ -29,22 +25,3 @@ class LogInput(NamedTuple):
     archived: bool = False
     settings: HadoopSettings = NONE
     """Settings of the archive's object store."""
-
-
-class OpenedInput(NamedTuple):
-    """Records of one cluster, ready to be read."""
-
-    cluster: str
-    topics: Topics
-    exactly_once: bool
-    entries: Callable[[], Iterable[Entry]]
-    """Entries in the one order; those of an archive are read during the iteration."""
-    head: str | None = None
-    """Hash of the archive's last manifest; None for a log, which may grow."""
-    gaps: tuple[OffsetGap, ...] = ()
-    """Gaps of an archive that may affect the entries."""
-    doubts: tuple[Doubt, ...] = ()
-    """Facts of the state at the moment that the archive does not know for certain."""
-    past_doubts: tuple[Doubt, ...] = ()
-    """Facts of the whole past before the moment that it does not know for certain."""
-    first_seen: FirstSeen = all_known

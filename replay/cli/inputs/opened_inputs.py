@@ -13,11 +13,12 @@ from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import Opening, open_log
-from replay.cli.inputs.log_input import LogInput, OpenedInput
+from replay.cli.inputs.log_input import LogInput
+from replay.cluster_records import ClusterRecords
 from replay.offsets_topics import own_topics
 
 
-def open_input(log_input: LogInput) -> OpenedInput:
+def open_input(log_input: LogInput) -> ClusterRecords:
     """Open an input.
 
     Raises:
@@ -28,7 +29,8 @@ def open_input(log_input: LogInput) -> OpenedInput:
 
         return open_archived(log_input)
     topics, exactly_once, _ = log_input.reading
-    return OpenedInput(log_input.cluster, topics, exactly_once, functools.partial(_read, log_input))
+    entries = functools.partial(_read, log_input)
+    return ClusterRecords(log_input.cluster, topics, exactly_once, entries)
 
 
 def _read(log_input: LogInput) -> Iterable[Entry]:

@@ -7,30 +7,22 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 import click
 
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import safe
 from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
-from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.concurrent_requests import concurrently
-from replay.archive.integrity import checked
 from replay.atomic_file import check_place
 from replay.cli.exit_codes import REFUSED
 from replay.cli.inputs.store import store_named
 from replay.cli.output.gaps import tell_doubts, tell_gaps
 from replay.cli.output.printer import read_profile
+from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import Doubt
-from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.read_plan import ReadPlan
 from replay.errors import ReplayError
-from replay.fleet.archive_source import (
-    ArchiveSource,
-    ClusterProblem,
-    UnreadableCluster,
-    profiles_named,
-)
+from replay.fleet.archive_source import ArchiveSource, UnreadableCluster, profiles_named
 
 T = TypeVar("T")
 
@@ -53,36 +45,17 @@ class ArchiveInput(NamedTuple):
     failed: list[str]
     """Clusters that turned out to be unreadable."""
 
-    def each(self, ask: Callable[[ArchivedCluster], T]) -> list[T]:
-        """Apply a function to each cluster, to several at once. Errors of clusters are printed.
+    def each(self, ask: Callable[[str], T]) -> list[T]:
+        """Ask about each cluster, about several at once. Errors of clusters are printed.
 
         Raises:
-            ReplayError: every cluster failed; the first error.
-            UnknownMoment: every cluster failed; the first error.
+            UnreadableCluster: every cluster failed; the first problem.
         """
-        store = store_named(self.archive)
-        results: list[T] = []
-        errors: list[ReplayError | UnknownMoment] = []
-        names = layout.selected_clusters(store, self.clusters)
 
-        def attempt(name: str) -> list[T] | ReplayError | UnknownMoment:
-            try:
-                cluster = open_cluster(store, name)
-                return [ask(cluster if self.trusting else checked(cluster))]
-            except (ReplayError, UnknownMoment) as error:
-                return error
+        def answer(name: str) -> T | ClusterProblem:
+            return attempted(name, lambda: ask(name))
 
-        for name, attempted in zip(names, concurrently(attempt, names), strict=True):
-            if isinstance(attempted, list):
-                results += attempted
-            else:
-                self.failed.append(name)
-                errors.append(attempted)
-        if not results:
-            raise errors[0]
-        for problem in errors:
-            click.echo(f"Error: {safe(str(problem))}", err=True)
-        return results
+        return self.readable(concurrently(answer, self.selected()))
 
     def profiles(self, names: Sequence[str]) -> list[Profile]:
         """Releases by name; `all` means the distinct ones, each once.
@@ -105,10 +78,10 @@ class ArchiveInput(NamedTuple):
         """
         return layout.selected_clusters(store_named(self.archive), self.clusters)
 
-    def fail(self, cluster: str, sentence: str) -> None:
-        """Print the error of a cluster; the command ends with exit code 2."""
-        self.failed.append(cluster)
-        click.echo(f"Error: {safe(sentence)}", err=True)
+    def fail(self, problem: ClusterProblem) -> None:
+        """Print the problem of a cluster; the command ends with exit code 2."""
+        self.failed.append(problem.cluster)
+        click.echo(f"Error: {safe(problem.sentence)}", err=True)
 
     def readable(self, answers: Iterable[T | ClusterProblem]) -> list[T]:
         """Return the answers, and print the errors of the other clusters.
@@ -124,14 +97,10 @@ class ArchiveInput(NamedTuple):
             else:
                 readable.append(answer)
         if problems and not readable:
-            raise UnreadableCluster(problems[0].problem)
-        for cluster, problem in problems:
-            self.fail(cluster, problem)
+            raise UnreadableCluster(problems[0].sentence)
+        for problem in problems:
+            self.fail(problem)
         return readable
-
-    def local(self, cluster: ArchivedCluster, *, derived: bool = True) -> LocalEngine:
-        """Create the engine of a cluster."""
-        return LocalEngine(cluster, LocalOptions(self.exactly_once, derived))
 
 
 def tell(plans: Sequence[ReadPlan]) -> None:

@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
@@ -16,6 +16,8 @@ from replay.progress import ProgressListener
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from replay.fleet.local_fleet import LocalFleet
+    from replay.fleet.spark.fleet_jobs import SparkFleet
 
 SparkConf = tuple[tuple[str, str], ...]
 
@@ -38,6 +40,14 @@ class EngineChoice(NamedTuple):
     def is_spark(self) -> bool:
         """True if Spark is selected independently of the work."""
         return self.engine == SPARK or (self.engine == AUTO and _of_spark(self.master, self.conf))
+
+    @contextmanager
+    def fleet(self, progress: ProgressListener) -> "Iterator[LocalFleet | SparkFleet]":
+        """Yield what answers for whole fleets, in this process or in Spark's tasks."""
+        from replay.fleet.fleet_choice import fleet_of  # noqa: PLC0415 - needs an extra
+
+        with self.started(progress) if self.is_spark else nullcontext() as session:
+            yield fleet_of(session, progress)
 
     @contextmanager
     def executor(self, jobs: int, progress: ProgressListener) -> Iterator[Executor]:

@@ -13,8 +13,8 @@ from controlplane.terminal.hazard_hits import (
     hit_document,
     without_releases,
 )
-from replay.cli.inputs.log_input import OpenedInput
 from replay.cli.output.printer import say, table
+from replay.cluster_records import ClusterRecords
 
 
 class HazardOutcome(msgspec.Struct, frozen=True):
@@ -31,7 +31,7 @@ class HazardTask(msgspec.Struct, frozen=True):
     """None: workers of all releases."""
     connector: str | None
 
-    def __call__(self, log: OpenedInput) -> HazardOutcome:
+    def __call__(self, log: ClusterRecords) -> HazardOutcome:
         """Return the hazards of a cluster."""
         reader, entries = (
             HazardReader(self.profile, log.topics, log.exactly_once),

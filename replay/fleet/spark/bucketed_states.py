@@ -7,7 +7,7 @@ No process holds more than the keys of one slice, or of one bucket. Everything b
 by one task per cluster, as for other clusters.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, groupby
 from operator import itemgetter
@@ -19,10 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from controlplane.core import views
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.state import ClusterState
+from replay.cluster_problem import ClusterProblem, streamed
 from replay.engine.executors import Executor
 from replay.engine.key_buckets import BucketFold, BucketPart, in_buckets
+from replay.engine.order_marks import OffsetMark
 from replay.engine.slices import PlanSlice, TaskLimits, slices
 from replay.engine.spark.task_output_codec import rows_content, rows_of, wrong_content
 from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bundles, read_context
@@ -74,15 +75,13 @@ class LargePlanTask(msgspec.Struct, frozen=True):
 
     def __call__(self, cluster: str) -> Iterator[LargeCluster]:
         """Yield the cluster if it is very large; an unreadable one is not."""
-        try:
-            yield from self._planned(cluster)
-        except (ReplayError, UnknownMoment):  # the fold of the cluster reports it
-            return
+        for planned in streamed(cluster, lambda: self._planned(cluster)):
+            if not isinstance(planned, ClusterProblem):  # else the fold of the cluster reports it
+                yield planned
 
     def _planned(self, cluster: str) -> Iterator[LargeCluster]:
         question, limits = self.question, self.limits
-        local = question.source.local(cluster)
-        plan = local.plan(question.moment, question.profiles)
+        local, plan, _ = question.query(cluster)
         topics = plan.offsets_topics
         parts = [part for part in plan.busy if part.topic in topics]
         rows = sum(part.rows for part in parts)
@@ -121,6 +120,8 @@ class FoldedBucket(NamedTuple):
     number: int
     states: Sequence[ClusterState]
     problem: str | None = None
+    order_marks: Mapping[str, Sequence[OffsetMark]] = {}
+    """Offsets that depend on the order between partitions, by release."""
 
 
 BucketRowsMaker = Callable[[FoldedBucket], Iterator[pa.RecordBatch]]
@@ -198,7 +199,8 @@ def _folded(
         except ArchiveCorrupt as error:
             yield from make(FoldedBucket(name, bucket, (), str(error)))
         else:
-            yield from make(FoldedBucket(name, bucket, fold.states(bucket, parts)))
+            states, marks = fold.states(bucket, parts), fold.order_marks(bucket, parts)
+            yield from make(FoldedBucket(name, bucket, states, order_marks=marks))
 
 
 def _parts(rows: Iterator[dict[str, Any]]) -> Iterator[BucketPart]:

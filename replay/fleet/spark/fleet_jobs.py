@@ -8,26 +8,29 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from replay.cluster_problem import ClusterProblem
+from replay.engine.executors import Executor
 from replay.engine.slices import LIMITS, TaskLimits
 from replay.engine.spark.executor import SparkExecutor
 from replay.engine.spark.jobs import run
 from replay.engine.state_digest import offsets_sum
 from replay.fleet.archive_source import UnreadableCluster
-from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
+from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
+from replay.fleet.order_facts import MarksByRelease, facts_of_offsets
 from replay.fleet.spark.bucketed_states import (
     FoldedBucket,
     LargeCluster,
     bucket_frame,
     large_clusters,
 )
-from replay.fleet.spark.frames import FrameWork, query_frame
+from replay.fleet.spark.frames import query_frame
 from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
 from replay.fleet.table_queries import StateTableQuery
-from replay.fleet.table_run import OnUnreadable
+from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.progress import NoProgress, ProgressListener
-from replay.tables.cells import batches
+from replay.tables.cells import arrow_text, batches
 from replay.tables.schemas import OFFSETS
-from replay.tables.state_tables import STATE_TABLES
+from replay.tables.state_tables import STATE_TABLES, OrderFacts
 
 _SUMMARIES = pa.schema([("summary", pa.binary())])
 _DECODER = msgspec.msgpack.Decoder(StateSummary)
@@ -45,9 +48,9 @@ class SparkFleet:
         self._session = session
         self._limits = limits
         self._progress = progress or NoProgress()
-        self._executor = SparkExecutor(session, self._progress)
+        self.executor: Executor = SparkExecutor(session, self._progress)
 
-    def frame(self, work: FrameWork) -> DataFrame:
+    def frame(self, work: TableWork) -> DataFrame:
         """Lazy data frame of a table query.
 
         For offsets, a first job plans the clusters, because very large ones are folded in buckets.
@@ -66,6 +69,10 @@ class SparkFleet:
         make = partial(_offset_rows, unreadable=work.unreadable)
         return frame.unionAll(bucket_frame(self._session, large, self._limits, make, OFFSETS))
 
+    def small_frame(self, table: pa.Table) -> DataFrame:
+        """Data frame of a table that lies in this process."""
+        return self._session.createDataFrame(table)
+
     def summaries(
         self,
         question: FleetQuestion,
@@ -81,30 +88,49 @@ class SparkFleet:
         """
         others, large = self._divided(question, clusters)
         task = StateTask(question, folder, tuple(tables))
-        without_offsets = msgspec.structs.replace(task, offsets=False)
-        large_names = sorted(cluster.cluster for cluster in large)
-        for work, names in ((task, others), (without_offsets, large_names)):
-            yield from chain.from_iterable(self._executor.run(work, names))
-        if large:
-            writes = folder if OFFSETS_TABLE in tables else None
-            make = partial(_summary_rows, folder=writes)
-            frame = bucket_frame(self._session, large, self._limits, make, _SUMMARIES)
-            for encoded in run(frame, self._progress).column("summary").to_pylist():
-                yield _DECODER.decode(encoded)
+        yield from chain.from_iterable(self.executor.run(task, others))
+        parts = joined(self._of_buckets(large, folder if OFFSETS_TABLE in tables else None))
+        yield from parts
+        # A cluster with a damaged bucket gets no files. The others get the facts of all buckets.
+        damaged = {part.cluster for part in parts if part.problem is not None}
+        sound = sorted({cluster.cluster for cluster in large} - damaged)
+        facts = _facts_by_cluster(parts)
+        without_offsets = msgspec.structs.replace(task, offsets=False, offset_facts=facts)
+        yield from chain.from_iterable(self.executor.run(without_offsets, sound))
+
+    def _of_buckets(
+        self, large: Sequence[LargeCluster], folder: StateFolder | None
+    ) -> Iterator[StateSummary]:
+        """Fold the offsets of very large clusters in buckets, and write them."""
+        if not large:
+            return
+        make = partial(_summary_rows, folder=folder)
+        frame = bucket_frame(self._session, large, self._limits, make, _SUMMARIES)
+        for encoded in run(frame, self._progress).column("summary").to_pylist():
+            yield _DECODER.decode(encoded)
 
     def _divided(
         self, question: FleetQuestion, clusters: Sequence[str]
     ) -> tuple[list[str], list[LargeCluster]]:
         """Divide clusters into those that one task folds, and very large ones."""
-        large = large_clusters(question, clusters, self._limits, self._executor)
+        large = large_clusters(question, clusters, self._limits, self.executor)
         names = {cluster.cluster for cluster in large}
         return [name for name in clusters if name not in names], large
+
+
+def _facts_by_cluster(parts: Sequence[StateSummary]) -> dict[str, MarksByRelease]:
+    """Facts about offsets that depend on the order between partitions."""
+    facts: dict[str, dict[str, OrderFacts]] = {}
+    for part in parts:
+        if part.release is not None and part.order_marks:
+            facts.setdefault(part.cluster, {})[part.release] = facts_of_offsets(part.order_marks)
+    return {**facts}
 
 
 def _offset_rows(bucket: FoldedBucket, unreadable: OnUnreadable) -> Iterator[pa.RecordBatch]:
     """Rows of the table of offsets."""
     if bucket.problem is not None and unreadable is OnUnreadable.RAISE:
-        raise UnreadableCluster(f"{bucket.cluster}: {bucket.problem}")
+        raise UnreadableCluster(ClusterProblem(bucket.cluster, bucket.problem).line)
     for state in bucket.states:
         yield from batches(OFFSETS, STATE_TABLES[OFFSETS_TABLE].of(bucket.cluster, state))
 
@@ -120,6 +146,12 @@ def _summary_rows(bucket: FoldedBucket, folder: StateFolder | None) -> Iterator[
             }
         total = str(offsets_sum(state.offsets))
         release = state.profile.release
-        summaries.append(StateSummary(bucket.cluster, release, digest_sum=total, rows=rows))
+        marks = tuple(
+            mark._replace(connector=arrow_text(mark.connector))
+            for mark in bucket.order_marks.get(release, ())
+        )
+        summaries.append(
+            StateSummary(bucket.cluster, release, digest_sum=total, rows=rows, order_marks=marks)
+        )
     encoded = [msgspec.msgpack.encode(summary) for summary in summaries]
     yield pa.RecordBatch.from_arrays([pa.array(encoded, pa.binary())], schema=_SUMMARIES)

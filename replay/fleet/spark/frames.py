@@ -5,38 +5,25 @@
 Nothing is read before an action. No row passes through the driver, unless the action collects it.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
-from typing import NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from replay.fleet.archive_source import ArchiveSource
-from replay.fleet.table_queries import TableQuery
-from replay.fleet.table_run import OnUnreadable, readable_batches
+from replay.fleet.table_run import TableWork, readable_batches
 
 
-class FrameWork(NamedTuple):
-    """Query on some clusters, as tasks get it."""
-
-    query: TableQuery
-    source: ArchiveSource
-    clusters: Sequence[str]
-    unreadable: OnUnreadable
-
-
-def query_frame(session: SparkSession, work: FrameWork) -> DataFrame:
+def query_frame(session: SparkSession, work: TableWork) -> DataFrame:
     """Data frame of a query; each cluster is a task."""
     count = len(work.clusters)
     numbers = session.range(0, count, 1, max(1, count))
     return numbers.mapInArrow(partial(_rows, work=work), from_arrow_schema(work.query.schema))
 
 
-def _rows(batches: Iterator[pa.RecordBatch], work: FrameWork) -> Iterator[pa.RecordBatch]:
+def _rows(batches: Iterator[pa.RecordBatch], work: TableWork) -> Iterator[pa.RecordBatch]:
     """`mapInArrow` function: numbers of clusters in, rows out."""
     for batch in batches:
         for number in batch.column("id").to_pylist():
-            cluster = work.clusters[number]
-            yield from readable_batches(work.query, work.source, cluster, work.unreadable)
+            yield from readable_batches(work, work.clusters[number])

@@ -119,6 +119,18 @@ def test_a_timeline_without_holes_has_no_such_column(tmp_path: Path) -> None:
     assert result.err == ""
 
 
+def test_digests_ask_for_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A digest is of a state, and says nothing about the past: no offsets are searched."""
+    printed = call("timeline", compacted, "--digests", "-o", "json")
+
+    def refused(*_: object) -> None:
+        raise AssertionError("digests have no doubts")
+
+    monkeypatch.setattr("replay.timeline.timeline_rows.IntervalDoubts", refused)
+    monkeypatch.setattr("replay.cli.commands.timeline.IntervalDoubts", refused)
+    assert call("timeline", compacted, "--digests", "-o", "json") == printed
+
+
 def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
     """A connector behind it was first seen; one before it was created."""
     document = call("audit", compacted, "-o", "json").json

@@ -1,10 +1,12 @@
 """The Python API without Spark: tables, problems, files and views."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 import pytest
 
 import replay
@@ -160,6 +162,30 @@ def test_verdicts_are_those_of_the_command(folder: Path, archive: OpenArchive[pa
     assert archive.compat("3.9", "3.4").column("verdict").to_pylist() == verdicts
 
 
+@pytest.mark.parametrize(
+    ("words", "ask"),
+    [
+        (("timeline", "--offsets"), lambda archive: archive.timeline(offsets=True)),
+        (("history", "--connector", "pages"), lambda archive: archive.history("pages")),
+        (("diff", "--from", "config@3"), lambda archive: archive.diff("config@3")),
+    ],
+)
+def test_files_of_commands_have_the_rows_of_the_tables(
+    words: tuple[str, ...],
+    ask: Callable[[OpenArchive[pa.Table]], pa.Table],
+    folder: Path,
+    archive: OpenArchive[pa.Table],
+    tmp_path: Path,
+) -> None:
+    """`-o parquet --file FILE` writes the same rows in the same order."""
+    command, *options = words
+    file = tmp_path / "rows.parquet"
+    call(command, folder, *options, "-o", "parquet", "--file", file)
+    rows = pq.read_table(file).to_pylist()
+    assert rows
+    assert rows == ask(archive).to_pylist()
+
+
 # --- unreadable clusters ------------------------------------------------------------------------
 
 
@@ -273,9 +299,13 @@ def test_an_unreadable_cluster_has_no_files(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
-    """Its files are empty, and have the columns."""
+    """Its files are empty, and have the columns; no file has an empty row group."""
     alone(tmp_path / "archive", b'{"properties":{"name":"a"}}')
     replay.open(str(tmp_path / "archive")).write_state(str(tmp_path / "state"))
+    for path in (tmp_path / "state").rglob("*.parquet"):
+        metadata = pq.read_metadata(path)
+        groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+        assert all(group.num_rows for group in groups)
     table = ds.dataset(tmp_path / "state" / "topics", partitioning="hive").to_table()
     assert table.num_rows == 0
     assert {*table.column_names} == {*STATE_SCHEMAS["topics"].names}

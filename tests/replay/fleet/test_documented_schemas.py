@@ -46,6 +46,6 @@ def kind(column: pa.DataType) -> str:
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_the_page_shows_each_column(name: str) -> None:
     """Name, type and meaning, in the order of the columns."""
-    section = re.search(rf"^### `{name}`.*?\n\n(\|.*?)\n\n", PAGE, re.MULTILINE | re.DOTALL)
+    section = re.search(rf"^### `{name}`.*?\n\n(\|.*?)\n(?:\n|\Z)", PAGE, re.MULTILINE | re.DOTALL)
     assert section is not None
     assert section[1].splitlines()[2:] == column_lines(SCHEMAS[name])

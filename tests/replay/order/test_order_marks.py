@@ -2,14 +2,19 @@
 
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 
+import replay
 from controlplane.core.entry import Entry
 from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.views.hazards import Danger, hazards
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.order_marks import OrderMarks
+from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.table_queries import StateTableQuery
 from tests.core.logs import config, connector, offsets, status
 from tests.replay.archives import NAME, archive, capture, cluster_in, log_of
 from tests.replay.certainty.lossy_archive import random_log_anywhere
@@ -44,6 +49,26 @@ def test_a_state_marks_it(unordered: Path) -> None:
     }
     shown = " ".join(call("state", unordered).out.split())
     assert shown.count("depends on the order between partitions") == 2
+
+
+def test_tables_and_files_have_the_marks_of_the_command(unordered: Path, tmp_path: Path) -> None:
+    """`archive.state()` and `state --folder`, in the same words and order."""
+    call("state", unordered, "-o", "parquet", "--folder", tmp_path / "states")
+    written = ds.dataset(tmp_path / "states" / "connectors", partitioning="hive").to_table()
+    for table in (replay.open(str(unordered)).state(), written):
+        assert marks_in(table) == {"a": [TASK, OFFSET], "b": []}
+
+
+def test_marks_of_very_many_offsets_are_not_searched(unordered: Path) -> None:
+    """A table of connectors does not read them: the marks are null, and not empty."""
+    query = StateTableQuery("connectors", None, (Profile.of("kip"),), marked_rows=1)
+    batches = list(query.batches(ArchiveSource(str(unordered)), NAME))
+    assert marks_in(pa.Table.from_batches(batches)) == {"a": None, "b": None}
+
+
+def marks_in(table: pa.Table) -> dict[str, list[str] | None]:
+    """Marks of each connector."""
+    return {row["connector"]: row["order_dependent"] for row in table.to_pylist()}
 
 
 def test_the_same_value_in_two_partitions_is_no_mark(tmp_path: Path) -> None:

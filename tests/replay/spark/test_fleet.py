@@ -19,12 +19,12 @@ from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
 from replay.fleet.open_archive import OpenArchive
 from replay.fleet.spark.fleet_jobs import SparkFleet
-from replay.fleet.spark.frames import FrameWork
 from replay.fleet.state_files import new_folder
 from replay.fleet.table_queries import StateTableQuery
-from replay.fleet.table_run import OnUnreadable
+from replay.fleet.table_run import OnUnreadable, TableWork
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.conftest import PROVE
+from tests.core.logs import config, connector, offsets
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import capture, log_of, served
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
@@ -75,7 +75,7 @@ def offsets_in_buckets(
 ) -> DataFrame:
     """The table of offsets, with each cluster folded in buckets."""
     query = StateTableQuery("offsets", None, tuple(map(Profile.of, RELEASES)))
-    work = FrameWork(query, ArchiveSource(str(folder)), list(CLUSTERS), unreadable)
+    work = TableWork(query, ArchiveSource(str(folder)), list(CLUSTERS), unreadable)
     return SparkFleet(spark, BUCKETS).frame(work)
 
 
@@ -130,7 +130,7 @@ def test_a_moment_in_buckets(spark: SparkSession, folder: Path) -> None:
     counts = set()
     for moment in ("config@30", "config@60", "config@90"):
         query = StateTableQuery("offsets", moment, (Profile.of("3.9.2"),))
-        work = FrameWork(query, ArchiveSource(str(folder)), ["life"], OnUnreadable.RAISE)
+        work = TableWork(query, ArchiveSource(str(folder)), ["life"], OnUnreadable.RAISE)
         frame = SparkFleet(spark, BUCKETS).frame(work)
         expected = archive.state("offsets", as_of=moment, release="3.9")
         assert rows_of(frame) == rows_of(expected)
@@ -191,6 +191,26 @@ def test_files_are_the_same(
             assert rows_of(written) == rows_of(expected)
 
 
+def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    """Offsets in several partitions are found in buckets, for every release, and for no other."""
+    configs = config(connector("a"), connector("b"), connector("c"))
+    log = [*configs, *split_spellings(), *offsets(('["b",{"p":1}]', '{"o":1}'), partition=5)]
+    capture(tmp_path / "archive", log_of(log), name="split")
+    archive = replay.open(str(tmp_path / "archive"))
+    archive.write_state(str(tmp_path / "here"), release="all")
+    with new_folder(str(tmp_path / "buckets"), NONE) as place:
+        question = FleetQuestion(ArchiveSource(str(tmp_path / "archive")), None, PROFILES)
+        parts = SparkFleet(spark, BUCKETS).summaries(question, ["split"], place, ["connectors"])
+        place.finish(joined(parts), ["split"])
+    here, buckets = (
+        ds.dataset(tmp_path / each / "connectors", partitioning="hive").to_table()
+        for each in ("here", "buckets")
+    )
+    assert rows_of(buckets) == rows_of(here) == rows_of(archive.state(release="all"))
+    marked = {row["connector"]: len(row["order_dependent"]) for row in here.to_pylist()}
+    assert marked == {"a": 3, "b": 0, "c": 0}
+
+
 def test_views_are_registered_by_one_call(there: OpenArchive[DataFrame]) -> None:
     """Spark's SQL then reads every table."""
     assert there._spark is not None
@@ -231,5 +251,10 @@ def test_a_broken_cluster_in_buckets(spark: SparkSession, tmp_path: Path) -> Non
     }
     assert list(problems) == ["life"]
     assert "was altered" in str(problems)
+    with new_folder(str(tmp_path / "state"), NONE) as place:
+        tables = list(STATE_SCHEMAS)
+        joined(SparkFleet(spark, BUCKETS).summaries(question, list(CLUSTERS), place, tables))
+    written = {path.name for path in (tmp_path / "state").glob("*/*")}
+    assert written == {f"cluster={name}" for name in CLUSTERS if name != "life"}
     with pytest.raises(Exception, match=r"life: .*was altered"):
         offsets_in_buckets(spark, folder, OnUnreadable.RAISE).toArrow()

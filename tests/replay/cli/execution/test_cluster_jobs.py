@@ -17,7 +17,8 @@ from replay.archive.segments import SIZES
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, for_each
 from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.inputs.archived_logs import clusters_of
-from replay.cli.inputs.log_input import OpenedInput, ReadOptions
+from replay.cli.inputs.log_input import ReadOptions
+from replay.cluster_records import ClusterRecords
 from tests.file_modes import exposed, modes
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import capture, log_of
@@ -333,7 +334,7 @@ def test_as_many_at_once_as_wanted(words: tuple[str, ...], fleet: Path) -> None:
 class InterruptedLooks(msgspec.Struct, frozen=True):
     """Looks at two clusters, and is interrupted at the third."""
 
-    def __call__(self, log: OpenedInput) -> Topics:
+    def __call__(self, log: ClusterRecords) -> Topics:
         if log.cluster == "west":
             raise KeyboardInterrupt
         return log.topics

@@ -1,0 +1,44 @@
+"""Audit of one cluster as a value: any process can run it."""
+
+import msgspec
+
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from replay.audit import AuditResult, ClusterLog, audited
+from replay.audit.thresholds import Thresholds
+from replay.audit.trail.requests import RequestTrail, TrailRequest
+from replay.cluster_records import ClusterRecords
+
+
+class AuditOutcome(msgspec.Struct, frozen=True):
+    """Findings of one cluster, and the names of its topics."""
+
+    topics: Topics
+    audited: AuditResult
+
+
+class AuditTask(msgspec.Struct, frozen=True):
+    """Task: audit one cluster. Its fields are everything that affects the result."""
+
+    profile: Profile
+    limits: Thresholds
+    requests: dict[str, list[TrailRequest]] = {}
+    """Requests of audit streams, by cluster."""
+
+    def __call__(self, log: ClusterRecords) -> AuditOutcome:
+        """Return the findings of a cluster.
+
+        Raises:
+            ReplayError: an archive is damaged.
+            LogError: a log cannot be read.
+        """
+        cluster = ClusterLog(
+            log.cluster,
+            log.entries(),
+            self.profile,
+            log.topics,
+            log.exactly_once,
+            RequestTrail(self.requests.get(log.cluster, ())),
+            log.first_seen,
+        )
+        return AuditOutcome(log.topics, audited(cluster, self.limits))

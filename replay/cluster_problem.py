@@ -1,0 +1,72 @@
+"""Problems of single clusters: one is named, and the others are answered.
+
+The message of an error is about a moment, a record or a file, and seldom about a cluster. So only
+this module decides how a sentence names the cluster that an error belongs to.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+from controlplane.core.moments import UnknownMoment
+from replay.errors import ReplayError
+
+T = TypeVar("T")
+
+_OF_ONE_CLUSTER = (ReplayError, UnknownMoment)
+"""Errors that do not affect other clusters."""
+
+
+class ClusterProblem(NamedTuple):
+    """A cluster that cannot be answered about, and the reason."""
+
+    cluster: str
+    problem: str
+
+    @property
+    def line(self) -> str:
+        """The reason behind the name of the cluster, as in a list of clusters."""
+        return f"{self.cluster}: {self.problem}"
+
+    @property
+    def sentence(self) -> str:
+        """The reason; behind the name of the cluster, if it does not name it."""
+        return self.problem if self._is_named else self.line
+
+    @property
+    def _is_named(self) -> bool:
+        name = re.escape(self.cluster)
+        return re.search(rf"\bcluster(={name}/| {name}(?![\w.-]))", self.problem) is not None
+
+
+def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | ClusterProblem:
+    """Return an answer about a cluster, or the problem that prevents it."""
+    try:
+        return answer()
+    except _OF_ONE_CLUSTER as error:
+        return ClusterProblem(cluster, str(error))
+
+
+def whole(answers: Iterable[T | ClusterProblem]) -> list[T] | ClusterProblem:
+    """Return the parts of one answer, or the first problem that prevents it."""
+    parts: list[T] = []
+    for answer in answers:
+        if isinstance(answer, ClusterProblem):
+            return answer
+        parts.append(answer)
+    return parts
+
+
+def streamed(cluster: str, rows: Callable[[], Iterable[T]]) -> Iterator[T | ClusterProblem]:
+    """Yield the rows of an answer about a cluster; last, the problem that ends it."""
+    try:
+        yield from rows()
+    except _OF_ONE_CLUSTER as error:
+        yield ClusterProblem(cluster, str(error))
+
+
+def problem_lines(problems: Mapping[str, str], clusters: int) -> Iterator[str]:
+    """Yield a sentence for each problem; a single cluster need not be named twice."""
+    for cluster, reason in problems.items():
+        problem = ClusterProblem(cluster, reason)
+        yield problem.sentence if clusters == 1 else problem.line

@@ -1,0 +1,28 @@
+"""Records of one cluster, of a log or of an archive: the input of audits and assessments."""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+from controlplane.core.entry import Entry
+from controlplane.core.state import Topics
+from replay.doubts import Doubt, FirstSeen, all_known
+from replay.gaps import OffsetGap
+
+
+class ClusterRecords(NamedTuple):
+    """Records of one cluster, ready to be read."""
+
+    cluster: str
+    topics: Topics
+    exactly_once: bool
+    entries: Callable[[], Iterable[Entry]]
+    """Entries in the one order; those of an archive are read during the iteration."""
+    head: str | None = None
+    """Hash of the archive's last manifest; None for a log, which may grow."""
+    gaps: tuple[OffsetGap, ...] = ()
+    """Gaps of an archive that may affect the entries."""
+    doubts: tuple[Doubt, ...] = ()
+    """Facts of the state at the moment that the archive does not know for certain."""
+    past_doubts: tuple[Doubt, ...] = ()
+    """Facts of the whole past before the moment that it does not know for certain."""
+    first_seen: FirstSeen = all_known

@@ -1,0 +1,22 @@
+"""Choice between Spark and this process: the only place that makes it, for program and command."""
+
+from typing import TYPE_CHECKING
+
+from replay.fleet.local_fleet import LocalFleet
+from replay.progress import ProgressListener
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from replay.fleet.spark.fleet_jobs import SparkFleet
+
+
+def fleet_of(
+    session: "SparkSession | None", progress: ProgressListener | None = None
+) -> "LocalFleet | SparkFleet":
+    """Answer in the tasks of a session; without one, in this process."""
+    if session is None:
+        return LocalFleet(progress)
+    from replay.fleet.spark.fleet_jobs import SparkFleet  # noqa: PLC0415 - needs pyspark
+
+    return SparkFleet(session, progress=progress)

@@ -1,0 +1,34 @@
+"""Facts of a state that depend on the order between partitions, as tables have them."""
+
+from collections.abc import Iterable, Mapping
+
+from controlplane.core import views
+from controlplane.core.state import ClusterState
+from replay.engine.order_marks import OffsetMark, OrderMarks
+from replay.tables.cells import arrow_text
+from replay.tables.state_tables import OrderFacts
+
+MarksByRelease = Mapping[str, OrderFacts]
+"""Facts of one cluster by release."""
+
+
+def order_facts(
+    marks: OrderMarks, state: ClusterState, of_offsets: OrderFacts | None = None
+) -> OrderFacts:
+    """Facts of a state; `of_offsets` are those of offsets that another job has folded."""
+    names = {*views.connectors(state), *(name for name, _ in views.half_done(state))}
+    facts = {
+        arrow_text(name): list(sentences)
+        for name, sentences in marks.of(state.profile, sorted(names)).items()
+    }
+    for name, sentences in (of_offsets or {}).items():
+        facts.setdefault(name, []).extend(sentences)
+    return facts
+
+
+def facts_of_offsets(marks: Iterable[OffsetMark]) -> OrderFacts:
+    """Facts by connector, in the order of their first records."""
+    facts: dict[str, list[str]] = {}
+    for mark in sorted(marks, key=lambda each: each.first):
+        facts.setdefault(mark.connector, []).append(mark.sentence)
+    return facts

@@ -1,0 +1,35 @@
+"""The benchmark of an archive's size: its log, its looks, and what a merge saves."""
+
+from pathlib import Path
+
+from benchmarks.archive_cost import NAME, capture_minutes, merge, size_of
+from controlplane.core.releases.profiles import Profile
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.store import FolderStore
+from replay.engine.local_engine import LocalEngine
+
+
+def test_a_merge_saves_files_and_bytes(tmp_path: Path) -> None:
+    """Each minute is a look, with a file for each partition that has grown."""
+    records = capture_minutes(FolderStore(str(tmp_path)), tasks=8, minutes=3, minutes_per_look=1)
+    before = size_of(tmp_path, records)
+    merge(tmp_path)
+    after = size_of(tmp_path, records)
+    assert before.files > after.files
+    assert before.per_record > after.per_record
+    assert sum(after.bytes_by_kind.values()) == after.bytes
+
+
+def test_its_cluster_runs(tmp_path: Path) -> None:
+    """Each connector has its tasks, each task an offset: 8 a minute, besides 22 at the start."""
+    store = FolderStore(str(tmp_path))
+    assert capture_minutes(store, tasks=8, minutes=2, minutes_per_look=2) == 38
+    local = LocalEngine(open_cluster(store, NAME))
+    profiles = [Profile.of("kip")]
+    (state,) = local.states(local.plan(None, profiles), profiles)
+    assert {name: len(tasks) for name, tasks in state.config.tasks.items()} == {
+        "orders-0": 4,
+        "orders-1": 4,
+    }
+    assert sum(len(part.values) for part in state.offsets.values()) == 8
+    assert sum(map(len, state.status.tasks.values())) == 8

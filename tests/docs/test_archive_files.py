@@ -1,0 +1,80 @@
+"""Readers that know nothing of `replay` read the records that its manifests name, each once."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.merge import Merger
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import FolderStore
+from tests.docs.consoles import ROOT
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import capture, log_of
+
+RECORDS = {"life": 354, "roll": 108}
+"""Records of each cluster."""
+
+
+@pytest.fixture(scope="module")
+def segments() -> Callable[[Path], list[str]]:
+    """The function of the page that lists the files of an archive."""
+    page = (ROOT / "docs" / "replay-data.md").read_text("utf-8")
+    (block,) = (
+        code
+        for code in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+        if "def segments" in code
+    )
+    assert "replay" not in block
+    names: dict[str, Any] = {}
+    exec(block.partition("\n\n\nrows = ")[0], names)
+    listed: Callable[[Path], list[str]] = names["segments"]
+    return listed
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """Two recorded clusters, each captured in two looks."""
+    for name, history in (("life", "life-3.9"), ("roll", "roll-3.4-3.9-3.4")):
+        log = recorded_entries(history)
+        for look in (log[: len(log) // 2], log):
+            capture(tmp_path, log_of(look), name=name, sizes=SegmentSizes(40, 16))
+    return tmp_path
+
+
+def counts(files: list[str]) -> dict[str, int]:
+    """Number of records by cluster, as DuckDB finds them."""
+    query = "select cluster, count(*) from read_parquet(?, hive_partitioning = true) group by all"
+    return dict(duckdb.execute(query, [files]).fetchall())
+
+
+def test_manifests_name_each_record_once(
+    archive: Path, segments: Callable[[Path], list[str]]
+) -> None:
+    """Also beside a file that a killed append has left, which the glob finds."""
+    assert counts(segments(archive)) == RECORDS
+    (left, *_) = archive.glob("cluster=life/topic=connect-configs/*/segment-*.parquet")
+    left.with_name("segment-left.parquet").write_bytes(left.read_bytes())
+    assert counts(segments(archive)) == RECORDS
+    assert counts([str(archive / "**" / "segment-*.parquet")])["life"] > RECORDS["life"]
+
+
+def test_a_merged_archive_is_read_as_before(
+    archive: Path, segments: Callable[[Path], list[str]]
+) -> None:
+    """Reading begins at the merge; replaced files may still lie there."""
+    store = FolderStore(str(archive))
+    assert Merger(store, "life").run().merged
+    (archive / "cluster=life" / "_manifest" / "0000000002.json").write_text("replaced")
+    assert counts(segments(archive)) == RECORDS
+    stored = [
+        str(archive / segment.stored.file)
+        for name in RECORDS
+        for manifest in open_cluster(store, name).chain.manifests
+        for segment in manifest.segments
+    ]
+    assert sorted(segments(archive)) == sorted(stored)

@@ -1,0 +1,80 @@
+"""Sentences about problems name the cluster, once."""
+
+from pathlib import Path
+
+import pytest
+
+from replay.cluster_problem import ClusterProblem
+from tests.replay.cli.replay_calls import call, refusal
+from tests.replay.fleet.fleets import fleet_in
+
+TWO = {"life": "life-3.9", "roll": "roll-3.4-3.9-3.4"}
+EARLY = ("--as-of", "2001-01-01")
+BEFORE = "'2001-01-01' is before the first record"
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two recorded clusters, archived."""
+    return fleet_in(tmp_path_factory.mktemp("fleet"), TWO)
+
+
+@pytest.mark.parametrize(
+    ("problem", "sentence"),
+    [
+        ("no such moment", "a: no such moment"),
+        ("offsets of cluster=ab/topic=t/x.parquet", "a: offsets of cluster=ab/topic=t/x.parquet"),
+        ("cluster=a/topic=t/x.parquet is missing", "cluster=a/topic=t/x.parquet is missing"),
+        ("there is no archive of a cluster a here", "there is no archive of a cluster a here"),
+        ("there is no archive of a cluster ab here", "a: there is no archive of a cluster ab here"),
+    ],
+)
+def test_a_reason_that_names_the_cluster_stays_as_it_is(problem: str, sentence: str) -> None:
+    """A name that only begins like it is another cluster's."""
+    assert ClusterProblem("a", problem).sentence == sentence
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("state",),
+        ("state", "-o", "parquet", "--folder", "states"),
+        ("timeline",),
+        ("history", "--connector", "pages"),
+    ],
+)
+def test_a_moment_before_every_cluster_names_the_first(
+    words: tuple[str, ...], fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`state --folder` once named none."""
+    monkeypatch.chdir(tmp_path)
+    command, *options = words
+    assert refusal(call(command, fleet, *options, *EARLY)).startswith(f"life: {BEFORE}")
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("audit", ()),
+        ("lint", ("--release", "3.9")),
+        ("compat", ("--from", "3.9", "--to", "3.4")),
+    ],
+)
+def test_each_cluster_without_the_moment_is_named_once(
+    command: str, options: tuple[str, ...], fleet: Path
+) -> None:
+    """In a list of clusters, and for a single one; the name once stood there twice."""
+    lines = call(command, fleet, *options, *EARLY).err.splitlines()
+    assert [line.partition(" (")[0] for line in lines] == [
+        f"Error: {cluster}: {BEFORE}" for cluster in TWO
+    ]
+    alone = refusal(call(command, fleet, *options, *EARLY, "--cluster", "roll"))
+    assert alone.startswith(f"roll: {BEFORE}")
+
+
+def test_a_comparison_names_the_cluster_that_is_damaged(fleet: Path, tmp_path: Path) -> None:
+    """It is the second side's, and not the first's."""
+    damaged = fleet_in(tmp_path, TWO)
+    (damaged / "cluster=roll" / "_manifest" / "0000000001.json").write_text("{}")
+    asked = ("diff", damaged, "--cluster", "life", "--to-cluster", "roll")
+    assert refusal(call(*asked)).startswith("cluster=roll/_manifest/0000000001.json is no manifest")
