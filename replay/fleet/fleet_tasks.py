@@ -22,11 +22,11 @@ from replay.engine.coverage import coverage
 from replay.engine.executors import Executor
 from replay.engine.ordered_records import records
 from replay.errors import ReplayError
-from replay.findings import Finding
 from replay.fleet.archive_source import ArchiveSource, ClusterProblem, UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.table_run import OnUnreadable, SkippedCluster
 from replay.tables.cells import RowDocument, arrow_text
+from replay.tables.finding_rows import finding_row
 from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, VERDICTS
 
 
@@ -109,7 +109,7 @@ def audit_table(
     """
     work = AuditOfCluster(question, read_thresholds(dict(changes)))
     results, problems = _divided(by.run(work, clusters))
-    rows = [_finding_row(finding) for finding in fleet_findings(results)]
+    rows = [finding_row(finding) for finding in fleet_findings(results)]
     return FleetAnswer(pa.Table.from_pylist(rows, FINDINGS), problems)
 
 
@@ -135,21 +135,6 @@ class AuditOfCluster(msgspec.Struct, frozen=True):
             yield audited(log, self.limits)
         except (ReplayError, UnknownMoment) as error:
             yield ClusterProblem(name, str(error))
-
-
-def _finding_row(finding: Finding) -> RowDocument:
-    connector = finding.connector
-    return {
-        "cluster": finding.cluster,
-        "connector": None if connector is None else arrow_text(connector),
-        "kind": finding.kind,
-        "severity": finding.severity.value,
-        "sentence": arrow_text(finding.sentence),
-        "advice": arrow_text(finding.advice),
-        "evidence": [
-            {"cluster": cluster, **position._asdict()} for cluster, position in finding.places
-        ],
-    }
 
 
 # --- release changes ------------------------------------------------------------------------
