@@ -110,7 +110,11 @@ def started(session: SparkSession, feed: "ChangeFeed", every_s: float | None) ->
         looks: dict[str, ClusterLook] = {}
         for row in frame.collect():
             looks |= looks_in({"looks": row.looks})
-        feed.run_batch(number, looks)
+        try:
+            feed.run_batch(number, looks)
+        except Exception as error:
+            feed.trouble = error
+            raise
 
     when: dict[str, Any] = (
         {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}

@@ -67,7 +67,9 @@ class ChangeFeed:
         self._spark = spark
         self._store = context.store
         self._fleet = read_checkpoint(self._store, self.tables.last(), self._reading)
-        self._is_retry = True
+        self._is_first = True
+        self.trouble: Exception | None = None
+        """Error that has ended a stream; Spark would replace its text."""
 
     @property
     def tables(self) -> FeedTables:
@@ -113,21 +115,21 @@ class ChangeFeed:
             CheckpointMismatch: the checkpoint belongs to another archive.
             NotWritable: the tables or the checkpoint cannot be written.
         """
-        if self._is_retry:
+        if self._is_first:
             self.check()
         store = self.context.source.store
         names = followed_names(store, self.clusters, self.known)
-        looks = looks_at(store, names, {} if self._is_retry else self.known)
+        looks = looks_at(store, names, {} if self._is_first else self.known)
         if not self._has_news(looks):
-            self._is_retry = False
+            self._is_first = False
             return None
         self.run_batch(self.batch + 1, looks)
-        self._is_retry = False
+        self._is_first = False
         return self.batch
 
     def _has_news(self, looks: Mapping[str, ClusterLook]) -> bool:
         is_new = any(self.known.get(name) != look for name, look in looks.items())
-        return is_new or (self._is_retry and any(self._work(self._fleet.looks)))
+        return is_new or (self._is_first and any(self._work(self._fleet.looks)))
 
     def run_batch(self, number: int, looks: Mapping[str, ClusterLook]) -> bool:
         """Run a batch up to some looks at the archive; False if it counts already.

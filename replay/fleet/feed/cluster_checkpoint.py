@@ -18,6 +18,7 @@ from replay.archive.segments import EncodedFile
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt
 from replay.findings import Finding
+from replay.fleet.feed.checkpoint_codec import NoCheckpoint, decoded, encoded
 
 
 class AuditCheckpoint(msgspec.Struct, frozen=True):
@@ -55,9 +56,6 @@ class ClusterCheckpoint(msgspec.Struct, frozen=True):
         yield self.audit.stored
 
 
-_DECODER = msgspec.json.Decoder(ClusterCheckpoint)
-
-
 class CheckpointFiles(NamedTuple):
     """Files of one cluster in the checkpoint of a feed."""
 
@@ -67,8 +65,8 @@ class CheckpointFiles(NamedTuple):
     def read(self, batch: int) -> ClusterCheckpoint | None:
         """Checkpoint of a batch; None if a file of it is missing, damaged or of another version."""
         try:
-            found = _DECODER.decode(self.store.read(self._name(batch)))
-        except (FileNotFoundError, msgspec.MsgspecError):
+            found = decoded(self.store.read(self._name(batch)), ClusterCheckpoint)
+        except (FileNotFoundError, NoCheckpoint):
             return None
         is_whole = all(self.store.size(file.file) == file.bytes for file in found.files)
         return found if is_whole else None
@@ -79,7 +77,7 @@ class CheckpointFiles(NamedTuple):
         Raises:
             NotWritable: no room, or no permission.
         """
-        self.store.replace(self._name(batch), msgspec.json.encode(checkpoint))
+        self.store.replace(self._name(batch), encoded(checkpoint))
 
     def add(self, stem: str, content: bytes) -> StoredFile:
         """Write a file of a checkpoint.

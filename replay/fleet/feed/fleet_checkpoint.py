@@ -10,6 +10,7 @@ from replay.audit.shared_topics import SharedResources
 from replay.audit.thresholds import Thresholds
 from replay.errors import ArchiveCorrupt, ReplayError
 from replay.findings import Finding
+from replay.fleet.feed.checkpoint_codec import NoCheckpoint, decoded, encoded
 from replay.fleet.feed.cluster_batch import ReadPart
 from replay.fleet.feed.positions import ClusterLook
 
@@ -41,9 +42,6 @@ class FleetCheckpoint(msgspec.Struct, frozen=True):
     """Present findings between clusters."""
 
 
-_DECODER = msgspec.json.Decoder(FleetCheckpoint)
-
-
 def read_checkpoint(store: ArchiveStore, batch: int, reading: FeedReading) -> FleetCheckpoint:
     """Read the checkpoint of the last batch that counts; -1: there is none yet.
 
@@ -54,13 +52,13 @@ def read_checkpoint(store: ArchiveStore, batch: int, reading: FeedReading) -> Fl
     if batch < 0:
         return FleetCheckpoint(reading)
     try:
-        found = _DECODER.decode(store.read(_name(batch)))
+        found = decoded(store.read(_name(batch)), FleetCheckpoint)
     except FileNotFoundError:
         raise ArchiveCorrupt(
             f"the tables end with batch {batch}, which the checkpoint {store.where} does not "
             "have: give the checkpoint of these tables, or new folders for both"
         ) from None
-    except msgspec.MsgspecError as error:
+    except NoCheckpoint as error:
         raise ArchiveCorrupt(
             f"{_name(batch)} in {store.where} is no checkpoint ({error}): restore it, or give new "
             "folders for tables and checkpoint"
@@ -79,7 +77,7 @@ def write_checkpoint(store: ArchiveStore, checkpoint: FleetCheckpoint) -> None:
     Raises:
         NotWritable: no room, or no permission.
     """
-    store.replace(_name(checkpoint.batch), msgspec.json.encode(checkpoint))
+    store.replace(_name(checkpoint.batch), encoded(checkpoint))
 
 
 def keep_only(store: ArchiveStore, batch: int) -> None:
