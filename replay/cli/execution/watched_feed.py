@@ -21,7 +21,7 @@ from replay.tables.cells import RowDocument
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-LOOK_S = 0.5
+LOOK_S = 1
 """Seconds between two checks whether a stream has written a batch or has ended."""
 
 _SEVERITIES = [severity.value for severity in Severity]

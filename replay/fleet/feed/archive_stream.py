@@ -52,7 +52,8 @@ class ArchiveSourceReader(DataSourceStreamReader):
         """Offset before the first batch of a stream."""
         return _offset({})
 
-    def latestOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
+    # Spark reads without a limit if there are no parameters; PySpark 4.2 knows no others.
+    def latestOffset(self) -> dict[str, str]:  # type: ignore[override]  # noqa: N802
         """Offset with a look at each cluster."""
         self._known = self._archive.looks(self._known or self._archive.known)
         return _offset(self._known)

@@ -126,7 +126,7 @@ class ClusterBatch(msgspec.Struct, frozen=True):
             self.context.profile,
         )
         before, after = states.before(last, begin), states.after(last, ends)
-        findings = self._audited(cluster, files).changes(last and last.audit, begin, ends)
+        findings = self._audited(cluster, files).changes(last.audit if last else None, begin, ends)
         files.write(self.number, ClusterCheckpoint(after.snapshot, after.cut, findings.checkpoint))
         positions = offset_positions(
             cluster, self.context.profile, plans_between(cluster, begin, ends)

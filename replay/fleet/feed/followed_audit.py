@@ -62,7 +62,7 @@ class AuditFollower:
         """
         resumed = self._resumed(checkpoint, ends)
         if checkpoint is not None and resumed is not None:
-            before = checkpoint.findings
+            before = [*checkpoint.findings]
         else:
             before = self._findings(since)
             resumed = self._begun(checkpoint, ends)
@@ -116,7 +116,6 @@ class AuditFollower:
         reached = {topic: [*begun.get(topic, ())] for topic in ends}
         for topic, topic_ends in ends.items():
             reached[topic] += [0] * (len(topic_ends) - len(reached[topic]))
-        behind: list[Finding] = []
         findings: list[Finding] = []
         stored = None
         for ranked in records:
@@ -129,11 +128,10 @@ class AuditFollower:
             stored, seen = self._files.add("feed-audits", frozen(audits)), len(findings)
             reached = {topic: [*topic_ends] for topic, topic_ends in ends.items()}
         pending = audits.pending()
-        behind = [*findings[seen:], *pending]
         return _Audited(
             [*findings, *pending],
             audits.shares(),
-            AuditCheckpoint(horizon_ms, patience_ms, reached, stored, tuple(behind)),
+            AuditCheckpoint(horizon_ms, patience_ms, reached, stored, (*findings[seen:], *pending)),
         )
 
     def _latest_ms(self, ends: Cut) -> int:

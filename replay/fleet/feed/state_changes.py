@@ -182,8 +182,9 @@ def place_of(table: str, row: RowDocument) -> RowPlace:
 def row_text(table: str, row: RowDocument) -> str:
     """JSON of a row, without cluster and release. Settings are in alphabetical order."""
     cells = {name: row.get(name) for name in STATE_SCHEMAS[table].names[2:]}
-    if isinstance(cells.get("config"), list):
-        cells["config"] = dict(sorted(cells["config"]))
+    config = cells.get("config")
+    if config is not None:
+        cells["config"] = dict(sorted(config))
     return json_cell(cells) or ""
 
 

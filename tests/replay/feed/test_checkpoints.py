@@ -1,4 +1,4 @@
-"""A checkpoint and an archive that differ, clusters that break, merges meanwhile: nothing is lost."""
+"""Checkpoints that differ from the archive, broken clusters, merges meanwhile: nothing is lost."""
 
 import shutil
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
     grown = content(tmp_path / "archive")
     shutil.copytree(tmp_path / "archive" / "cluster=a", tmp_path / "saved")
     for path in (tmp_path / "archive" / "cluster=a").glob("topic=*/*/*.parquet"):
-        if path.relative_to(tmp_path / "archive") not in whole:
+        if str(path.relative_to(tmp_path / "archive")) not in whole:
             damaged = bytearray(path.read_bytes())
             damaged[len(damaged) // 3] ^= 1
             path.write_bytes(damaged)
