@@ -120,10 +120,10 @@ class _Unpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         """Find a class that a pass may hold. Raises `UnpicklingError` for any other."""
-        found = _class_named(module, name)
-        if found is None:
+        named = _class_named(module, name)
+        if named is None:
             raise pickle.UnpicklingError(f"{module}.{name} is no part of an audit")
-        return found
+        return named
 
 
 @cache
@@ -131,5 +131,5 @@ def _class_named(module: str, name: str) -> type | None:
     full = f"{module}.{name}"
     if full not in _CONTAINERS and not full.startswith(_PARTS):
         return None
-    found = getattr(import_module(module), name, None)
-    return found if isinstance(found, type) else None
+    named = getattr(import_module(module), name, None)
+    return named if isinstance(named, type) else None

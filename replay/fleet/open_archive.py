@@ -22,7 +22,7 @@ from replay.engine.executors import Executor, SerialExecutor
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import ArchiveSource, profiles_named
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined, summary_table
-from replay.fleet.feed.change_feed import ChangeFeed
+from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
 from replay.fleet.fleet_tasks import audit_table, cluster_table, compat_table, partition_table
@@ -255,7 +255,7 @@ class OpenArchive(Generic[FrameT]):
         *,
         release: str = KIP,
         thresholds: dict[str, str] | None = None,
-    ) -> ChangeFeed:
+    ) -> ArchiveFeed:
         """Return the feed of changes: `advance` it by one batch, or `start` a stream of Spark.
 
         Each batch writes its rows to tables in `folder` (`schemas.FEED_SCHEMAS`). `checkpoint` is a
@@ -277,7 +277,7 @@ class OpenArchive(Generic[FrameT]):
             profile,
             read_thresholds(thresholds or {}),
         )
-        return ChangeFeed(context, self._executor, self._selected, self._spark)
+        return ArchiveFeed(context, self._executor, self._selected, self._spark)
 
     # --- execution --------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from replay.cli.output.progress_bar import bar
 from replay.engine.executors import SerialExecutor
 from replay.engine.spark.location import anywhere
 from replay.findings import Severity
-from replay.fleet.feed.change_feed import ChangeFeed
+from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import FeedContext
 from replay.fleet.feed.feed_tables import FeedTables
 
@@ -93,14 +93,14 @@ def watch(  # noqa: PLR0913 - click passes every option by name
     with _places(checkpoint, folder) as (progress, tables):
         context = _context(archive, profile, changes, (progress, tables))
         if not engine.is_spark:
-            feed = ChangeFeed(context, SerialExecutor(), archive.clusters)
+            feed = ArchiveFeed(context, SerialExecutor(), archive.clusters)
             watch_here(feed, FeedPrinter(feed, archive, options), options.every_s)
             return
         from replay.engine.spark.executor import SparkExecutor  # noqa: PLC0415 - needs an extra
 
         with bar() as shown, engine.started(shown) as session:
             executor = SparkExecutor(session)
-            feed = ChangeFeed(context, executor, archive.clusters, session)
+            feed = ArchiveFeed(context, executor, archive.clusters, session)
             watch_stream(feed, FeedPrinter(feed, archive, options), options.every_s)
 
 

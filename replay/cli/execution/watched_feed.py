@@ -14,7 +14,7 @@ from replay.cli.output.feed_lines import batch_line, finding_line, state_line
 from replay.cli.output.printer import say
 from replay.errors import NoArchive, ReplayError
 from replay.findings import Severity
-from replay.fleet.feed.change_feed import ChangeFeed
+from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.feed_tables import BATCHES, FINDING_CHANGES, STATE_CHANGES
 from replay.tables.cells import RowDocument
 
@@ -41,7 +41,7 @@ class WatchOptions(NamedTuple):
 class FeedPrinter:
     """Prints the rows of batches."""
 
-    def __init__(self, feed: ChangeFeed, archive: ArchiveInput, options: WatchOptions) -> None:
+    def __init__(self, feed: ArchiveFeed, archive: ArchiveInput, options: WatchOptions) -> None:
         self._feed = feed
         self._archive = archive
         self._options = options
@@ -98,7 +98,7 @@ def _decoded(row: RowDocument) -> RowDocument:
     }
 
 
-def watch_here(feed: ChangeFeed, printer: FeedPrinter, every_s: float | None) -> None:
+def watch_here(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None) -> None:
     """Run batches in this process; with a pause, until Ctrl-C.
 
     A later outage of the archive is printed, and the next look tries again.
@@ -114,7 +114,7 @@ def watch_here(feed: ChangeFeed, printer: FeedPrinter, every_s: float | None) ->
         printer.catch_up()
 
 
-def watch_stream(feed: ChangeFeed, printer: FeedPrinter, every_s: float | None) -> None:
+def watch_stream(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None) -> None:
     """Run a stream of Spark until it ends, or until Ctrl-C.
 
     Raises:
@@ -129,7 +129,7 @@ def watch_stream(feed: ChangeFeed, printer: FeedPrinter, every_s: float | None) 
     printer.catch_up()
 
 
-def _awaited(query: "StreamingQuery", printer: FeedPrinter, feed: ChangeFeed) -> None:
+def _awaited(query: "StreamingQuery", printer: FeedPrinter, feed: ArchiveFeed) -> None:
     from pyspark.errors import PySparkException  # noqa: PLC0415 - needs an extra
 
     from replay.engine.spark.session import NoSpark, root_cause  # noqa: PLC0415 - the same

@@ -42,9 +42,9 @@ def finding_line(row: RowDocument, topics: Mapping[str, Topics]) -> str:
         position = Position(record["topic"], record["partition"], record["offset"])
         shown = place(position, topics.get(cluster, Topics()))
         records.append(f"{cluster} {shown}" if several else shown)
-    what = row["severity"] if row["change"] == "raised" else row["change"]
+    severity = row["severity"] if row["change"] == "raised" else row["change"]
     return (
-        f"{row['cluster']} {called(row['connector'])} {what} {row['kind']}: {row['sentence']} "
+        f"{row['cluster']} {called(row['connector'])} {severity} {row['kind']}: {row['sentence']} "
         f"({', '.join(records)})"
     )
 

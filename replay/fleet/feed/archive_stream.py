@@ -12,13 +12,14 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.streaming.query import StreamingQuery
 
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.feed.positions import ClusterLook, followed_names, looks_at
 
 if TYPE_CHECKING:
-    from replay.fleet.feed.change_feed import ChangeFeed
+    from replay.fleet.feed.change_feed import ArchiveFeed
 
 FORMAT = "replay_archive"
 """Name of the source in Spark."""
@@ -32,31 +33,34 @@ class FollowedArchive(msgspec.Struct, frozen=True):
     source: ArchiveSource
     clusters: tuple[str, ...]
     """Followed clusters; empty means all."""
-    known: dict[str, ClusterLook]
-    """Looks of the last batch that counts."""
 
-    def looks(self, known: Mapping[str, ClusterLook]) -> dict[str, ClusterLook]:
+    def looks(self, before: Mapping[str, ClusterLook]) -> dict[str, ClusterLook]:
         """Look at the ends of all clusters; those without a new manifest are not opened."""
         store = self.source.store
-        return looks_at(store, followed_names(store, self.clusters, known), known)
+        return looks_at(store, followed_names(store, self.clusters, before), before)
 
 
-class ArchiveSourceReader(DataSourceStreamReader):
+class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reader of the source; the driver's Python process for sources runs it."""
 
     def __init__(self, archive: FollowedArchive) -> None:
         self._archive = archive
-        self._known: dict[str, ClusterLook] = {}
+        self._last: dict[str, ClusterLook] | None = None
+        """Looks at which a query ends that reads what is there."""
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
         """Offset before the first batch of a stream."""
         return _offset({})
 
-    # Spark reads without a limit if there are no parameters; PySpark 4.2 knows no others.
-    def latestOffset(self) -> dict[str, str]:  # type: ignore[override]  # noqa: N802
-        """Offset with a look at each cluster."""
-        self._known = self._archive.looks(self._known or self._archive.known)
-        return _offset(self._known)
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Decide where a query ends that reads what is there."""
+        self._last = self._archive.looks({})
+
+    def latestOffset(self, start: dict[str, str], _: ReadLimit) -> dict[str, str]:  # noqa: N802
+        """Offset with a look at each cluster; a batch has no limit."""
+        if self._last is not None:
+            return _offset(self._last)
+        return _offset(self._archive.looks(looks_in(start)))
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Partition with the looks that have changed."""
@@ -72,7 +76,7 @@ class ArchiveSourceReader(DataSourceStreamReader):
 _SCHEMA = pa.schema([("looks", pa.string())])
 
 
-class ArchiveDataSource(DataSource):
+class ArchiveStreamSource(DataSource):
     """Source of a stream; `registered` makes one for each archive."""
 
     archive: ClassVar[FollowedArchive]
@@ -86,9 +90,9 @@ class ArchiveDataSource(DataSource):
         """Columns: looks as JSON."""
         return "looks string"
 
-    def streamReader(self, schema: Any) -> ArchiveSourceReader:  # noqa: ARG002, N802 - Spark's name
+    def streamReader(self, schema: Any) -> ArchiveStreamReader:  # noqa: ARG002, N802 - Spark's name
         """Create the reader of a stream."""
-        return ArchiveSourceReader(self.archive)
+        return ArchiveStreamReader(self.archive)
 
 
 def _offset(looks: Mapping[str, ClusterLook]) -> dict[str, str]:
@@ -101,11 +105,13 @@ def looks_in(offset: Mapping[str, str]) -> dict[str, ClusterLook]:
     return _DECODER.decode(offset["looks"])
 
 
-def started(session: SparkSession, feed: "ChangeFeed", every_s: float | None) -> StreamingQuery:
+def started(session: SparkSession, feed: "ArchiveFeed", every_s: float | None) -> StreamingQuery:
     """Start the query of a feed. Settings of object stores are not in its plan."""
-    archive = FollowedArchive(feed.context.source, feed.clusters, dict(feed.known))
+    archive = FollowedArchive(feed.context.source, feed.clusters)
     # A class of its own carries the archive to Spark's process: options are shown in plans.
-    session.dataSource.register(type("FollowedSource", (ArchiveDataSource,), {"archive": archive}))
+    session.dataSource.register(
+        type("FollowedSource", (ArchiveStreamSource,), {"archive": archive})
+    )
 
     def run(frame: DataFrame, number: int) -> None:
         looks: dict[str, ClusterLook] = {}

@@ -15,7 +15,7 @@ import msgspec
 
 from replay.audit.shared_topics import SharedResources, in_common
 from replay.engine.executors import Executor
-from replay.errors import ArchiveCorrupt, ReplayError
+from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
 from replay.findings import Finding
 from replay.fleet.feed.cluster_batch import (
     ClusterBatch,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 
-class ChangeFeed:
+class ArchiveFeed:
     """Follows an archive: `advance` by one batch, or `start` a stream of Spark.
 
     One process at a time writes the tables and the checkpoint of a feed.
@@ -92,15 +92,16 @@ class ChangeFeed:
         Raises:
             CheckpointMismatch: no cluster of the checkpoint fits the archive.
         """
-        problems = [problem for name in self._fleet.read if (problem := self._mismatch(name))]
-        if problems and len(problems) == len(self._fleet.read):
+        names = sorted(self._fleet.read)
+        problems = [problem for name in names if (problem := self._mismatch(name))]
+        if problems and len(problems) == len(names):
             raise CheckpointMismatch(problems[0])
 
     def _mismatch(self, name: str) -> str | None:
         try:
             cluster = self.context.source.cluster(name)
             check_follows(cluster, self._fleet.read[name].position)
-        except CheckpointMismatch as error:
+        except (CheckpointMismatch, NoArchive) as error:
             return f"{name}: {error}"
         except ReplayError:  # its row says so
             return None

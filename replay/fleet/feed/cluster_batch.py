@@ -31,14 +31,14 @@ from replay.fleet.feed.feed_tables import (
 )
 from replay.fleet.feed.followed_audit import AuditFollower
 from replay.fleet.feed.followed_state import (
-    Cut,
     FollowedState,
+    ReadEnds,
     StateFollower,
     offset_positions,
     plans_between,
 )
 from replay.fleet.feed.positions import ClusterPosition, check_follows
-from replay.fleet.feed.snapshot_store import SnapshotStore
+from replay.fleet.feed.snapshot_store import FeedSnapshotStore
 from replay.fleet.feed.state_changes import StateStep
 from replay.tables.cells import RowDocument, json_cell
 from replay.tables.finding_rows import finding_row
@@ -118,7 +118,7 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         files = self.context.files_of(work.cluster)
         last = files.read(since.batch) if since else None
         files.keep_only({since.batch: last} if since else {})
-        cluster = cluster._replace(store=SnapshotStore(cluster.store, files.store))
+        cluster = cluster._replace(store=FeedSnapshotStore(cluster.store, files.store))
         begin, ends = since.position.ends if since else None, work.target.ends
         states = StateFollower(
             cluster,
@@ -168,7 +168,7 @@ def _row(work: ClusterWork, after: FollowedState) -> RowDocument:
     }
 
 
-def _latest_ms(cluster: ArchivedCluster, ends: Cut) -> int | None:
+def _latest_ms(cluster: ArchivedCluster, ends: ReadEnds) -> int | None:
     """Greatest time of a record in the segments that begin before the ends."""
     times = [
         segment.latest_ms

@@ -65,11 +65,11 @@ class CheckpointFiles(NamedTuple):
     def read(self, batch: int) -> ClusterCheckpoint | None:
         """Checkpoint of a batch; None if a file of it is missing, damaged or of another version."""
         try:
-            found = decoded(self.store.read(self._name(batch)), ClusterCheckpoint)
+            checkpoint = decoded(self.store.read(self._name(batch)), ClusterCheckpoint)
         except (FileNotFoundError, NoCheckpoint):
             return None
-        is_whole = all(self.store.size(file.file) == file.bytes for file in found.files)
-        return found if is_whole else None
+        is_whole = all(self.store.size(file.file) == file.bytes for file in checkpoint.files)
+        return checkpoint if is_whole else None
 
     def write(self, batch: int, checkpoint: ClusterCheckpoint) -> None:
         """Write the checkpoint of a batch; it replaces that of an earlier attempt.
@@ -104,7 +104,7 @@ class CheckpointFiles(NamedTuple):
             NotWritable: no permission.
         """
         kept = {self._name(batch) for batch in batches}
-        kept |= {file.file for found in batches.values() if found for file in found.files}
+        kept |= {file.file for last in batches.values() if last for file in last.files}
         for name in list(self.store.walk(layout.folder(self.cluster))):
             if name not in kept:
                 self.store.remove(name)

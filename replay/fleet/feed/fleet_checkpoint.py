@@ -52,7 +52,7 @@ def read_checkpoint(store: ArchiveStore, batch: int, reading: FeedReading) -> Fl
     if batch < 0:
         return FleetCheckpoint(reading)
     try:
-        found = decoded(store.read(_name(batch)), FleetCheckpoint)
+        checkpoint = decoded(store.read(_name(batch)), FleetCheckpoint)
     except FileNotFoundError:
         raise ArchiveCorrupt(
             f"the tables end with batch {batch}, which the checkpoint {store.where} does not "
@@ -63,12 +63,12 @@ def read_checkpoint(store: ArchiveStore, batch: int, reading: FeedReading) -> Fl
             f"{_name(batch)} in {store.where} is no checkpoint ({error}): restore it, or give new "
             "folders for tables and checkpoint"
         ) from None
-    if found.reading != reading:
+    if checkpoint.reading != reading:
         raise OtherReading(
-            f"the checkpoint {store.where} belongs to {_words(found.reading)}, not to "
+            f"the checkpoint {store.where} belongs to {_words(checkpoint.reading)}, not to "
             f"{_words(reading)}: give the same options, or another checkpoint"
         )
-    return found
+    return checkpoint
 
 
 def write_checkpoint(store: ArchiveStore, checkpoint: FleetCheckpoint) -> None:

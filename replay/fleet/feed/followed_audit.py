@@ -20,7 +20,7 @@ from replay.audit.shared_topics import SharedResources
 from replay.engine.ordered_records import ordered
 from replay.findings import Finding
 from replay.fleet.feed.cluster_checkpoint import AuditCheckpoint, CheckpointFiles
-from replay.fleet.feed.followed_state import Cut, plans_between
+from replay.fleet.feed.followed_state import ReadEnds, plans_between
 
 PATIENCE_MS = 10 * 60 * 1000
 """Time that records of one partition may come later than those of others: 10 minutes, in ms.
@@ -52,7 +52,7 @@ class AuditFollower:
         self._files = files
 
     def changes(
-        self, checkpoint: AuditCheckpoint | None, since: Cut | None, ends: Cut
+        self, checkpoint: AuditCheckpoint | None, since: ReadEnds | None, ends: ReadEnds
     ) -> FindingChanges:
         """Audit the records of a batch; compare with the findings before it.
 
@@ -75,7 +75,7 @@ class AuditFollower:
             after.checkpoint,
         )
 
-    def _resumed(self, checkpoint: AuditCheckpoint | None, ends: Cut) -> "_Resumed | None":
+    def _resumed(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_Resumed | None":
         """Stored audits with the records behind their horizon; None if they cannot go on."""
         content = None if checkpoint is None else self._files.content(checkpoint.stored)
         if checkpoint is None or content is None:
@@ -94,7 +94,7 @@ class AuditFollower:
             audits, rest, checkpoint.ends, checkpoint.horizon_ms, checkpoint.patience_ms
         )
 
-    def _begun(self, checkpoint: AuditCheckpoint | None, ends: Cut) -> "_Resumed":
+    def _begun(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_Resumed":
         """Audits of all records, from the first on."""
         patience_ms = PATIENCE_MS
         if checkpoint is not None:  # a record was later than the patience
@@ -102,7 +102,7 @@ class AuditFollower:
         records = ordered(self._cluster, plans_between(self._cluster, None, ends))
         return _Resumed(AuditPass(self._subject), records, {}, -1, patience_ms)
 
-    def _findings(self, ends: Cut | None) -> list[Finding]:
+    def _findings(self, ends: ReadEnds | None) -> list[Finding]:
         """Findings up to the end of the last batch, from the first record on."""
         if ends is None:
             return []
@@ -110,7 +110,7 @@ class AuditFollower:
         records = ordered(self._cluster, plans_between(self._cluster, None, ends))
         return [*audits.take_all(ranked.entry for ranked in records), *audits.pending()]
 
-    def _after(self, resumed: "_Resumed", ends: Cut) -> "_Audited":
+    def _after(self, resumed: "_Resumed", ends: ReadEnds) -> "_Audited":
         audits, records, begun, horizon_ms, patience_ms = resumed
         horizon_ms = max(horizon_ms, self._latest_ms(ends) - patience_ms)
         reached = {topic: [*begun.get(topic, ())] for topic in ends}
@@ -120,21 +120,22 @@ class AuditFollower:
         stored = None
         for ranked in records:
             if stored is None and ranked.time_ms > horizon_ms:
-                stored, seen = self._files.add("feed-audits", frozen(audits)), len(findings)
+                stored, completed = self._files.add("feed-audits", frozen(audits)), len(findings)
             if stored is None:
                 reached[ranked.topic][ranked.partition] = ranked.offset + 1
             findings += audits.take(ranked.entry)
         if stored is None:
-            stored, seen = self._files.add("feed-audits", frozen(audits)), len(findings)
+            stored, completed = self._files.add("feed-audits", frozen(audits)), len(findings)
             reached = {topic: [*topic_ends] for topic, topic_ends in ends.items()}
         pending = audits.pending()
+        behind = (*findings[completed:], *pending)
         return _Audited(
             [*findings, *pending],
             audits.shares(),
-            AuditCheckpoint(horizon_ms, patience_ms, reached, stored, (*findings[seen:], *pending)),
+            AuditCheckpoint(horizon_ms, patience_ms, reached, stored, behind),
         )
 
-    def _latest_ms(self, ends: Cut) -> int:
+    def _latest_ms(self, ends: ReadEnds) -> int:
         """Time of the last record, at most that of the last manifest: clocks may be ahead."""
         times = [
             segment.latest_ms
@@ -152,7 +153,7 @@ class _Resumed(NamedTuple):
 
     audits: AuditPass
     records: Iterator[RankedEntry]
-    ends: Cut
+    ends: ReadEnds
     """End offsets of the records that the audits have seen."""
     horizon_ms: int
     patience_ms: int

@@ -22,7 +22,7 @@ from replay.fleet.feed.state_changes import OffsetPositions, offset_item
 from replay.kernels.last_value import last_values
 from replay.tables.cells import arrow_text
 
-Cut = dict[str, list[int]]
+ReadEnds = dict[str, list[int]]
 """End offset of each partition, by topic."""
 
 
@@ -31,7 +31,7 @@ class FollowedState(NamedTuple):
 
     state: ClusterState
     snapshot: Snapshot
-    cut: Cut
+    cut: ReadEnds
 
 
 class StateFollower:
@@ -43,7 +43,7 @@ class StateFollower:
         self._profile = profile
         self._local = LocalEngine(cluster, options)
 
-    def before(self, checkpoint: ClusterCheckpoint | None, ends: Cut | None) -> ClusterState:
+    def before(self, checkpoint: ClusterCheckpoint | None, ends: ReadEnds | None) -> ClusterState:
         """State at the end of the last batch; without a batch nothing.
 
         Raises:
@@ -58,7 +58,7 @@ class StateFollower:
                 pass
         return self._state(self._nearest(ends), self._cut(ends))
 
-    def after(self, checkpoint: ClusterCheckpoint | None, ends: Cut) -> FollowedState:
+    def after(self, checkpoint: ClusterCheckpoint | None, ends: ReadEnds) -> FollowedState:
         """State at the end of a new batch, from the snapshot of the last one.
 
         Raises:
@@ -69,7 +69,7 @@ class StateFollower:
         cut = self._cut(ends)
         return FollowedState(self._state(snapshot, cut), snapshot, cut)
 
-    def _snapshot(self, checkpoint: ClusterCheckpoint | None, ends: Cut) -> Snapshot:
+    def _snapshot(self, checkpoint: ClusterCheckpoint | None, ends: ReadEnds) -> Snapshot:
         readers = {self._options.exactly_once: (self._profile,)}
         if checkpoint is not None:
             try:
@@ -78,15 +78,15 @@ class StateFollower:
                 pass
         return snapshot_at(self._cluster, self._nearest(ends), "feed", ends, readers)
 
-    def _nearest(self, ends: Cut) -> Snapshot | None:
+    def _nearest(self, ends: ReadEnds) -> Snapshot | None:
         return nearest(self._cluster, ends) if self._options.derived else None
 
-    def _state(self, snapshot: Snapshot | None, cut: Cut) -> ClusterState:
+    def _state(self, snapshot: Snapshot | None, cut: ReadEnds) -> ClusterState:
         plan = self._local.plan_from(snapshot, FittedEnds(cut), [self._profile])
         (state,) = self._local.states(plan, [self._profile])
         return state
 
-    def _cut(self, ends: Cut) -> Cut:
+    def _cut(self, ends: ReadEnds) -> ReadEnds:
         """Ends of the topics that the state consists of; unused topics of connectors are out."""
         topics = self._cluster.topics
         names = [topics.config, topics.offsets, topics.status, topics.commands]
@@ -96,7 +96,7 @@ class StateFollower:
 
 
 def plans_between(
-    cluster: ArchivedCluster, since: Cut | None, ends: Cut
+    cluster: ArchivedCluster, since: ReadEnds | None, ends: ReadEnds
 ) -> tuple[PartitionPlan, ...]:
     """Rows of segments between two vectors of end offsets."""
     start = PlanStart()
@@ -105,7 +105,7 @@ def plans_between(
     return planned(cluster, FittedEnds(ends), start, derived=False).parts
 
 
-def padded_to(since: Cut, ends: Cut) -> Cut:
+def padded_to(since: ReadEnds, ends: ReadEnds) -> ReadEnds:
     """Earlier end offsets of the same topics and partitions; those of new ones are 0."""
     return {
         topic: [old for old, _ in zip_longest(since.get(topic, ()), topic_ends, fillvalue=0)]

@@ -90,31 +90,31 @@ def _difference(cluster: ArchivedCluster, position: ClusterPosition) -> str:
 
 
 def looks_at(
-    store: ArchiveStore, names: Iterable[str], known: Mapping[str, ClusterLook]
+    store: ArchiveStore, names: Iterable[str], before: Mapping[str, ClusterLook]
 ) -> dict[str, ClusterLook]:
-    """Look at the ends of clusters. A cluster without a new manifest since `known` is not opened.
+    """Look at the ends of clusters. A cluster without a new manifest since `before` is not opened.
 
     An unreadable cluster has its reason in place of a position.
     """
     cluster_names = sorted(names)
-    looks = concurrently(lambda name: _look(store, name, known.get(name)), cluster_names)
+    looks = concurrently(lambda name: _look(store, name, before.get(name)), cluster_names)
     return dict(zip(cluster_names, looks, strict=True))
 
 
-def _look(store: ArchiveStore, name: str, known: ClusterLook | None) -> ClusterLook:
+def _look(store: ArchiveStore, name: str, before: ClusterLook | None) -> ClusterLook:
     try:
-        if known is not None and known.position is not None:
-            number = known.position.number
+        if before is not None and before.position is not None:
+            number = before.position.number
             is_there = store.size(layout.manifest(name, number)) is not None
             if is_there and is_last(store, name, number):
-                return known
+                return before
         return ClusterLook(position_of(open_cluster(store, name)))
     except ReplayError as error:
         return ClusterLook(problem=str(error))
 
 
 def followed_names(
-    store: ArchiveStore, selected: Sequence[str], known: Iterable[str] = ()
+    store: ArchiveStore, selected: Sequence[str], earlier: Iterable[str] = ()
 ) -> set[str]:
     """Clusters to follow: the selected ones, or all of the archive and all that were followed."""
-    return set(selected) or {*layout.clusters(store), *known}
+    return set(selected) or {*layout.clusters(store), *earlier}

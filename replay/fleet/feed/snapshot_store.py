@@ -10,7 +10,7 @@ OWN = "/_snapshots/feed-"
 """Part of the names of files that belong to a feed."""
 
 
-class SnapshotStore:
+class FeedSnapshotStore:
     """Reads an archive and the snapshots of a feed; writes such snapshots only."""
 
     def __init__(self, archive: ArchiveStore, checkpoint: ArchiveStore) -> None:

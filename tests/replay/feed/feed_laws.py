@@ -12,7 +12,7 @@ import pyarrow as pa
 import replay
 from controlplane.core.entry import Entry
 from replay.archive.segments import SegmentSizes
-from replay.fleet.feed.change_feed import ChangeFeed
+from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.state_changes import row_text
 from replay.fleet.open_archive import OpenArchive
 from replay.tables.schemas import FEED_SCHEMAS, STATE_SCHEMAS
@@ -26,7 +26,7 @@ def archive_in(folder: Path, **options: Any) -> OpenArchive[pa.Table]:
     return replay.open(str(folder / "archive"), **options)
 
 
-def feed_in(folder: Path, **options: Any) -> ChangeFeed:
+def feed_in(folder: Path, **options: Any) -> ArchiveFeed:
     """A feed with archive, tables and checkpoint in one folder."""
     return archive_in(folder, **options).follow(str(folder / "tables"), str(folder / "checkpoint"))
 
@@ -56,7 +56,7 @@ def looks_at(entries: Sequence[Entry], random: Random, number: int) -> Iterator[
         yield [one for one in entries if one.offset < reached[one.topic, one.partition]]
 
 
-def rows_of(feed: ChangeFeed) -> dict[str, list[dict[str, Any]]]:
+def rows_of(feed: ArchiveFeed) -> dict[str, list[dict[str, Any]]]:
     """Rows of all tables; the hash of the last manifest has the time of a capture in it."""
     tables = {name: feed.tables.table(name).to_pylist() for name in FEED_SCHEMAS}
     for row in tables["batches"]:
@@ -64,7 +64,7 @@ def rows_of(feed: ChangeFeed) -> dict[str, list[dict[str, Any]]]:
     return tables
 
 
-def assert_adds_up(feed: ChangeFeed, archive: OpenArchive[Any]) -> None:
+def assert_adds_up(feed: ArchiveFeed, archive: OpenArchive[Any]) -> None:
     """Check digest, state and findings after the last batch against those of the archive."""
     tables = {name: feed.tables.table(name).to_pylist() for name in FEED_SCHEMAS}
     last = {row["cluster"]: row for row in tables["batches"] if row["problem"] is None}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replay.errors import ArchiveBusy, ArchiveCorrupt
-from replay.fleet.feed.change_feed import ChangeFeed
+from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.fleet_checkpoint import OtherReading
 from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
 from tests.recorded_requests import recorded_entries
@@ -25,7 +25,7 @@ from tests.replay.merges import merged
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 
 
-def problems(feed: ChangeFeed, batch: int) -> dict[str, str | None]:
+def problems(feed: ArchiveFeed, batch: int) -> dict[str, str | None]:
     """Problem of each cluster in a batch."""
     return {row["cluster"]: row["problem"] for row in feed.tables.rows("batches", batch)}
 

@@ -19,7 +19,7 @@ EVERY = 1 if PROVE else 9
 
 
 def test_a_repeated_batch_has_the_same_rows(tmp_path: Path) -> None:
-    """Whatever the killed run has left behind, tables and law are as without a crash."""
+    """Rows and states are as without the crash; files of the killed run are replaced."""
     entries = recorded_entries("roll-3.4-3.9-3.4")
     prepared, whole, killed = (tmp_path / name for name in ("prepared", "whole", "killed"))
     archived(prepared, entries[:60])

@@ -21,7 +21,7 @@ ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 
 
 def watched(folder: Path, *options: object) -> CommandResult:
-    """What is archived by now."""
+    """Print all that is archived by now."""
     return call("watch", folder / "archive", "--once", *options)
 
 
@@ -141,7 +141,7 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_it_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
-    """What a capture adds meanwhile is printed; Ctrl-C ends it with exit code 130."""
+    """Records that a capture adds are printed; Ctrl-C ends it with exit code 130."""
     archived(tmp_path, ENTRIES[:60])
     with started("watch", tmp_path / "archive", "--every", "0.1") as process:
         assert process.stdout is not None

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 import replay
 from replay.errors import ArchiveCorrupt
-from replay.fleet.feed.change_feed import ChangeFeed
+from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.positions import CheckpointMismatch
 from tests.patience import PATIENCE_S
 from tests.recorded_requests import recorded_entries
@@ -22,20 +22,20 @@ pytestmark = pytest.mark.java
 ENTRIES = {name: recorded_entries(name) for name in ("roll-3.4-3.9-3.4", "aborted-3.9")}
 
 
-def streamed(spark: SparkSession, folder: Path) -> ChangeFeed:
+def streamed(spark: SparkSession, folder: Path) -> ArchiveFeed:
     """Feed whose batches are those of a stream."""
     archive = replay.open(str(folder / "archive"), spark=spark)
     return archive.follow(str(folder / "stream-tables"), str(folder / "stream-checkpoint"))
 
 
-def ran(spark: SparkSession, folder: Path) -> ChangeFeed:
+def ran(spark: SparkSession, folder: Path) -> ArchiveFeed:
     """Run a stream up to the present end of the archive."""
     feed = streamed(spark, folder)
     assert feed.start(every_s=None).awaitTermination(PATIENCE_S)
     return feed
 
 
-def rows_in(feed: ChangeFeed) -> list[list[str]]:
+def rows_in(feed: ArchiveFeed) -> list[list[str]]:
     """Rows of all tables, in an order that does not depend on files."""
     return [sorted(map(repr, rows)) for rows in rows_of(feed).values()]
 
@@ -62,7 +62,7 @@ def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) 
         path.unlink()
     assert rows_in(ran(spark, folder)) == expected
     assert (_stream(folder) / "commits" / "1").exists()
-    # Spark died within the batch. Meanwhile the archive has grown: the batch ends as it was to end.
+    # Spark died within the batch, and the archive has grown: the batch ends where it was to end.
     shutil.rmtree(died / "archive")
     shutil.copytree(folder / "archive", died / "archive")
     shutil.copy(_stream(folder) / "offsets" / "1", _stream(died) / "offsets" / "1")
@@ -81,7 +81,7 @@ def _stream(folder: Path) -> Path:
     return folder / "stream-checkpoint" / "stream"
 
 
-def _until(feed: ChangeFeed, batch: int) -> list[list[str]]:
+def _until(feed: ArchiveFeed, batch: int) -> list[list[str]]:
     """Rows of the first batches, as `rows_in` has them."""
     tables = rows_of(feed).values()
     return [sorted(repr(row) for row in rows if row["batch"] <= batch) for rows in tables]
