@@ -87,6 +87,8 @@ def watch(  # noqa: PLR0913 - click passes every option by name
     """
     if folder and not checkpoint:
         raise click.UsageError("--folder FOLDER needs --checkpoint FOLDER: both belong together")
+    if engine.is_spark and not (checkpoint or engine.where.is_here):
+        raise click.UsageError("tasks on other machines need --checkpoint FOLDER, a shared one")
     profile = read_profile(release)
     check_support(profile, exactly_once=archive.exactly_once)
     options = WatchOptions(None if once else pause_s, output, least)

@@ -15,6 +15,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.streaming.query import StreamingQuery
 
+from replay.errors import NoArchive
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.feed.positions import ClusterLook, followed_names, looks_at
 
@@ -33,11 +34,28 @@ class FollowedArchive(msgspec.Struct, frozen=True):
     source: ArchiveSource
     clusters: tuple[str, ...]
     """Followed clusters; empty means all."""
+    batch: int
+    """Last batch that counts when the stream starts."""
+    unread: frozenset[str]
+    """Clusters that this batch could not read; they are read again without news."""
 
     def looks(self, before: Mapping[str, ClusterLook]) -> dict[str, ClusterLook]:
         """Look at the ends of all clusters; those without a new manifest are not opened."""
         store = self.source.store
         return looks_at(store, followed_names(store, self.clusters, before), before)
+
+    def since(
+        self, before: Mapping[str, ClusterLook], looks: Mapping[str, ClusterLook]
+    ) -> dict[str, ClusterLook]:
+        """Looks for an offset: those before where nothing is new."""
+        return {name: self._since(name, before.get(name), look) for name, look in looks.items()}
+
+    def _since(self, name: str, before: ClusterLook | None, look: ClusterLook) -> ClusterLook:
+        if before is None or not look.is_like(before):
+            return look
+        if name in self.unread and before.retried_after < self.batch:
+            return msgspec.structs.replace(look, retried_after=self.batch)
+        return before
 
 
 class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -58,9 +76,12 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, str], _: ReadLimit) -> dict[str, str]:  # noqa: N802
         """Offset with a look at each cluster; a batch has no limit."""
-        if self._last is not None:
-            return _offset(self._last)
-        return _offset(self._archive.looks(looks_in(start)))
+        before = looks_in(start)
+        try:
+            looks = self._last if self._last is not None else self._archive.looks(before)
+        except NoArchive:  # an outage: the next look tries again
+            return start
+        return _offset(self._archive.since(before, looks))
 
     def partitions(self, start: dict[str, str], end: dict[str, str]) -> Sequence[InputPartition]:
         """Partition with the looks that have changed."""
@@ -107,7 +128,9 @@ def looks_in(offset: Mapping[str, str]) -> dict[str, ClusterLook]:
 
 def started(session: SparkSession, feed: "ArchiveFeed", every_s: float | None) -> StreamingQuery:
     """Start the query of a feed. Settings of object stores are not in its plan."""
-    archive = FollowedArchive(feed.context.source, feed.clusters)
+    archive = FollowedArchive(
+        feed.context.source, feed.clusters, feed.batch, frozenset(feed.unread)
+    )
     # A class of its own carries the archive to Spark's process: options are shown in plans.
     session.dataSource.register(
         type("FollowedSource", (ArchiveStreamSource,), {"archive": archive})

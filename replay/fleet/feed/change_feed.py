@@ -86,6 +86,11 @@ class ArchiveFeed:
         """Last look at each cluster."""
         return self._fleet.looks
 
+    @property
+    def unread(self) -> list[str]:
+        """Clusters that the last batch could not read."""
+        return [work.cluster for work in self._work(self._fleet.looks)]
+
     def check(self) -> None:
         """Check that the archive goes on from the checkpoint; nothing is written.
 
@@ -129,8 +134,8 @@ class ArchiveFeed:
         return self.batch
 
     def _has_news(self, looks: Mapping[str, ClusterLook]) -> bool:
-        is_new = any(self.known.get(name) != look for name, look in looks.items())
-        return is_new or (self._is_first and any(self._work(self._fleet.looks)))
+        is_new = any(not look.is_like(self.known.get(name)) for name, look in looks.items())
+        return is_new or (self._is_first and bool(self.unread))
 
     def run_batch(self, number: int, looks: Mapping[str, ClusterLook]) -> bool:
         """Run a batch up to some looks at the archive; False if it counts already.
@@ -196,7 +201,7 @@ class ArchiveFeed:
         return [
             problem_row(self.context, name, look.problem)
             for name, look in looks.items()
-            if look.problem is not None and self.known.get(name) != look
+            if look.problem is not None and not look.is_like(self.known.get(name))
         ]
 
     def _between(self, number: int, shares: Mapping[str, SharedResources]) -> tuple[Finding, ...]:

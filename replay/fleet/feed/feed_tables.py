@@ -106,6 +106,8 @@ class FeedTables(msgspec.Struct, frozen=True):
         """Rows of a batch, by file."""
         store, folder = self.store, _folder(table, batch)
         for name in store.names(folder):
+            if name.startswith("."):  # draft of a killed process
+                continue
             file = pq.ParquetFile(store.open(f"{folder}/{name}"))
             for rows in file.iter_batches():
                 yield from ({BATCH: batch} | row for row in rows.to_pylist())

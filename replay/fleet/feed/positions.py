@@ -33,6 +33,15 @@ class ClusterLook(msgspec.Struct, frozen=True):
 
     position: ClusterPosition | None = None
     problem: str | None = None
+    retried_after: int = -1
+    """Last batch before a stream was started that reads the cluster again."""
+
+    def is_like(self, other: "ClusterLook | None") -> bool:
+        """True if another look has seen the same."""
+        return other is not None and (self.position, self.problem) == (
+            other.position,
+            other.problem,
+        )
 
 
 def position_of(cluster: ArchivedCluster) -> ClusterPosition:

@@ -16,6 +16,7 @@ from replay.fleet.feed.positions import CheckpointMismatch
 from tests.patience import PATIENCE_S
 from tests.recorded_requests import recorded_entries
 from tests.replay.feed.feed_laws import archive_in, archived, assert_adds_up, feed_in, rows_of
+from tests.replay.fleet.fleets import hurt
 
 pytestmark = pytest.mark.java
 
@@ -103,6 +104,23 @@ def test_a_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     finally:
         query.stop()
     assert_adds_up(feed, archive_in(tmp_path))
+
+
+@pytest.mark.prove
+def test_a_repaired_cluster_is_read_again(spark: SparkSession, tmp_path: Path) -> None:
+    """The next stream reads it without news in the archive."""
+    look(tmp_path, None)
+    folder, saved = tmp_path / "archive" / "cluster=aborted-3.9", tmp_path / "saved"
+    shutil.copytree(folder, saved)
+    hurt(tmp_path / "archive", "aborted-3.9")
+    feed = ran(spark, tmp_path)
+    assert feed.unread == ["aborted-3.9"]
+    shutil.rmtree(folder)
+    saved.rename(folder)
+    feed = ran(spark, tmp_path)
+    assert feed.batch == 1
+    assert_adds_up(feed, archive_in(tmp_path))
+    assert ran(spark, tmp_path).batch == 1
 
 
 @pytest.mark.prove
