@@ -19,7 +19,7 @@ from replay.audit.thresholds import Thresholds
 from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalOptions
 from replay.engine.state_digest import digest
-from replay.errors import NotWritable, ReplayError
+from replay.errors import ArchiveBusy, NotWritable, ReplayError
 from replay.findings import Finding
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.feed.cluster_checkpoint import CheckpointFiles, ClusterCheckpoint
@@ -42,6 +42,9 @@ from replay.fleet.feed.snapshot_store import FeedSnapshotStore
 from replay.fleet.feed.state_changes import StateStep
 from replay.tables.cells import RowDocument, json_cell
 from replay.tables.finding_rows import finding_row
+
+_ATTEMPTS = 5
+"""Maximum attempts per cluster; a merge, which is rare, may remove files while they are read."""
 
 
 class FeedContext(msgspec.Struct, frozen=True):
@@ -102,19 +105,30 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         Raises:
             NotWritable: the tables or the checkpoint cannot be written.
         """
-        try:
-            yield self._outcome(work)
-        except NotWritable:
-            raise
-        except (ReplayError, UnknownMoment) as error:
-            yield ClusterOutcome(problem_row(self.context, work.cluster, str(error)))
+        problem = ""
+        for _ in range(_ATTEMPTS):
+            try:
+                yield self._outcome(work)
+            except ArchiveBusy as error:
+                problem = str(error)
+            except NotWritable:
+                raise
+            except (ReplayError, UnknownMoment) as error:
+                problem = str(error)
+                break
+            else:
+                return
+        yield ClusterOutcome(problem_row(self.context, work.cluster, problem))
+
+    def _opened(self, work: ClusterWork) -> ArchivedCluster:
+        cluster = self.context.source.cluster(work.cluster)
+        if work.since is not None:
+            check_follows(cluster, work.since.position)
+        check_follows(cluster, work.target)
+        return cluster
 
     def _outcome(self, work: ClusterWork) -> ClusterOutcome:
-        cluster = self.context.source.cluster(work.cluster)
-        since = work.since
-        for position in (since.position if since else None, work.target):
-            if position is not None:
-                check_follows(cluster, position)
+        cluster, since = self._opened(work), work.since
         files = self.context.files_of(work.cluster)
         last = files.read(since.batch) if since else None
         files.keep_only({since.batch: last} if since else {})

@@ -1,6 +1,7 @@
 """Checkpoints that differ from the archive, broken clusters, merges meanwhile: nothing is lost."""
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,30 @@ def test_merges_between_batches(tmp_path: Path) -> None:
         == rows_of(feed_in(tmp_path / "plain"))["state_changes"]
     )
     assert_adds_up(feed, archive_in(tmp_path / "merged"))
+
+
+@pytest.mark.prove
+def test_captures_and_merges_run_meanwhile(tmp_path: Path) -> None:
+    """No cluster has a problem, and nothing is lost or doubled."""
+    entries = recorded_entries("life-3.9")
+    archived(tmp_path, entries[:20])
+
+    def grow() -> None:
+        for look, end in enumerate(range(20, len(entries), 10)):
+            archived(tmp_path, entries[:end])
+            if not look % 5:
+                merged(tmp_path / "archive")
+
+    feed = feed_in(tmp_path)
+    with ThreadPoolExecutor(1) as thread:
+        growing = thread.submit(grow)
+        while not growing.done():
+            feed.advance()
+        growing.result()
+    feed.advance()
+    assert feed.batch > 5
+    assert set(feed.tables.table("batches").column("problem").to_pylist()) == {None}
+    assert_adds_up(feed, archive_in(tmp_path))
 
 
 def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
