@@ -51,8 +51,13 @@ class FeedTables(msgspec.Struct, frozen=True):
 
     def last(self) -> int:
         """Number of the last batch that counts; -1 before the first."""
-        names = (name.partition("=") for name in self.store.names(BATCHES))
-        return max((int(n) for key, _, n in names if key == BATCH and n.isdigit()), default=-1)
+        store = self.store
+        names = (name.partition("=") for name in store.names(BATCHES))
+        numbers = [int(number) for key, _, number in names if key == BATCH and number.isdigit()]
+        for number in sorted(numbers, reverse=True):
+            if store.size(_commit(number)) is not None:  # else a crash has left the folder
+                return number
+        return -1
 
     def clear(self, batch: int) -> None:
         """Remove the files of a batch that does not count yet.
@@ -84,15 +89,16 @@ class FeedTables(msgspec.Struct, frozen=True):
         """Let a batch count.
 
         Raises:
-            ArchiveBusy: another feed has written the same batch.
+            ArchiveBusy: another feed has written the same batch, or claims to write it.
             NotWritable: no room, or no permission.
         """
         schema = _file_schema(BATCHES)
         row_batches = chain([empty_batch(schema)], batches(schema, rows))
         (file,) = encoded_files(schema, row_batches)
-        if not self.store.take(f"{_folder(BATCHES, batch)}/part-00000.parquet", file.content):
+        if not self.store.take(_commit(batch), file.content):
             raise ArchiveBusy(
-                f"another feed has written batch {batch} in {self.where}: run one at a time"
+                f"another feed writes batch {batch} in {self.where}: run one at a time. If it was "
+                "killed just now, an object store keeps its claim for ten minutes"
             )
 
     def add_empty(self, batch: int) -> None:
@@ -106,7 +112,7 @@ class FeedTables(msgspec.Struct, frozen=True):
         """Rows of a batch, by file."""
         store, folder = self.store, _folder(table, batch)
         for name in store.names(folder):
-            if name.startswith("."):  # draft of a killed process
+            if name.startswith((".", "_")):  # draft of a killed process, or a claim
                 continue
             file = pq.ParquetFile(store.open(f"{folder}/{name}"))
             for rows in file.iter_batches():
@@ -120,6 +126,11 @@ class FeedTables(msgspec.Struct, frozen=True):
 
 def _folder(table: str, batch: int) -> str:
     return f"{table}/{BATCH}={batch}"
+
+
+def _commit(batch: int) -> str:
+    """Name of the file with which a batch counts."""
+    return f"{_folder(BATCHES, batch)}/part-00000.parquet"
 
 
 def _file_schema(table: str) -> pa.Schema:

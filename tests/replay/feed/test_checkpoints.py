@@ -3,15 +3,22 @@
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+import replay
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.store import open_store
 from replay.errors import ArchiveBusy, ArchiveCorrupt
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.fleet_checkpoint import OtherReading
 from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
+from replay.fleet.open_archive import OpenArchive
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME
+from tests.replay.archives import NAME, capture_into, log_of
+from tests.replay.buckets import bucket
 from tests.replay.cli.replay_calls import content
 from tests.replay.feed.feed_laws import (
     archive_in,
@@ -110,7 +117,7 @@ def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
     archived(tmp_path, ENTRIES)
     slow, quick = feed_in(tmp_path), feed_in(tmp_path)
     quick.advance()
-    with pytest.raises(ArchiveBusy, match="another feed has written batch 0"):
+    with pytest.raises(ArchiveBusy, match="another feed writes batch 0"):
         slow.advance()
     assert_adds_up(feed_in(tmp_path), archive_in(tmp_path))
 
@@ -254,3 +261,29 @@ def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
     assert [row["digest"] for row in feed.tables.rows("batches", 0)] == digest
     feed.advance()
     assert_adds_up(feed, archive_in(tmp_path))
+
+
+# --- object stores --------------------------------------------------------------------------
+
+
+def test_everything_in_a_bucket(tmp_path: Path) -> None:
+    """Archive, tables and checkpoint are objects; a batch that was cut off is repeated."""
+    with bucket("feeds") as made:
+        place = f"s3a://{made.name}/fleet"
+        settings = HadoopSettings(made.hadoop)
+        store = open_store(f"{place}/archive", settings)
+        conf = {f"spark.hadoop.{name}": value for name, value in made.hadoop.items()}
+
+        def feed() -> tuple[ArchiveFeed, OpenArchive[Any]]:
+            archive = replay.open(f"{place}/archive", conf=conf)
+            return archive.follow(f"{place}/tables", f"{place}/checkpoint"), archive
+
+        for end in (60, None):
+            capture_into(store, log_of(ENTRIES[:end]))
+            feed()[0].advance()
+        tables = open_store(f"{place}/tables", settings)
+        tables.replace("state_changes/batch=2/cluster-left-00000.parquet", b"left")
+        capture_into(store, log_of([*ENTRIES, replace(ENTRIES[-1], offset=ENTRIES[-1].offset + 1)]))
+        last, archive = feed()
+        assert last.advance() == 2
+        assert_adds_up(last, archive)
