@@ -1,20 +1,23 @@
 """Rows of what changed between two states of one cluster, in the tables of a state.
 
-Only the rows of connectors with a changed value are made and compared. A row is compared as JSON.
+Only the rows of connectors with a changed value are made and compared, and of their source offsets
+only the changed ones. A row is compared as JSON.
 The rows of one place, such as a task, are compared as a multiset: odd records may give a source
 partition several rows.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain, zip_longest
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from controlplane.core.codec.offsets import decode_partition
+from controlplane.core import views
+from controlplane.core.codec.offsets import PartitionIdentity, decode_partition, identity
 from controlplane.core.entry import Position
 from controlplane.core.records import Invalid
+from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Aspect, ClusterState, ConfigState, OffsetState, StatusState
 from controlplane.core.text.redaction import redacted_value
 from controlplane.core.topics.source_partitions import offsets_by_connector
@@ -53,11 +56,9 @@ class StateStep(NamedTuple):
 
     def rows(self) -> Iterator[RowDocument]:
         """Rows of `schemas.STATE_CHANGES`, by connector."""
-        old_of, new_of = offsets_by_connector(self.before), offsets_by_connector(self.after)
         head = {"cluster": self.cluster, "release": self.after.profile.release}
-        for name in sorted(changed_connectors(self.before, self.after)):
-            old = _rows(self.cluster, _only(old_of(name), name))
-            new = _rows(self.cluster, _only(new_of(name), name))
+        for name, states in self._changed_connectors():
+            old, new = (_rows(self.cluster, _only(state, name)) for state in states)
             for place in sorted({*old, *new}, key=lambda place: place.order):
                 for before, after in _pairs(old.get(place, ()), new.get(place, ())):
                     yield head | {
@@ -67,6 +68,20 @@ class StateStep(NamedTuple):
                         "after": after,
                         "causes": [cause._asdict() for cause in self._causes(name, place)],
                     }
+
+    def _changed_connectors(self) -> Iterator[tuple[str, tuple[ClusterState, ClusterState]]]:
+        """Names of changed connectors; their two states, with the changed source offsets only."""
+        before, after = self.before, self.after
+        old_of, new_of = offsets_by_connector(before), offsets_by_connector(after)
+        identities = _Identities(after.profile)
+        partitions = changed_partitions(before, after, identities)
+        for name in sorted({*changed_connectors(before, after), *partitions}):
+            states = old_of(name), new_of(name)
+            if views.offsets_topics(before, name) == views.offsets_topics(after, name):
+                changed = partitions.get(name, set())
+                old, new = (_with_partitions(state, changed, identities) for state in states)
+                states = old, new
+            yield name, states
 
     def _causes(self, name: str, place: RowPlace) -> list[Position]:
         """Records of this step that changed a row last."""
@@ -108,28 +123,63 @@ def _pairs(
     yield from zip_longest(gone, come)
 
 
-# --- changed connectors ---------------------------------------------------------------------
+# --- changed connectors and source partitions -----------------------------------------------
+
+
+class _Identities:
+    """Source partitions of raw keys; each key is decoded once."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._profile = profile
+        self._by_key: dict[bytes | None, PartitionIdentity | None] = {}
+
+    def of(self, key: bytes | None) -> PartitionIdentity | None:
+        """Connector and source partition of a key; None if it names none."""
+        if key not in self._by_key:
+            subject = decode_partition(key, self._profile)
+            self._by_key[key] = None if isinstance(subject, Invalid) else identity(subject)
+        return self._by_key[key]
 
 
 def changed_connectors(before: ClusterState, after: ClusterState) -> set[str]:
-    """Names of the connectors that may have differing rows."""
+    """Names of the connectors whose configs or statuses may have differing rows."""
     names: set[str] = set()
     for old, new in ((before.config, after.config), (before.status, after.status)):
         for field in old.__struct_fields__:
             names.update(_changed_keys(getattr(old, field), getattr(new, field)))
-    for topic in {*before.offsets, *after.offsets}:
-        old_part, new_part = (state.offsets.get(topic, OffsetState()) for state in (before, after))
-        names.update(name for name, _ in old_part.hidden.keys() ^ new_part.hidden.keys())
-        keys = chain(
-            (key for key, value in new_part.values.items() if old_part.values.get(key) != value),
-            old_part.values.keys() - new_part.values.keys(),
-            new_part.values.keys() - old_part.values.keys(),
-        )
-        for key in keys:
-            subject = decode_partition(key, after.profile)
-            if not isinstance(subject, Invalid):
-                names.add(subject.connector)
     return names
+
+
+def changed_partitions(
+    before: ClusterState, after: ClusterState, identities: _Identities
+) -> dict[str, set[PartitionIdentity]]:
+    """Source partitions that may have differing rows, by connector."""
+    changed: dict[str, set[PartitionIdentity]] = defaultdict(set)
+    for topic in {*before.offsets, *after.offsets}:
+        old, new = (state.offsets.get(topic, OffsetState()) for state in (before, after))
+        keys = old.values.keys() ^ new.values.keys()
+        keys |= {key for key, value in new.values.items() if old.values.get(key) != value}
+        for partition in filter(None, map(identities.of, keys)):
+            changed[partition[0]].add(partition)
+        for partition in old.hidden.keys() ^ new.hidden.keys():
+            changed[partition[0]].add(partition)
+    return changed
+
+
+def _with_partitions(
+    state: ClusterState, partitions: Container[PartitionIdentity], identities: _Identities
+) -> ClusterState:
+    """State with the offsets of some source partitions only, in all spellings of their keys."""
+    offsets = {
+        topic: msgspec.structs.replace(
+            part,
+            values={
+                key: value for key, value in part.values.items() if identities.of(key) in partitions
+            },
+        )
+        for topic, part in state.offsets.items()
+    }
+    return msgspec.structs.replace(state, offsets=offsets)
 
 
 def _changed_keys(old: Any, new: Any) -> Iterator[str]:
