@@ -266,6 +266,7 @@ def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
 # --- object stores --------------------------------------------------------------------------
 
 
+@pytest.mark.prove
 def test_everything_in_a_bucket(tmp_path: Path) -> None:
     """Archive, tables and checkpoint are objects; a batch that was cut off is repeated."""
     with bucket("feeds") as made:

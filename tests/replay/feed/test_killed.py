@@ -14,7 +14,7 @@ from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.slow
 
-EVERY = 1 if PROVE else 15
+EVERY = 1 if PROVE else 20
 """Steps between two crashes."""
 
 
