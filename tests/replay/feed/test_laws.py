@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from controlplane.core.entry import Entry
 from replay.fleet.feed.cluster_checkpoint import CheckpointFiles
+from replay.fleet.feed.followed_audit import PATIENCE_MS
 from tests.conftest import examples, sampled
 from tests.laws.entries import logs
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
@@ -91,6 +92,29 @@ def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
     feed.advance()
     (row,) = list(feed.tables.rows("batches", 2))
     assert (row["problem"], row["digest"]) == (None, expected[0])
+
+
+def test_later_records_give_patience(tmp_path: Path) -> None:
+    """A batch with a record that comes too late begins anew; later ones wait for such records."""
+    entries = recorded_entries("roll-3.4-3.9-3.4")
+    configs = [entry for entry in entries if entry.topic == "connect-configs"]
+    hour_ms = 3_600_000
+    status = replace(
+        next(entry for entry in entries if entry.topic == "connect-status"),
+        timestamp=configs[-1].timestamp + hour_ms,
+        offset=1_000,
+        partition=0,
+    )
+    patience = []
+    for seen in ([*configs[:5], status], [*configs, status]):
+        archived(tmp_path, seen)
+        feed = feed_in(tmp_path)
+        feed.advance()
+        assert_adds_up(feed, archive_in(tmp_path))
+        checkpoint = CheckpointFiles(feed.context.store, NAME).read(feed.batch)
+        assert checkpoint is not None
+        patience.append(checkpoint.audit.patience_ms)
+    assert patience == [PATIENCE_MS, 4 * PATIENCE_MS]
 
 
 def _last_ms(path: Path) -> int:

@@ -14,8 +14,11 @@ from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.positions import CheckpointMismatch
 from tests.patience import PATIENCE_S
 from tests.recorded_requests import recorded_entries
+from tests.replay.cli.replay_calls import call
+from tests.replay.crash_points import CrashPoint, killed_at
 from tests.replay.feed.feed_laws import archive_in, archived, assert_adds_up, feed_in, rows_of
 from tests.replay.fleet.fleets import hurt
+from tests.replay.spark.class_archive import quick_settings
 
 pytestmark = pytest.mark.java
 
@@ -116,6 +119,36 @@ def test_a_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
     finally:
         query.stop()
     assert_adds_up(feed, archive_in(tmp_path))
+
+
+@pytest.mark.prove
+def test_watch_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+    """Killed before a batch counts, and before Spark knows that it does; then it goes on."""
+    look(tmp_path, None)
+    progress = tmp_path / "progress"
+    words = ("watch", str(tmp_path / "archive"), "--once", "--checkpoint", str(progress))
+    engine = ("--engine", "spark", "--master", "local[2]")
+    conf = (word for setting in quick_settings().items() for word in ("--conf", "=".join(setting)))
+    replay = ("replay", *words, *engine, *conf)
+    killed_at(CrashPoint(frozenset({"os.link"}), "/batches/", 0), *replay)
+    assert not [*progress.glob("tables/batches/*/*.parquet")]
+    killed_at(CrashPoint(frozenset({"os.remove"}), "/batches/", 0, is_linked=True), *replay)
+    assert [*progress.glob("tables/batches/*/*.parquet")]
+    assert (progress / "stream" / "offsets" / "0").exists()
+    assert not (progress / "stream" / "commits" / "0").exists()
+    assert call(*words, *engine) == (0, "", "")
+    assert (progress / "stream" / "commits" / "0").exists()
+    feed_in(tmp_path).advance()
+    places = str(progress / "tables"), str(progress)
+    assert rows_in(archive_in(tmp_path).follow(*places)) == rows_in(feed_in(tmp_path))
+    for name, log in ENTRIES.items():
+        archived(tmp_path, [*log, replace(log[-1], offset=log[-1].offset + 1)], name)
+    said = call(*words, *engine)
+    lines = said.out.splitlines()
+    assert (said.code, [line.partition(": batch 1: ")[0] for line in lines[-2:]]) == (
+        0,
+        sorted(ENTRIES),
+    )
 
 
 @pytest.mark.prove
