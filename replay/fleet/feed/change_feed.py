@@ -26,7 +26,7 @@ from replay.fleet.feed.cluster_batch import (
     change_rows,
     problem_row,
 )
-from replay.fleet.feed.feed_tables import FINDING_CHANGES, FLEET, FeedTables
+from replay.fleet.feed.feed_tables import FINDING_CHANGES, FLEET, FeedTables, other_feed
 from replay.fleet.feed.fleet_checkpoint import (
     FeedReading,
     keep_only,
@@ -152,6 +152,8 @@ class ArchiveFeed:
                 f"the stream continues with batch {number}, but the tables {self.tables.where} "
                 f"end with batch {self.batch}: give the tables and the checkpoint of one feed"
             )
+        if self.tables.last() != self.batch:
+            raise other_feed(self.tables.where, number)
         self.tables.clear(number)
         every = dict(self._fleet.looks) | dict(looks)
         work = list(self._work(every))

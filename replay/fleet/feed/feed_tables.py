@@ -38,6 +38,14 @@ def cluster_stem(cluster: str) -> str:
     return f"cluster-{cluster}"
 
 
+def other_feed(where: str, batch: int) -> ArchiveBusy:
+    """Create the error for a batch that another feed writes, or has written."""
+    return ArchiveBusy(
+        f"another feed writes batch {batch} in {where}: run one at a time. If it was killed just "
+        "now, an object store keeps its claim for ten minutes"
+    )
+
+
 class FeedTables(msgspec.Struct, frozen=True):
     """Tables of a change feed, valid in every process."""
 
@@ -96,10 +104,7 @@ class FeedTables(msgspec.Struct, frozen=True):
         row_batches = chain([empty_batch(schema)], batches(schema, rows))
         (file,) = encoded_files(schema, row_batches)
         if not self.store.take(_commit(batch), file.content):
-            raise ArchiveBusy(
-                f"another feed writes batch {batch} in {self.where}: run one at a time. If it was "
-                "killed just now, an object store keeps its claim for ten minutes"
-            )
+            raise other_feed(self.where, batch)
 
     def add_empty(self, batch: int) -> None:
         """Write files without rows, so that each table can be read from the first batch on."""

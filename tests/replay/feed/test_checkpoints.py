@@ -113,12 +113,16 @@ def test_tables_need_their_checkpoint(tmp_path: Path) -> None:
 
 
 def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
-    """The second one to finish a batch is refused, and has counted nothing."""
-    archived(tmp_path, ENTRIES)
+    """The second one is refused before it writes, although it would read more."""
+    archived(tmp_path, ENTRIES[:60])
     slow, quick = feed_in(tmp_path), feed_in(tmp_path)
     quick.advance()
+    before = content(tmp_path / "tables")
+    archived(tmp_path, ENTRIES)
     with pytest.raises(ArchiveBusy, match="another feed writes batch 0"):
         slow.advance()
+    assert content(tmp_path / "tables") == before
+    quick.advance()
     assert_adds_up(feed_in(tmp_path), archive_in(tmp_path))
 
 
