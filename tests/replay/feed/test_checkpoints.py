@@ -211,6 +211,7 @@ def test_a_damaged_cluster_alone(tmp_path: Path) -> None:
 # --- merges ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_merges_between_batches(tmp_path: Path) -> None:
     """A merge is no news; what follows it has the same rows as without."""
     for folder, merges in ((tmp_path / "merged", True), (tmp_path / "plain", False)):

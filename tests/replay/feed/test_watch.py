@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from replay.archive.hadoop_settings import NONE
 from replay.cli.exit_codes import INTERRUPTED
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.cli.command_calls import CommandResult
@@ -48,15 +49,10 @@ def test_lines_for_people(tmp_path: Path) -> None:
     )
     assert any(line.startswith(f"{NAME} pages offset of {{") for line in lines)
     assert any(line.startswith(f"{NAME} pages info target-changed: pages was") for line in lines)
-    tables = FeedTables(str(tmp_path / "checkpoint" / "tables"), archive_settings(tmp_path))
+    tables = FeedTables(str(tmp_path / "checkpoint" / "tables"), NONE)
     counts = [len([*tables.rows(name, 1)]) for name in ("state_changes", "finding_changes")]
     assert lines[-1] == f"{NAME}: batch 1: {counts[0]} state changes, {counts[1]} finding changes"
     assert len(lines) == sum(counts) + 1
-
-
-def archive_settings(folder: Path) -> Any:
-    """Settings of a folder: none."""
-    return archive_in(folder)._source.settings
 
 
 def test_json_lines_add_up(tmp_path: Path) -> None:
