@@ -1,5 +1,6 @@
 """A feed adds up to the archive after every batch, however the log was cut into looks."""
 
+import re
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from controlplane.core.entry import Entry
+from replay.audit.kinds import KINDS
 from replay.fleet.feed.cluster_checkpoint import CheckpointFiles
 from replay.fleet.feed.followed_audit import PATIENCE_MS
 from tests.conftest import examples, sampled
@@ -25,6 +27,7 @@ from tests.replay.feed.feed_laws import (
     looks_at,
     rows_of,
 )
+from tests.tidy.source import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -55,6 +58,23 @@ def test_random_logs(entries: list[Entry], random: Random) -> None:
             feed = feed_in(Path(folder))
             feed.advance()
             assert_adds_up(feed, archive_in(Path(folder)))
+
+
+@pytest.mark.parametrize("name", sampled(STORIES, "roll-3.4-3.9-3.4"))
+def test_final_findings_are_never_resolved(name: str, tmp_path: Path) -> None:
+    """The documentation lists their kinds; records that are archived in order resolve others."""
+    page = (ROOT / "docs" / "replay-tables.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| (.*) \| nothing: it is final \|$", page, re.MULTILINE)
+    final = set(re.findall("`([a-z-]+)`", row))
+    assert final < KINDS.keys()
+    entries = recorded_entries(name)
+    for look in range(1, LOOKS + 1):
+        archived(tmp_path, entries[: len(entries) * look // LOOKS])
+        feed = feed_in(tmp_path)
+        feed.advance()
+    changes = feed.tables.table("finding_changes").to_pylist()
+    assert {row["kind"] for row in changes} & final
+    assert {row["kind"] for row in changes if row["change"] == "resolved"}.isdisjoint(final)
 
 
 def test_snapshots_only_save_time(tmp_path: Path) -> None:
