@@ -174,8 +174,10 @@ class FolderStore:
 
     def replace(self, name: str, content: bytes) -> None:
         """Write a file in place of another; a reader sees one of the two."""
+        path = self._root / name
         try:
-            with replacing(self._root / name) as draft:
+            make_folders(path.parent)
+            with replacing(path) as draft:
                 draft.write_bytes(content)
         except OSError as error:
             raise NotWritable(unwritable(self.where, error)) from None

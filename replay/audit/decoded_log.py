@@ -12,7 +12,7 @@ from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition
 from controlplane.core.codec.status import decode_status
 from controlplane.core.entry import Entry, Position
-from controlplane.core.fold import Fold
+from controlplane.core.fold import Fold, TopicSnapshot
 from controlplane.core.records import SourcePartition
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ConfigState, Topics
@@ -85,35 +85,60 @@ _NOTHING = ConfigState()
 
 def read(cluster: ClusterLog) -> Iterator[DecodedRecord]:
     """Yield the records that the cluster's workers see."""
-    topics = cluster.topics
-    fold = Fold(cluster.profile, topics=topics, exactly_once=cluster.exactly_once)
-    decoder = _Decoder(cluster)
-    latest: dict[tuple[str, int], int] = {}
-    last: dict[tuple[str, bytes | None], PreviousRecord] = {}
-    config = fold.config.publish()
-    for entry in cluster.entries:
-        place = entry.topic, entry.partition
-        latest[place] = time_ms = max(entry.timestamp, latest.get(place, -1))
-        if entry.aborted and not fold.sees_aborted(entry.topic):
-            continue
-        record, before = decoder.record(entry), config
+    reader = LogReader(cluster.profile, cluster.topics, exactly_once=cluster.exactly_once)
+    return filter(None, map(reader.decode, cluster.entries))
+
+
+class LogReader:
+    """Decodes records one by one, in the one order (`core.order`), and keeps what later need."""
+
+    def __init__(self, profile: Profile, topics: Topics, *, exactly_once: bool) -> None:
+        self.latest_ms: dict[tuple[str, int], int] = {}
+        """Greatest timestamp of each partition so far."""
+        self.last: dict[tuple[str, bytes | None], PreviousRecord] = {}
+        """Last record of each key."""
+        self._topics = topics
+        self._fold = Fold(profile, topics=topics, exactly_once=exactly_once)
+        self._decoder = _Decoder(profile, topics)
+        self._config = self._fold.config.publish()
+
+    def decode(self, entry: Entry) -> DecodedRecord | None:
+        """Decode the next record; None if the cluster's workers do not see it."""
+        topics, place = self._topics, (entry.topic, entry.partition)
+        self.latest_ms[place] = time_ms = max(entry.timestamp, self.latest_ms.get(place, -1))
+        if entry.aborted and not self._fold.sees_aborted(entry.topic):
+            return None
+        record, before = self._decoder.record(entry), self._config
         if entry.topic == topics.config:
-            fold.config.apply(entry)
-            config = fold.config.publish()
+            self._fold.config.apply(entry)
+            self._config = self._fold.config.publish()
         about = getattr(record, "connector", None)
-        offset = decoder.offset(entry) if isinstance(record, SourcePartition) else None
+        offset = self._decoder.offset(entry) if isinstance(record, SourcePartition) else None
         same = entry.topic, entry.key
-        yield DecodedRecord(entry, time_ms, record, about, offset, last.get(same), before, config)
+        decoded = DecodedRecord(
+            entry, time_ms, record, about, offset, self.last.get(same), before, self._config
+        )
         if entry.topic != topics.commands:
-            last[same] = PreviousRecord(entry, offset)
+            self.last[same] = PreviousRecord(entry, offset)
+        return decoded
+
+    @property
+    def config(self) -> TopicSnapshot:
+        """Folded config topic, for a snapshot."""
+        return self._fold.part(self._topics.config)
+
+    def adopt(self, config: TopicSnapshot) -> None:
+        """Begin with a folded config topic."""
+        self._fold.adopt(self._topics.config, config, ())
+        self._config = self._fold.config.publish()
 
 
 class _Decoder:
     """Decodes records by topic. Keys of offsets are cached, because they repeat."""
 
-    def __init__(self, cluster: ClusterLog) -> None:
-        self._profile = cluster.profile
-        self._topics = cluster.topics
+    def __init__(self, profile: Profile, topics: Topics) -> None:
+        self._profile = profile
+        self._topics = topics
         self._partitions: dict[bytes | None, Any] = {}
 
     def record(self, entry: Entry) -> Any:

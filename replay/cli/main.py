@@ -55,6 +55,9 @@ COMMANDS = {
         "replay.cli.commands.compat:compat", "Predict the effects of a release change."
     ),
     "audit": Subcommand("replay.cli.commands.audit:audit", "Find problems in the logs of a fleet."),
+    "watch": Subcommand(
+        "replay.cli.commands.watch:watch", "Print changes and findings as they are archived."
+    ),
     "lint": Subcommand("replay.cli.commands.lint:lint", "Rehearse a compaction and a restart."),
     "report": Subcommand("replay.cli.commands.report:report", "Write an HTML page about a fleet."),
     "completion": Subcommand(

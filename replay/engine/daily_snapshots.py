@@ -6,13 +6,16 @@ made from the one before and the records since. A snapshot stands for exactly th
 cut. A late record lies after the cut and does no harm.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, timedelta
+from functools import partial
+from operator import itemgetter
 
 import numpy as np
 import pyarrow as pa
 
 from controlplane.core.order import time_limit
+from controlplane.core.releases.profiles import Profile
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
@@ -24,7 +27,7 @@ from replay.engine.moment_cut import ends_within
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.read_plan import PlanStart, ReadPlan, planned
 from replay.engine.state_builder import FoldOptions, ReducedTopic, parts
-from replay.engine.topic_snapshot import READERS, TopicStates, frozen, thawed
+from replay.engine.topic_snapshot import READERS, Readers, TopicStates, frozen, thawed
 from replay.kernels.batches import batch
 from replay.kernels.row_runs import running_times
 
@@ -50,7 +53,8 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
     for day in [finished for finished in days[:-1] if finished > last_day][-DAYS_AT_ONCE:]:
         limit = time_limit((day + 1) * DAY_MS - 1)
         ends = {topic: ends_within(cluster, topic, limit) for topic in cluster.ends}
-        previous = _snapshot(cluster, previous, day, ends)
+        name = (_EPOCH + timedelta(days=day)).isoformat()
+        previous = snapshot_at(cluster, previous, name, ends)
         yield previous
 
 
@@ -70,19 +74,29 @@ def _days(cluster: ArchivedCluster, part: ArchivedPartition, last_day: int) -> s
     return {day for day in days if day <= _LAST_DAY}
 
 
-def _snapshot(
-    cluster: ArchivedCluster, previous: Snapshot | None, day: int, ends: dict[str, list[int]]
+def snapshot_at(
+    cluster: ArchivedCluster,
+    previous: Snapshot | None,
+    name: str,
+    ends: dict[str, list[int]],
+    readers: Readers = READERS,
 ) -> Snapshot:
-    name = (_EPOCH + timedelta(days=day)).isoformat()
+    """Write a snapshot of the records before a cut, made from an earlier one.
+
+    `name` is its day, or another name. `readers`: releases whose states it holds.
+    """
     every = [topic for topic in ends if not reducible(topic, cluster.topics)]
     whole = [topic for topic in every if len(ends[topic]) == 1]  # else the order decides
-    folded = _folded(cluster, previous, name, {topic: ends[topic] for topic in whole})
+    states = {
+        topic: _known(cluster, previous, topic, ends[topic], readers=readers) for topic in whole
+    }
+    folded = _written_states(cluster, name, states)
     plan = planned(cluster, FittedEnds(ends), PlanStart(previous))
     rows = [_rows(cluster, plan, name, topic) for topic in ends if topic not in every]
     return Snapshot(name, ends, tuple(row for row in rows if row is not None), folded)
 
 
-def _rows(cluster: ArchivedCluster, plan: ReadPlan, day: str, topic: str) -> TopicRows | None:
+def _rows(cluster: ArchivedCluster, plan: ReadPlan, name: str, topic: str) -> TopicRows | None:
     """Write the rows of a topic that may still count."""
     reader = PartitionReader(cluster.store, cluster.topics, ())
     tables: dict[int, pa.Table] = {
@@ -92,7 +106,7 @@ def _rows(cluster: ArchivedCluster, plan: ReadPlan, day: str, topic: str) -> Top
     }
     if not tables:
         return None
-    stored = _kept(cluster, f"{day}-{topic}", "parquet", written(list(tables.values())))
+    stored = _kept(cluster, f"{name}-{topic}", "parquet", written(list(tables.values())))
     partitions = (
         SnapshotRows(partition, table.num_rows, sum(table.column("aborted").to_pylist()))
         for partition, table in tables.items()
@@ -100,29 +114,34 @@ def _rows(cluster: ArchivedCluster, plan: ReadPlan, day: str, topic: str) -> Top
     return TopicRows(topic, stored, tuple(partitions))
 
 
-def _folded(
-    cluster: ArchivedCluster, previous: Snapshot | None, day: str, ends: dict[str, list[int]]
+def _written_states(
+    cluster: ArchivedCluster, name: str, states: Mapping[str, list[TopicStates]]
 ) -> StoredFile | None:
     """Write the state of each release for topics in which every record may count."""
-    states = {topic: _known(cluster, previous, topic, ends[topic]) for topic in ends}
     if not states:
         return None
     return _kept(
-        cluster, f"{day}-states", "msgpack.zst", EncodedFile.of(frozen(cluster.topics, states))
+        cluster, f"{name}-states", "msgpack.zst", EncodedFile.of(frozen(cluster.topics, states))
     )
 
 
 def _known(
-    cluster: ArchivedCluster, previous: Snapshot | None, topic: str, ends: Sequence[int]
+    cluster: ArchivedCluster,
+    previous: Snapshot | None,
+    topic: str,
+    ends: Sequence[int],
+    *,
+    readers: Readers,
 ) -> list[TopicStates]:
     """States of each release for a topic, without and with exactly-once support."""
-    if not any(segment.aborted for part in cluster.parts_of(topic) for segment in part.segments):
-        alike = _known_to(cluster, previous, topic, ends, exactly_once=False)
-        return [
-            TopicStates(reads, {profile: alike.parts[profile] for profile in READERS[reads]})
-            for reads in READERS
-        ]
-    return [_known_to(cluster, previous, topic, ends, exactly_once=reads) for reads in READERS]
+    known_to = partial(_known_to, cluster, previous, topic, ends)
+    if any(segment.aborted for part in cluster.parts_of(topic) for segment in part.segments):
+        return list(map(known_to, readers.items()))
+    alike = known_to(min(readers.items(), key=itemgetter(0)))
+    return [
+        TopicStates(reads, {profile: alike.parts[profile] for profile in readers[reads]})
+        for reads in readers
+    ]
 
 
 def _known_to(
@@ -130,10 +149,10 @@ def _known_to(
     previous: Snapshot | None,
     topic: str,
     ends: Sequence[int],
-    *,
-    exactly_once: bool,
+    readers: tuple[bool, Sequence[Profile]],
 ) -> TopicStates:
-    store, topics, profiles = cluster.store, cluster.topics, READERS[exactly_once]
+    """States that some releases have, with exactly-once support or without."""
+    store, topics, (exactly_once, profiles) = cluster.store, cluster.topics, readers
     begun = {}
     if previous is not None and previous.folded is not None:
         earlier = thawed(store, previous.folded, topics, profiles, exactly_once=exactly_once)

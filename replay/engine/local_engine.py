@@ -72,11 +72,16 @@ class LocalEngine:
     def plan_at(self, cut: FittedEnds, profiles: Sequence[Profile]) -> ReadPlan:
         """Plan the states at a cut."""
         derived = self.options.derived
-        snapshot = nearest(self.cluster, cut.ends) if derived else None
+        return self.plan_from(nearest(self.cluster, cut.ends) if derived else None, cut, profiles)
+
+    def plan_from(
+        self, snapshot: Snapshot | None, cut: FittedEnds, profiles: Sequence[Profile]
+    ) -> ReadPlan:
+        """Plan the states at a cut from a snapshot before it; None: from the beginning."""
         folded: tuple[str, ...] = ()
         if not all(reducible(topic, self.cluster.topics) for topic in cut.ends):
             folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
-        return planned(self.cluster, cut, PlanStart(snapshot, folded), derived=derived)
+        return planned(self.cluster, cut, PlanStart(snapshot, folded), derived=self.options.derived)
 
     def states(
         self,

@@ -3,14 +3,15 @@
 Partitions are merged while they are read; a few thousand records of each are held at a time.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
+from types import MappingProxyType
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry
 from controlplane.core.order import RankedEntry
 from controlplane.logs.end_vectors import FittedEnds
-from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.doubts import Doubt
 from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
@@ -73,14 +74,24 @@ def doubts_at(certainty: ArchiveCertainty, moment: str | None) -> MomentDoubts:
     return MomentDoubts(certainty.doubts(ends, moment), certainty.past(ends, moment))
 
 
-def ordered(cluster: ArchivedCluster, parts: Iterable[PartitionPlan]) -> Iterator[RankedEntry]:
+def ordered(
+    cluster: ArchivedCluster,
+    parts: Iterable[PartitionPlan],
+    before_ms: Mapping[PartitionId, int] = MappingProxyType({}),
+) -> Iterator[RankedEntry]:
     """Yield the records of some partitions with their ranks, merged in order.
+
+    `before_ms`: greatest timestamp of each partition before its part; it is part of the rank.
 
     Raises:
         ArchiveCorrupt: a file is missing or damaged; also raised during the iteration.
     """
     reader = PartitionReader(cluster.store, cluster.topics, ())
-    runs = [_placed(part, reader.runs(part)) for part in parts if part.rows]
+    runs = [
+        _placed(part, reader.runs(part), before_ms.get((part.topic, part.partition)))
+        for part in parts
+        if part.rows
+    ]
     return merge(*runs, key=lambda ranked: ranked[:4])
 
 
@@ -90,9 +101,10 @@ def _cut(cluster: ArchivedCluster, moment: str | None) -> FittedEnds:
     return cut_at(cluster, moment, LocalEngine(cluster).own_topics)
 
 
-def _placed(part: PartitionPlan, runs: Sequence[RowRun]) -> Iterator[RankedEntry]:
+def _placed(
+    part: PartitionPlan, runs: Sequence[RowRun], latest_ms: int | None
+) -> Iterator[RankedEntry]:
     """Records of a partition with their ascending ranks."""
-    latest_ms = None
     for rows in runs:
         table = rows.read(*COLUMNS)
         for start in range(0, table.num_rows, ROWS_AT_ONCE):

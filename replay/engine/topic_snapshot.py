@@ -110,8 +110,11 @@ def _kind(profile: Profile, topics: Topics, topic: str, *, exactly_once: bool) -
     return kind_of(fold, topic)
 
 
-READERS = {
+Readers = Mapping[bool, Sequence[Profile]]
+"""Releases that read a log, without (False) and with (True) exactly-once support."""
+
+READERS: Readers = {
     False: PROFILES,
     True: tuple(release for release in PROFILES if release.exactly_once_support),
 }
-"""Releases that can read a log, without and with exactly-once support."""
+"""All releases that can read a log."""

@@ -21,11 +21,11 @@ from replay.compat.assessment_report import ReportedAssessment
 from replay.compat.compat_task import CompatTask
 from replay.engine.coverage import coverage
 from replay.engine.executors import Executor
-from replay.findings import Finding
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.table_run import OnUnreadable, pass_over
 from replay.tables.cells import RowDocument, arrow_text
+from replay.tables.finding_rows import finding_row
 from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, VERDICTS
 
 T = TypeVar("T")
@@ -108,23 +108,8 @@ def audit_table(
     task = AuditTask(question.profiles[0], read_thresholds(dict(changes)))
     outcomes, problems = _judged(question, task, clusters, by)
     findings = fleet_findings(outcome.audited for outcome in outcomes)
-    rows = [_finding_row(finding) for finding in findings]
+    rows = [finding_row(finding) for finding in findings]
     return FleetAnswer(pa.Table.from_pylist(rows, FINDINGS), problems)
-
-
-def _finding_row(finding: Finding) -> RowDocument:
-    connector = finding.connector
-    return {
-        "cluster": finding.cluster,
-        "connector": None if connector is None else arrow_text(connector),
-        "kind": finding.kind,
-        "severity": finding.severity.value,
-        "sentence": arrow_text(finding.sentence),
-        "advice": arrow_text(finding.advice),
-        "evidence": [
-            {"cluster": cluster, **position._asdict()} for cluster, position in finding.places
-        ],
-    }
 
 
 # --- release changes ------------------------------------------------------------------------

@@ -15,11 +15,15 @@ import pyarrow as pa
 from controlplane.core.releases.profiles import KIP, Profile, resolve
 from replay.archive import layout
 from replay.archive.hadoop_settings import settings as store_settings
+from replay.audit.thresholds import thresholds as read_thresholds
 from replay.compat.release_change import RolloutMode
 from replay.engine.executors import Executor
 from replay.engine.spark.location import anywhere
 from replay.fleet.archive_source import ArchiveSource, profiles_named
 from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
+from replay.fleet.feed.change_feed import ArchiveFeed
+from replay.fleet.feed.cluster_batch import FeedContext
+from replay.fleet.feed.feed_tables import FeedTables
 from replay.fleet.fleet_choice import fleet_of
 from replay.fleet.fleet_tasks import audit_table, cluster_table, compat_table, partition_table
 from replay.fleet.state_files import new_folder
@@ -79,6 +83,7 @@ class OpenArchive(Generic[FrameT]):
         self._source = ArchiveSource(
             anywhere(where), store_settings(conf), options.trust, options.exactly_once
         )
+        self._selected = options.clusters
         self._unreadable = options.unreadable
         self._spark = spark
         self.names: list[str] = layout.selected_clusters(self._source.store, options.clusters)
@@ -244,6 +249,37 @@ class OpenArchive(Generic[FrameT]):
             else:
                 register(prefix + table, frame)
         return [prefix + table for table in STATE_SCHEMAS]
+
+    def follow(
+        self,
+        folder: str,
+        checkpoint: str,
+        *,
+        release: str = KIP,
+        thresholds: dict[str, str] | None = None,
+    ) -> ArchiveFeed:
+        """Return the feed of changes: `advance` it by one batch, or `start` a stream of Spark.
+
+        Each batch writes its rows to tables in `folder` (`schemas.FEED_SCHEMAS`). `checkpoint` is a
+        folder for the progress and for snapshots. Clusters that are archived later are followed,
+        too, unless `replay.open` has named clusters.
+
+        Raises:
+            ArchiveCorrupt: the tables and the checkpoint do not belong together.
+            OtherReading: the checkpoint was written with other options.
+            BadThreshold: a threshold is unknown or has an invalid value.
+        """
+        (profile,) = self._profiles(release)
+        settings = self._source.settings
+        context = FeedContext(
+            self._source,
+            FeedTables(anywhere(folder), settings),
+            anywhere(checkpoint),
+            settings,
+            profile,
+            read_thresholds(thresholds or {}),
+        )
+        return ArchiveFeed(context, self._executor, self._selected, self._spark)
 
     # --- execution --------------------------------------------------------------------------
 

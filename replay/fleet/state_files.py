@@ -9,16 +9,15 @@ is renamed at the end. An object store cannot rename, so there `_SUCCESS` says t
 """
 
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unwritable
@@ -36,15 +35,13 @@ from replay.fleet.cluster_summaries import (
     summary_table,
 )
 from replay.fleet.order_facts import MarksByRelease, order_facts
-from replay.tables.cells import BATCH_ROWS, batches
+from replay.tables.cells import batches
+from replay.tables.parquet_files import empty_batch, encoded_files
 from replay.tables.schemas import STATE_SCHEMAS
 from replay.tables.state_tables import CONNECTORS_TABLE, STATE_TABLES, OrderFacts
 
 SUCCESS = "_SUCCESS"
 """File that is written last, as by Spark and Hadoop."""
-
-FILE_ROWS = 1_000_000
-"""Rows per file: a writer holds the encoded rows of one file."""
 
 OFFSETS_TABLE = "offsets"
 """Table that is folded in buckets if a cluster is very large."""
@@ -78,9 +75,9 @@ class StateFolder(msgspec.Struct, frozen=True):
         rows = STATE_TABLES[table].of(cluster, state, order)
         columns = ({name: row.get(name) for name in schema.names} for row in rows)
         # Without rows there is an empty file: a reader of the table finds the schema.
-        row_batches = chain([_empty(schema)], batches(schema, columns))
+        row_batches = chain([empty_batch(schema)], batches(schema, columns))
         written = 0
-        for number, file in enumerate(_files(schema, row_batches)):
+        for number, file in enumerate(encoded_files(schema, row_batches)):
             store.add(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
             written += file.rows
         return written
@@ -89,38 +86,16 @@ class StateFolder(msgspec.Struct, frozen=True):
         """Write the summaries and the mark of success; return the table of summaries."""
         store = open_store(self.where, self.settings)
         table = summary_table(summaries, clusters)
-        (file,) = _files(table.schema, [_empty(table.schema), *table.to_batches()])
+        (file,) = encoded_files(table.schema, [empty_batch(table.schema), *table.to_batches()])
         store.add("summaries/part-00000-00000.parquet", file.content)
         store.add(SUCCESS, b"")
         return table
-
-
-def _empty(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 def file_schema(table: str) -> pa.Schema:
     """Columns in the files of a table: without those that are names of folders."""
     schema = STATE_SCHEMAS[table]
     return pa.schema([field for field in schema if field.name not in _BY_FOLDER])
-
-
-class _TableFile(msgspec.Struct, frozen=True):
-    """Encoded file, and the number of its rows."""
-
-    content: bytes
-    rows: int
-
-
-def _files(schema: pa.Schema, row_batches: Iterable[pa.RecordBatch]) -> Iterator[_TableFile]:
-    """Encode batches as files of about `FILE_ROWS` rows."""
-    row_batches = iter(row_batches)
-    while file_batches := list(islice(row_batches, max(1, FILE_ROWS // BATCH_ROWS))):
-        sink = pa.BufferOutputStream()
-        with pq.ParquetWriter(sink, schema, compression="zstd") as writer:
-            for batch in filter(len, file_batches):  # readers warn of empty row groups
-                writer.write_batch(batch)
-        yield _TableFile(sink.getvalue().to_pybytes(), sum(map(len, file_batches)))
 
 
 class StateTask(msgspec.Struct, frozen=True):

@@ -139,6 +139,52 @@ FINDINGS = described(
     ("evidence", pa.list_(_EVIDENCE), "records that prove the finding"),
 )
 
+_NUMBER = ("batch", pa.int64(), "number of the batch")
+_POSITION = pa.struct([("topic", pa.string()), ("partition", pa.int64()), ("offset", pa.int64())])
+
+BATCHES = described(
+    _NUMBER,
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("release", pa.string(), "release of the workers that read the log"),
+    ("since", pa.string(), "end offsets of the batch before as JSON; null in the first"),
+    ("as_of", pa.string(), "end offsets of each topic as JSON, usable as a moment"),
+    ("head", pa.string(), "hash of the last manifest that was read"),
+    ("latest_ms", pa.int64(), "greatest time of a record so far"),
+    ("state_changes", pa.int64(), "rows of the cluster in `state_changes`"),
+    ("finding_changes", pa.int64(), "rows of the cluster in `finding_changes`"),
+    ("digest", pa.string(), "digest of the state after the batch, as in `summaries`"),
+    ("problem", pa.string(), "reason why the cluster was not read; null if it was"),
+)
+
+STATE_CHANGES = described(
+    _NUMBER,
+    ("cluster", pa.string(), "name of the cluster in the archive"),
+    ("release", pa.string(), "release of the workers that read the log"),
+    ("table", pa.string(), "table of the state: connectors, tasks, offsets, statuses or topics"),
+    ("connector", pa.string(), "name of the connector"),
+    ("task", pa.int64(), "number of the task; null in rows without one"),
+    ("item", pa.string(), "source partition as JSON, or topic; null in other tables"),
+    ("change", pa.string(), "added, changed or removed"),
+    ("before", pa.string(), "the row before as JSON; null if added"),
+    ("after", pa.string(), "the row after as JSON; null if removed"),
+    ("causes", pa.list_(_POSITION), "last records of the batch that changed the row, if known"),
+)
+
+FINDING_CHANGES = described(
+    _NUMBER,
+    ("change", pa.string(), "raised or resolved"),
+    *((field.name, field.type, field.metadata[b"comment"].decode()) for field in FINDINGS),
+)
+
+FEED_SCHEMAS: Mapping[str, pa.Schema] = MappingProxyType(
+    {
+        "batches": BATCHES,
+        "state_changes": STATE_CHANGES,
+        "finding_changes": FINDING_CHANGES,
+    }
+)
+"""Schemas of the tables of a change feed, by name."""
+
 VERDICTS = described(
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("start", pa.string(), "present release"),

@@ -274,7 +274,7 @@ def test_files_appear_together_or_not_at_all(
     before = content(tmp_path)
     with pytest.raises(NotWritable, match="has files: name a new folder"):
         archive.write_state(str(folder))
-    monkeypatch.setattr("replay.fleet.state_files.pq.ParquetWriter", full_disk)
+    monkeypatch.setattr("replay.tables.parquet_files.pq.ParquetWriter", full_disk)
     with pytest.raises(NotWritable, match="no room"):
         archive.write_state(str(tmp_path / "other"))
     assert content(tmp_path) == before

@@ -6,7 +6,15 @@ from collections.abc import Mapping
 import pyarrow as pa
 import pytest
 
-from replay.tables.schemas import CLUSTERS, FINDINGS, PARTITIONS, STATE_SCHEMAS, SUMMARIES, VERDICTS
+from replay.tables.schemas import (
+    CLUSTERS,
+    FEED_SCHEMAS,
+    FINDINGS,
+    PARTITIONS,
+    STATE_SCHEMAS,
+    SUMMARIES,
+    VERDICTS,
+)
 from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS
 from tests.tidy.source import ROOT
 
@@ -22,6 +30,7 @@ SCHEMAS: Mapping[str, pa.Schema] = {
     "timeline": INTERVALS,
     "history": EVENTS,
     "diff": CHANGES,
+    **FEED_SCHEMAS,
 }
 """Schemas by the name of their section."""
 

@@ -1,0 +1,102 @@
+"""Pass of all audits over the log of one cluster, in pieces: findings come as records pass.
+
+A pass can be stored between two pieces (`pass_snapshot`) and goes on with the records that follow.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import Profile
+from controlplane.core.state import Topics
+from replay.audit.context import Audit, AuditContext, LogClock
+from replay.audit.decoded_log import DecodedRecord, LogReader
+from replay.audit.kinds import TABLE
+from replay.audit.shared_topics import SharedResourceFinder, SharedResources
+from replay.audit.thresholds import Thresholds
+from replay.audit.trail.requests import RequestTrail
+from replay.doubts import FirstSeen, all_known
+from replay.findings import Finding
+
+
+class AuditResult(msgspec.Struct, frozen=True):
+    """Result of one cluster: findings, and resources that it may share with others."""
+
+    findings: tuple[Finding, ...]
+    shares: SharedResources
+
+
+class AuditSubject(NamedTuple):
+    """The audited cluster, its workers, and the limits of findings."""
+
+    name: str
+    profile: Profile
+    topics: Topics = Topics()
+    exactly_once: bool = False
+    """True if workers run with exactly-once support and skip records of aborted transactions."""
+    limits: Thresholds = Thresholds()
+    trail: RequestTrail = RequestTrail()
+    """Requests of audit streams."""
+    first_seen: FirstSeen = all_known
+    """Tells connectors that may be older than their first record."""
+
+    def context(self) -> AuditContext:
+        """Context that all audits of a pass share."""
+        return AuditContext(
+            self.name,
+            self.profile,
+            LogClock(),
+            self.topics,
+            self.limits,
+            self.trail,
+            self.first_seen,
+        )
+
+
+class PassParts(NamedTuple):
+    """Parts of a pass that change with the records."""
+
+    audits: list[Audit]
+    sharing: SharedResourceFinder
+
+
+class AuditPass:
+    """All audits of one cluster: `take` its records in the one order, then ask for findings."""
+
+    def __init__(self, subject: AuditSubject) -> None:
+        self.about = subject.context()
+        self.log = LogReader(subject.profile, subject.topics, exactly_once=subject.exactly_once)
+        self.parts = PassParts(
+            [make(self.about) for make in TABLE], SharedResourceFinder(subject.name)
+        )
+        self._concerned: dict[type, list[Audit]] = {}
+
+    def take(self, entry: Entry) -> list[Finding]:
+        """Process the next record; return the findings that it completes."""
+        decoded = self.log.decode(entry)
+        if decoded is None:
+            return []
+        self.about.clock.now_ms = max(self.about.clock.now_ms, decoded.time_ms)
+        self.parts.sharing.see(decoded)
+        return [finding for kind in self._kinds_of(decoded) for finding in kind.see(decoded)]
+
+    def take_all(self, entries: Iterable[Entry]) -> list[Finding]:
+        """Process records; return the findings that they complete."""
+        return [finding for entry in entries for finding in self.take(entry)]
+
+    def pending(self) -> list[Finding]:
+        """Findings that hold if the log ends here; later records may change or resolve them."""
+        return [finding for kind in self.parts.audits for finding in kind.end()]
+
+    def shares(self) -> SharedResources:
+        """Resources that other clusters may share by mistake."""
+        return self.parts.sharing.end()
+
+    def _kinds_of(self, decoded: DecodedRecord) -> list[Audit]:
+        record = type(decoded.record)
+        if record not in self._concerned:
+            audits = self.parts.audits
+            self._concerned[record] = [kind for kind in audits if issubclass(record, kind.concerns)]
+        return self._concerned[record]

@@ -1,0 +1,241 @@
+"""Change feed: runs batches, each of which reads the new records of some clusters.
+
+    feed = replay.open("fleet").follow("tables", checkpoint="checkpoint")
+    feed.advance()
+
+A batch writes rows, then its checkpoint, then the row of each cluster in `batches`: with these the
+batch counts. After a crash before that, the batch is repeated, and its rows are replaced.
+"""
+
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from replay.audit.shared_topics import SharedResources, in_common
+from replay.engine.executors import Executor
+from replay.errors import ArchiveCorrupt, NoArchive, ReplayError
+from replay.findings import Finding
+from replay.fleet.feed.cluster_batch import (
+    ClusterBatch,
+    ClusterOutcome,
+    ClusterWork,
+    FeedContext,
+    ReadPart,
+    change_rows,
+    problem_row,
+)
+from replay.fleet.feed.feed_tables import FINDING_CHANGES, FLEET, FeedTables, other_feed
+from replay.fleet.feed.fleet_checkpoint import (
+    FeedReading,
+    keep_only,
+    read_checkpoint,
+    write_checkpoint,
+)
+from replay.fleet.feed.positions import (
+    CheckpointMismatch,
+    ClusterLook,
+    check_follows,
+    followed_names,
+    looks_at,
+)
+from replay.tables.cells import RowDocument
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+class ArchiveFeed:
+    """Follows an archive: `advance` by one batch, or `start` a stream of Spark.
+
+    One process at a time writes the tables and the checkpoint of a feed.
+    """
+
+    def __init__(
+        self,
+        context: FeedContext,
+        executor: Executor,
+        clusters: Sequence[str] = (),
+        spark: "SparkSession | None" = None,
+    ) -> None:
+        self.context = context
+        self.clusters = tuple(clusters)
+        """Followed clusters; empty means all, also those that are archived later."""
+        self._executor = executor
+        self._spark = spark
+        self._store = context.store
+        self._fleet = read_checkpoint(self._store, self.tables.last(), self._reading)
+        self._is_first = True
+        self.trouble: Exception | None = None
+        """Error that has ended a stream; Spark would replace its text."""
+
+    @property
+    def tables(self) -> FeedTables:
+        """Tables of the feed."""
+        return self.context.tables
+
+    @property
+    def batch(self) -> int:
+        """Number of the last batch that counts; -1 before the first."""
+        return self._fleet.batch
+
+    @property
+    def known(self) -> Mapping[str, ClusterLook]:
+        """Last look at each cluster."""
+        return self._fleet.looks
+
+    @property
+    def unread(self) -> list[str]:
+        """Clusters that the last batch could not read."""
+        return [work.cluster for work in self._work(self._fleet.looks)]
+
+    def check(self) -> None:
+        """Check that the archive goes on from the checkpoint; nothing is written.
+
+        Raises:
+            CheckpointMismatch: no cluster of the checkpoint fits the archive.
+        """
+        names = sorted(self._fleet.read)
+        problems = [problem for name in names if (problem := self._mismatch(name))]
+        if problems and len(problems) == len(names):
+            raise CheckpointMismatch(problems[0])
+
+    def _mismatch(self, name: str) -> str | None:
+        try:
+            cluster = self.context.source.cluster(name)
+            check_follows(cluster, self._fleet.read[name].position)
+        except (CheckpointMismatch, NoArchive) as error:
+            return f"{name}: {error}"
+        except ReplayError:  # its row says so
+            return None
+        return None
+
+    def advance(self) -> int | None:
+        """Read what is new in the archive; return the number of the batch, None without news.
+
+        An unreadable cluster has a problem in its row of `batches`; the others are read.
+
+        Raises:
+            CheckpointMismatch: the checkpoint belongs to another archive.
+            NotWritable: the tables or the checkpoint cannot be written.
+        """
+        if self._is_first:
+            self.check()
+        store = self.context.source.store
+        names = followed_names(store, self.clusters, self.known)
+        looks = looks_at(store, names, {} if self._is_first else self.known)
+        if not self._has_news(looks):
+            self._is_first = False
+            return None
+        self.run_batch(self.batch + 1, looks)
+        self._is_first = False
+        return self.batch
+
+    def _has_news(self, looks: Mapping[str, ClusterLook]) -> bool:
+        is_new = any(not look.is_like(self.known.get(name)) for name, look in looks.items())
+        return is_new or (self._is_first and bool(self.unread))
+
+    def run_batch(self, number: int, looks: Mapping[str, ClusterLook]) -> bool:
+        """Run a batch up to some looks at the archive; False if it counts already.
+
+        Raises:
+            ArchiveCorrupt: the number is not that of the next batch.
+            ArchiveBusy: another feed has written the same batch.
+            NotWritable: the tables or the checkpoint cannot be written.
+        """
+        if number == self.batch:  # a stream died before it had noted the batch
+            return False
+        if number != self.batch + 1:
+            raise ArchiveCorrupt(
+                f"the stream continues with batch {number}, but the tables {self.tables.where} "
+                f"end with batch {self.batch}: give the tables and the checkpoint of one feed"
+            )
+        if self.tables.last() != self.batch:
+            raise other_feed(self.tables.where, number)
+        self.tables.clear(number)
+        every = dict(self._fleet.looks) | dict(looks)
+        work = list(self._work(every))
+        task = ClusterBatch(self.context, number)
+        outcomes = list(chain.from_iterable(self._executor.run(task, work)))
+        self._finish(number, every, work, outcomes)
+        return True
+
+    def _work(self, looks: Mapping[str, ClusterLook]) -> list[ClusterWork]:
+        """Clusters with records that were not read."""
+        read = self._fleet.read
+        return [
+            ClusterWork(name, read.get(name), look.position)
+            for name, look in sorted(looks.items())
+            if look.position is not None
+            and (name not in read or read[name].position.head != look.position.head)
+        ]
+
+    def _finish(
+        self,
+        number: int,
+        looks: dict[str, ClusterLook],
+        work: Sequence[ClusterWork],
+        outcomes: Sequence[ClusterOutcome],
+    ) -> None:
+        """Write what belongs to the whole batch, and let it count."""
+        read, shares = dict(self._fleet.read), dict(self._fleet.shares)
+        rows = self._problems(looks)
+        for part, outcome in zip(work, outcomes, strict=True):
+            rows.append(outcome.row)
+            if outcome.shares is not None:
+                read[part.cluster] = ReadPart(part.target, number)
+                shares[part.cluster] = outcome.shares
+        between = self._between(number, shares)
+        fleet = msgspec.structs.replace(
+            self._fleet, batch=number, looks=looks, read=read, shares=shares, between=between
+        )
+        if not number:
+            self.tables.add_empty(number)
+        write_checkpoint(self._store, fleet)
+        self.tables.commit(number, sorted(rows, key=lambda row: str(row["cluster"])))
+        self._fleet = fleet
+        keep_only(self._store, number)
+
+    def _problems(self, looks: Mapping[str, ClusterLook]) -> list[RowDocument]:
+        """Rows of clusters whose manifests have become unreadable."""
+        return [
+            problem_row(self.context, name, look.problem)
+            for name, look in looks.items()
+            if look.problem is not None and not look.is_like(self.known.get(name))
+        ]
+
+    def _between(self, number: int, shares: Mapping[str, SharedResources]) -> tuple[Finding, ...]:
+        """Write changes of findings between clusters; return the present findings."""
+        present = tuple(in_common(shares[name] for name in sorted(shares)))
+        before = self._fleet.between
+        raised = [finding for finding in present if finding not in before]
+        resolved = [finding for finding in before if finding not in present]
+        if raised or resolved:
+            self.tables.write(FINDING_CHANGES, number, FLEET, change_rows(raised, resolved))
+        return present
+
+    @property
+    def _reading(self) -> FeedReading:
+        context = self.context
+        release, exactly_once = context.profile.release, context.source.exactly_once
+        return FeedReading(release, exactly_once, context.limits)
+
+    # --- Spark ------------------------------------------------------------------------------
+
+    def start(self, every_s: float | None = 60) -> "StreamingQuery":
+        """Start a query of Structured Streaming that runs a batch whenever the archive has grown.
+
+        `every_s`: seconds between two looks at the archive; None reads what is there, and ends.
+
+        Raises:
+            ValueError: the archive was opened without a Spark session.
+            CheckpointMismatch: the checkpoint belongs to another archive.
+        """
+        if self._spark is None:
+            raise ValueError("there is no Spark session: open the archive with `spark=`")
+        from replay.fleet.feed.archive_stream import started  # noqa: PLC0415 - needs pyspark
+
+        self.check()
+        return started(self._spark, self, every_s)

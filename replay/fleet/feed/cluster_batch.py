@@ -1,0 +1,206 @@
+"""Task of a change feed: the part of one cluster in one batch.
+
+It writes the rows of the cluster and its checkpoint. Neither counts before the batch is committed,
+so the task can be repeated.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.releases.profiles import Profile
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.store import ArchiveStore, open_store
+from replay.audit.audit_pass import AuditSubject
+from replay.audit.shared_topics import SharedResources
+from replay.audit.thresholds import Thresholds
+from replay.engine.certainty import ArchiveCertainty
+from replay.engine.local_engine import LocalOptions
+from replay.engine.state_digest import digest
+from replay.errors import ArchiveBusy, NotWritable, ReplayError
+from replay.findings import Finding
+from replay.fleet.archive_source import ArchiveSource
+from replay.fleet.feed.cluster_checkpoint import CheckpointFiles, ClusterCheckpoint
+from replay.fleet.feed.feed_tables import (
+    FINDING_CHANGES,
+    STATE_CHANGES,
+    FeedTables,
+    cluster_stem,
+)
+from replay.fleet.feed.followed_audit import AuditFollower
+from replay.fleet.feed.followed_state import (
+    FollowedState,
+    ReadEnds,
+    StateFollower,
+    offset_positions,
+    plans_between,
+)
+from replay.fleet.feed.positions import ClusterPosition, check_follows
+from replay.fleet.feed.snapshot_store import FeedSnapshotStore
+from replay.fleet.feed.state_changes import StateStep
+from replay.tables.cells import RowDocument, json_cell
+from replay.tables.finding_rows import finding_row
+
+_ATTEMPTS = 5
+"""Maximum attempts per cluster; a merge, which is rare, may remove files while they are read."""
+
+
+class FeedContext(msgspec.Struct, frozen=True):
+    """Archive, tables and checkpoint of a feed, and its reading; valid in every process."""
+
+    source: ArchiveSource
+    tables: FeedTables
+    checkpoint: str
+    """Path or URL of the checkpoint's folder."""
+    settings: HadoopSettings
+    """Settings of the checkpoint's object store."""
+    profile: Profile
+    limits: Thresholds
+
+    @property
+    def store(self) -> ArchiveStore:
+        """Store of the checkpoint; a stream of Spark keeps its own files beside it."""
+        return open_store(f"{self.checkpoint.rstrip('/')}/feed", self.settings)
+
+    def files_of(self, cluster: str) -> CheckpointFiles:
+        """Files of a cluster in the checkpoint."""
+        return CheckpointFiles(self.store, cluster)
+
+
+class ReadPart(msgspec.Struct, frozen=True):
+    """Position up to which a cluster was read, and the batch that did."""
+
+    position: ClusterPosition
+    batch: int
+
+
+class ClusterWork(msgspec.Struct, frozen=True):
+    """Records of one cluster in a batch: those between two positions."""
+
+    cluster: str
+    since: ReadPart | None
+    """None: from the first record on."""
+    target: ClusterPosition
+
+
+class ClusterOutcome(msgspec.Struct, frozen=True):
+    """Row of the cluster in `schemas.BATCHES`, and what other clusters may share with it."""
+
+    row: RowDocument
+    shares: SharedResources | None = None
+    """None if the cluster cannot be read."""
+
+
+class ClusterBatch(msgspec.Struct, frozen=True):
+    """Task: fold and audit the new records of one cluster, and write what they have changed."""
+
+    context: FeedContext
+    number: int
+
+    def __call__(self, work: ClusterWork) -> Iterator[ClusterOutcome]:
+        """Yield the outcome, or the problem of an unreadable cluster.
+
+        Raises:
+            NotWritable: the tables or the checkpoint cannot be written.
+        """
+        problem = ""
+        for _ in range(_ATTEMPTS):
+            try:
+                yield self._outcome(work)
+            except ArchiveBusy as error:
+                problem = str(error)
+            except NotWritable:
+                raise
+            except (ReplayError, UnknownMoment) as error:
+                problem = str(error)
+                break
+            else:
+                return
+        yield ClusterOutcome(problem_row(self.context, work.cluster, problem))
+
+    def _opened(self, work: ClusterWork) -> ArchivedCluster:
+        cluster = self.context.source.cluster(work.cluster)
+        if work.since is not None:
+            check_follows(cluster, work.since.position)
+        check_follows(cluster, work.target)
+        return cluster
+
+    def _outcome(self, work: ClusterWork) -> ClusterOutcome:
+        cluster, since = self._opened(work), work.since
+        files = self.context.files_of(work.cluster)
+        last = files.read(since.batch) if since else None
+        files.keep_only({since.batch: last} if since else {})
+        cluster = cluster._replace(store=FeedSnapshotStore(cluster.store, files.store))
+        begin, ends = since.position.ends if since else None, work.target.ends
+        states = StateFollower(
+            cluster,
+            LocalOptions(self.context.source.exactly_once, self.context.source.derived),
+            self.context.profile,
+        )
+        before, after = states.before(last, begin), states.after(last, ends)
+        findings = self._audited(cluster, files).changes(last.audit if last else None, begin, ends)
+        files.write(self.number, ClusterCheckpoint(after.snapshot, after.cut, findings.checkpoint))
+        positions = offset_positions(
+            cluster, self.context.profile, plans_between(cluster, begin, ends)
+        )
+        step = StateStep(work.cluster, before, after.state, positions)
+        counts = {
+            STATE_CHANGES: self._write(STATE_CHANGES, work.cluster, step.rows()),
+            FINDING_CHANGES: self._write(
+                FINDING_CHANGES, work.cluster, change_rows(findings.raised, findings.resolved)
+            ),
+        }
+        row = _row(work, after) | counts | {"latest_ms": _latest_ms(cluster, ends)}
+        return ClusterOutcome(row, findings.shares)
+
+    def _audited(self, cluster: ArchivedCluster, files: CheckpointFiles) -> AuditFollower:
+        context = self.context
+        subject = AuditSubject(
+            cluster.name,
+            context.profile,
+            cluster.topics,
+            context.source.exactly_once,
+            context.limits,
+            first_seen=ArchiveCertainty(cluster).may_be_older,
+        )
+        return AuditFollower(cluster, subject, files)
+
+    def _write(self, table: str, cluster: str, rows: Iterator[RowDocument]) -> int:
+        return self.context.tables.write(table, self.number, cluster_stem(cluster), rows)
+
+
+def _row(work: ClusterWork, after: FollowedState) -> RowDocument:
+    return {
+        "cluster": work.cluster,
+        "release": after.state.profile.release,
+        "since": json_cell(work.since.position.ends) if work.since else None,
+        "as_of": json_cell(after.cut),
+        "head": work.target.head,
+        "digest": digest(after.state),
+    }
+
+
+def _latest_ms(cluster: ArchivedCluster, ends: ReadEnds) -> int | None:
+    """Greatest time of a record in the segments that begin before the ends."""
+    times = [
+        segment.latest_ms
+        for topic, topic_ends in ends.items()
+        for part, end in zip(cluster.parts_of(topic), topic_ends, strict=False)
+        for segment in part.segments
+        if segment.start < end and segment.latest_ms >= 0
+    ]
+    return max(times, default=None)
+
+
+def problem_row(context: FeedContext, cluster: str, problem: str) -> RowDocument:
+    """Row of `schemas.BATCHES` for a cluster that was not read."""
+    return {"cluster": cluster, "release": context.profile.release, "problem": problem}
+
+
+def change_rows(raised: Sequence[Finding], resolved: Sequence[Finding]) -> Iterator[RowDocument]:
+    """Rows of `schemas.FINDING_CHANGES`."""
+    for change, findings in (("resolved", resolved), ("raised", raised)):
+        for finding in findings:
+            yield {"change": change, **finding_row(finding)}

@@ -1,0 +1,167 @@
+"""Findings of one cluster at the ends of batches, each batch going on from stored audits.
+
+The findings after a batch are those of an audit of the whole archive up to there. A batch goes over
+the records behind the horizon of the stored audits, old and new ones, in the one order. A record
+that comes even later than the horizon is in the wrong place: the batch then begins from the first
+record, and later batches have more patience.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from itertools import chain
+from typing import NamedTuple
+
+from controlplane.core.order import RankedEntry
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.audit import worst_first
+from replay.audit.audit_pass import AuditPass, AuditSubject
+from replay.audit.pass_snapshot import UnusableSnapshot, frozen, thawed
+from replay.audit.shared_topics import SharedResources
+from replay.engine.ordered_records import ordered
+from replay.findings import Finding
+from replay.fleet.feed.cluster_checkpoint import AuditCheckpoint, CheckpointFiles
+from replay.fleet.feed.followed_state import ReadEnds, plans_between
+
+PATIENCE_MS = 10 * 60 * 1000
+"""Time that records of one partition may come later than those of others: 10 minutes, in ms.
+
+A look reads topics one after the other, and clocks of workers differ.
+"""
+
+LONGEST_PATIENCE_MS = 24 * 60 * 60 * 1000
+"""Greatest patience: a day, in ms. Each batch goes over the records of that time again."""
+
+
+class FindingChanges(NamedTuple):
+    """Findings that a batch raises and resolves, and the audits for the next one."""
+
+    raised: list[Finding]
+    resolved: list[Finding]
+    shares: SharedResources
+    checkpoint: AuditCheckpoint
+
+
+class AuditFollower:
+    """Audits one cluster batch by batch."""
+
+    def __init__(
+        self, cluster: ArchivedCluster, subject: AuditSubject, files: CheckpointFiles
+    ) -> None:
+        self._cluster = cluster
+        self._subject = subject
+        self._files = files
+
+    def changes(
+        self, checkpoint: AuditCheckpoint | None, since: ReadEnds | None, ends: ReadEnds
+    ) -> FindingChanges:
+        """Audit the records of a batch; compare with the findings before it.
+
+        Raises:
+            ArchiveCorrupt: a file of the archive is missing or damaged.
+            NotWritable: the audits cannot be written.
+        """
+        resumed = self._resumed(checkpoint, ends)
+        if checkpoint is not None and resumed is not None:
+            before = [*checkpoint.findings]
+        else:
+            before = self._findings(since)
+            resumed = self._begun(checkpoint, ends)
+        after = self._after(resumed, ends)
+        old, new = Counter(before), Counter(after.findings)
+        return FindingChanges(
+            sorted((new - old).elements(), key=worst_first),
+            sorted((old - new).elements(), key=worst_first),
+            after.shares,
+            after.checkpoint,
+        )
+
+    def _resumed(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_Resumed | None":
+        """Stored audits with the records behind their horizon; None if they cannot go on."""
+        content = None if checkpoint is None else self._files.content(checkpoint.stored)
+        if checkpoint is None or content is None:
+            return None
+        try:
+            audits = thawed(content, self._subject)
+        except UnusableSnapshot:
+            return None
+        parts = plans_between(self._cluster, checkpoint.ends, ends)
+        records = ordered(self._cluster, parts, audits.log.latest_ms)
+        first = next(records, None)
+        if first is not None and first.time_ms <= checkpoint.horizon_ms:
+            return None
+        rest = records if first is None else chain([first], records)
+        return _Resumed(
+            audits, rest, checkpoint.ends, checkpoint.horizon_ms, checkpoint.patience_ms
+        )
+
+    def _begun(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_Resumed":
+        """Audits of all records, from the first on."""
+        patience_ms = PATIENCE_MS
+        if checkpoint is not None:  # a record was later than the patience
+            patience_ms = min(LONGEST_PATIENCE_MS, 4 * checkpoint.patience_ms)
+        records = ordered(self._cluster, plans_between(self._cluster, None, ends))
+        return _Resumed(AuditPass(self._subject), records, {}, -1, patience_ms)
+
+    def _findings(self, ends: ReadEnds | None) -> list[Finding]:
+        """Findings up to the end of the last batch, from the first record on."""
+        if ends is None:
+            return []
+        audits = AuditPass(self._subject)
+        records = ordered(self._cluster, plans_between(self._cluster, None, ends))
+        return [*audits.take_all(ranked.entry for ranked in records), *audits.pending()]
+
+    def _after(self, resumed: "_Resumed", ends: ReadEnds) -> "_Audited":
+        audits, records, begun, horizon_ms, patience_ms = resumed
+        horizon_ms = max(horizon_ms, self._latest_ms(ends) - patience_ms)
+        reached = {topic: [*begun.get(topic, ())] for topic in ends}
+        for topic, topic_ends in ends.items():
+            reached[topic] += [0] * (len(topic_ends) - len(reached[topic]))
+        findings: list[Finding] = []
+        stored = None
+        for ranked in records:
+            if stored is None and ranked.time_ms > horizon_ms:
+                stored, completed = self._files.add("feed-audits", frozen(audits)), len(findings)
+            if stored is None:
+                reached[ranked.topic][ranked.partition] = ranked.offset + 1
+            findings += audits.take(ranked.entry)
+        if stored is None:
+            stored, completed = self._files.add("feed-audits", frozen(audits)), len(findings)
+            reached = {topic: [*topic_ends] for topic, topic_ends in ends.items()}
+        pending = audits.pending()
+        behind = (*findings[completed:], *pending)
+        return _Audited(
+            [*findings, *pending],
+            audits.shares(),
+            AuditCheckpoint(horizon_ms, patience_ms, reached, stored, behind),
+        )
+
+    def _latest_ms(self, ends: ReadEnds) -> int:
+        """Time of the last record, at most that of the last manifest: clocks may be ahead."""
+        times = [
+            segment.latest_ms
+            for topic, topic_ends in ends.items()
+            for part, end in zip(self._cluster.parts_of(topic), topic_ends, strict=False)
+            for segment in part.segments
+            if segment.start < end
+        ]
+        written_ms = self._cluster.chain.manifests[-1].written_at_ms
+        return min(max(times, default=-1), written_ms)
+
+
+class _Resumed(NamedTuple):
+    """Audits, and the records with which they go on."""
+
+    audits: AuditPass
+    records: Iterator[RankedEntry]
+    ends: ReadEnds
+    """End offsets of the records that the audits have seen."""
+    horizon_ms: int
+    patience_ms: int
+
+
+class _Audited(NamedTuple):
+    """Result of a batch."""
+
+    findings: list[Finding]
+    shares: SharedResources
+    checkpoint: AuditCheckpoint

@@ -1,0 +1,25 @@
+"""Batches that are killed at every step: each child some steps later than the one before.
+
+Usage: python -m tests.replay.feed.feed_crashes PREPARED FOLDER EVERY
+"""
+
+import shutil
+import sys
+from pathlib import Path
+
+from tests.replay.crash_points import at_every_step
+from tests.replay.feed.feed_laws import feed_in
+
+
+def main(prepared: Path, folder: Path, every: int) -> None:
+    """Copy a feed with news in its archive, and read them, each time some steps later dead."""
+    at_every_step(
+        folder,
+        lambda into: shutil.copytree(prepared, into),
+        lambda into: feed_in(into).advance(),
+        every,
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]))

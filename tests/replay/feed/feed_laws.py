@@ -1,0 +1,108 @@
+"""Laws of a change feed: the sum of its rows is the state, and the findings, of the archive."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+import replay
+from controlplane.core.entry import Entry
+from replay.archive.segments import SegmentSizes
+from replay.fleet.feed.change_feed import ArchiveFeed
+from replay.fleet.feed.state_changes import row_text
+from replay.fleet.open_archive import OpenArchive
+from replay.tables.schemas import FEED_SCHEMAS, STATE_SCHEMAS
+from tests.replay.archives import NAME, capture, log_of
+
+SIZES = SegmentSizes(40, 16)
+
+
+def archive_in(folder: Path, **options: Any) -> OpenArchive[pa.Table]:
+    """The archive of a feed, open."""
+    return replay.open(str(folder / "archive"), **options)
+
+
+def feed_in(folder: Path, **options: Any) -> ArchiveFeed:
+    """A feed with archive, tables and checkpoint in one folder."""
+    return archive_in(folder, **options).follow(str(folder / "tables"), str(folder / "checkpoint"))
+
+
+def archived(folder: Path, entries: Sequence[Entry], name: str = NAME) -> None:
+    """Capture a log into the archive of a feed."""
+    capture(folder / "archive", log_of(entries), name=name, sizes=SIZES)
+
+
+def looks_at(entries: Sequence[Entry], random: Random, number: int) -> Iterator[list[Entry]]:
+    """A log as it grows between looks: in the order of writing, or in each partition for itself."""
+    reached = {(entry.topic, entry.partition): 0 for entry in entries}
+    together = 0
+    for look in range(1, number + 1):
+        if look == number:
+            yield list(entries)
+            return
+        if random.random() < 0.5:
+            together = random.randint(together, len(entries))
+            for entry in entries[:together]:
+                place = entry.topic, entry.partition
+                reached[place] = max(reached[place], entry.offset + 1)
+        else:
+            for entry in random.sample(list(entries), len(reached)):
+                place = entry.topic, entry.partition
+                reached[place] = max(reached[place], entry.offset + 1)
+        yield [one for one in entries if one.offset < reached[one.topic, one.partition]]
+
+
+def rows_of(feed: ArchiveFeed) -> dict[str, list[dict[str, Any]]]:
+    """Rows of all tables; the hash of the last manifest has the time of a capture in it."""
+    tables = {name: feed.tables.table(name).to_pylist() for name in FEED_SCHEMAS}
+    for row in tables["batches"]:
+        row.pop("head")
+    return tables
+
+
+def assert_adds_up(feed: ArchiveFeed, archive: OpenArchive[Any]) -> None:
+    """Check digest, state and findings after the last batch against those of the archive."""
+    tables = {name: feed.tables.table(name).to_pylist() for name in FEED_SCHEMAS}
+    last = {row["cluster"]: row for row in tables["batches"] if row["problem"] is None}
+    for summary in archive.summaries().to_pylist():
+        row = last[summary["cluster"]]
+        assert row["digest"] == summary["digest"]
+        assert json.loads(row["as_of"]) == json.loads(summary["as_of"])
+    assert summed(tables["state_changes"]) == states_of(archive)
+    assert findings(tables["finding_changes"]) == Counter(map(repr, archive.audit().to_pylist()))
+
+
+def summed(changes: Sequence[dict[str, Any]]) -> Counter[tuple[str, str, str]]:
+    """Rows of the state after all changes, one after the other: none is removed before it is."""
+    rows: Counter[tuple[str, str, str]] = Counter()
+    for row in changes:
+        assert row["before"] != row["after"]
+        for side, step in (("before", -1), ("after", 1)):
+            if row[side] is not None:
+                place = row["cluster"], row["table"], row[side]
+                rows[place] += step
+                assert rows[place] >= 0
+    return +rows
+
+
+def states_of(archive: OpenArchive[Any]) -> Counter[tuple[str, str, str]]:
+    """Rows of the state that the archive has."""
+    return Counter(
+        (row["cluster"], table, row_text(table, row))
+        for table in STATE_SCHEMAS
+        for row in archive.state(table).to_pylist()
+    )
+
+
+def findings(changes: Sequence[dict[str, Any]]) -> Counter[str]:
+    """Findings after all changes."""
+    present: Counter[str] = Counter()
+    for row in changes:
+        finding = repr({name: row[name] for name in row if name not in ("batch", "change")})
+        present[finding] += 1 if row["change"] == "raised" else -1
+        assert present[finding] >= 0
+    return +present

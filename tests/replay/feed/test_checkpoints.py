@@ -1,0 +1,295 @@
+"""Checkpoints that differ from the archive, broken clusters, merges meanwhile: nothing is lost."""
+
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import replay
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.store import open_store
+from replay.errors import ArchiveBusy, ArchiveCorrupt
+from replay.fleet.feed.change_feed import ArchiveFeed
+from replay.fleet.feed.fleet_checkpoint import OtherReading
+from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
+from replay.fleet.open_archive import OpenArchive
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, capture_into, log_of
+from tests.replay.buckets import bucket
+from tests.replay.cli.replay_calls import content
+from tests.replay.feed.feed_laws import (
+    archive_in,
+    archived,
+    assert_adds_up,
+    feed_in,
+    rows_of,
+)
+from tests.replay.fleet.fleets import hurt
+from tests.replay.merges import merged
+
+ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
+
+
+def problems(feed: ArchiveFeed, batch: int) -> dict[str, str | None]:
+    """Problem of each cluster in a batch."""
+    return {row["cluster"]: row["problem"] for row in feed.tables.rows("batches", batch)}
+
+
+# --- other archives -------------------------------------------------------------------------
+
+
+def test_another_archive_is_refused(tmp_path: Path) -> None:
+    """Its manifests have other hashes; nothing is written."""
+    archived(tmp_path, ENTRIES[:40])
+    feed_in(tmp_path).advance()
+    shutil.rmtree(tmp_path / "archive")
+    archived(tmp_path, recorded_entries("life-3.9"))
+    before = content(tmp_path)
+    with pytest.raises(CheckpointMismatch, match=f"^{NAME}: no manifest has the hash .* another"):
+        feed_in(tmp_path).advance()
+    assert content(tmp_path) == before
+
+
+def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
+    """The checkpoint is ahead of it, by a named partition; nothing is written."""
+    archived(tmp_path, ENTRIES[:40])
+    shutil.copytree(tmp_path / "archive", tmp_path / "backup")
+    archived(tmp_path, ENTRIES)
+    feed_in(tmp_path).advance()
+    shutil.rmtree(tmp_path / "archive")
+    (tmp_path / "backup").rename(tmp_path / "archive")
+    before = content(tmp_path)
+    sentence = r"ahead of the archive: connect-configs partition 0 is archived up to \d+, but"
+    with pytest.raises(CheckpointMismatch, match=sentence):
+        feed_in(tmp_path).advance()
+    assert content(tmp_path) == before
+
+
+def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
+    """The others are read; restored, the cluster goes on."""
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES[:40], name)
+    folder, saved = tmp_path / "archive" / "cluster=a", tmp_path / "saved"
+    shutil.copytree(folder, saved)
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES[:60], name)
+    feed_in(tmp_path).advance()
+    newest = folder.rename(tmp_path / "newest")
+    saved.rename(folder)
+    archived(tmp_path, ENTRIES, "b")
+    feed = feed_in(tmp_path)
+    feed.advance()
+    found = problems(feed, 1)
+    assert found["b"] is None
+    assert "the checkpoint is ahead of the archive" in str(found["a"])
+    shutil.rmtree(folder)
+    newest.rename(folder)
+    archived(tmp_path, ENTRIES, "a")
+    feed = feed_in(tmp_path)
+    feed.advance()
+    assert_adds_up(feed, archive_in(tmp_path))
+
+
+def test_other_options_are_refused(tmp_path: Path) -> None:
+    """Rows of two releases, or by other thresholds, do not belong to one feed."""
+    archived(tmp_path, ENTRIES)
+    feed_in(tmp_path).advance()
+    places = str(tmp_path / "tables"), str(tmp_path / "checkpoint")
+    with pytest.raises(OtherReading, match=r"belongs to release kip, not to release 3\.9\.2: give"):
+        archive_in(tmp_path).follow(*places, release="3.9")
+    with pytest.raises(OtherReading, match="not to release kip, stall-ms=5: give"):
+        archive_in(tmp_path).follow(*places, thresholds={"stall-ms": "5"})
+
+
+def test_tables_need_their_checkpoint(tmp_path: Path) -> None:
+    """A new checkpoint would number its batches like those that the tables have."""
+    archived(tmp_path, ENTRIES)
+    feed_in(tmp_path).advance()
+    with pytest.raises(ArchiveCorrupt, match="the tables end with batch 0, which the checkpoint"):
+        archive_in(tmp_path).follow(str(tmp_path / "tables"), str(tmp_path / "new"))
+
+
+def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
+    """The second one is refused before it writes, although it would read more."""
+    archived(tmp_path, ENTRIES[:60])
+    slow, quick = feed_in(tmp_path), feed_in(tmp_path)
+    quick.advance()
+    before = content(tmp_path / "tables")
+    archived(tmp_path, ENTRIES)
+    with pytest.raises(ArchiveBusy, match="another feed writes batch 0"):
+        slow.advance()
+    assert content(tmp_path / "tables") == before
+    quick.advance()
+    assert_adds_up(feed_in(tmp_path), archive_in(tmp_path))
+
+
+# --- broken clusters ------------------------------------------------------------------------
+
+
+def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
+    """Its rows are absent while a file is damaged; the next run has them all."""
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES[:40], name)
+    feed_in(tmp_path).advance()
+    whole = content(tmp_path / "archive")
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES, name)
+    grown = content(tmp_path / "archive")
+    shutil.copytree(tmp_path / "archive" / "cluster=a", tmp_path / "saved")
+    for path in (tmp_path / "archive" / "cluster=a").glob("topic=*/*/*.parquet"):
+        if str(path.relative_to(tmp_path / "archive")) not in whole:
+            damaged = bytearray(path.read_bytes())
+            damaged[len(damaged) // 3] ^= 1
+            path.write_bytes(damaged)
+    assert content(tmp_path / "archive") != grown
+    feed = feed_in(tmp_path)
+    feed.advance()
+    found = problems(feed, 1)
+    assert found["b"] is None
+    assert "was altered" in str(found["a"])
+    assert {row["cluster"] for row in feed.tables.rows("state_changes", 1)} == {"b"}
+    assert feed.advance() is None, "the problem is told once"
+    shutil.rmtree(tmp_path / "archive" / "cluster=a")
+    (tmp_path / "saved").rename(tmp_path / "archive" / "cluster=a")
+    feed = feed_in(tmp_path)
+    assert feed.advance() == 2
+    assert_adds_up(feed, archive_in(tmp_path))
+
+
+def test_broken_manifests_are_named(tmp_path: Path) -> None:
+    """The other cluster is read; the problem is told once, and is over when it is repaired."""
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES, name)
+    manifest = tmp_path / "archive" / "cluster=a" / "_manifest" / "0000000001.json"
+    text = manifest.read_bytes()
+    manifest.write_bytes(text[:-5])
+    feed = feed_in(tmp_path)
+    assert feed.advance() == 0
+    assert "is no manifest" in str(problems(feed, 0)["a"])
+    assert feed.advance() is None
+    manifest.write_bytes(text)
+    assert feed.advance() == 1
+    assert problems(feed, 1) == {"a": None}
+    assert_adds_up(feed, archive_in(tmp_path))
+
+
+def test_a_cluster_that_comes_later_is_followed(tmp_path: Path) -> None:
+    """Its session key shows that both clusters write one topic: a finding between clusters."""
+    archived(tmp_path, ENTRIES, "a")
+    feed = feed_in(tmp_path)
+    feed.advance()
+    archived(tmp_path, ENTRIES, "b")
+    feed.advance()
+    assert_adds_up(feed, archive_in(tmp_path))
+    kinds = [row["kind"] for row in feed.tables.rows("finding_changes", 1)]
+    assert "two-clusters-one-topic" in kinds
+
+
+def test_selected_clusters_only(tmp_path: Path) -> None:
+    """Another cluster of the archive has no rows."""
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES, name)
+    feed = feed_in(tmp_path, clusters=["a"])
+    feed.advance()
+    assert problems(feed, 0) == {"a": None}
+    assert_adds_up(feed, archive_in(tmp_path, clusters=["a"]))
+
+
+def test_a_damaged_cluster_alone(tmp_path: Path) -> None:
+    """The batch has its problem, and no rows."""
+    archived(tmp_path, ENTRIES, "a")
+    hurt(tmp_path / "archive", "a")
+    feed = feed_in(tmp_path)
+    feed.advance()
+    assert "was altered" in str(problems(feed, 0)["a"])
+    assert feed.tables.table("state_changes").num_rows == 0
+
+
+# --- merges ---------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_merges_between_batches(tmp_path: Path) -> None:
+    """A merge is no news; what follows it has the same rows as without."""
+    for folder, merges in ((tmp_path / "merged", True), (tmp_path / "plain", False)):
+        for end in (30, 60, 90, len(ENTRIES)):
+            archived(folder, ENTRIES[:end])
+            feed_in(folder).advance()
+            if merges:
+                merged(folder / "archive")
+    feed = feed_in(tmp_path / "merged")
+    assert (
+        feed.tables.table("state_changes").to_pylist()
+        == rows_of(feed_in(tmp_path / "plain"))["state_changes"]
+    )
+    assert_adds_up(feed, archive_in(tmp_path / "merged"))
+
+
+@pytest.mark.prove
+def test_captures_and_merges_run_meanwhile(tmp_path: Path) -> None:
+    """No cluster has a problem, and nothing is lost or doubled."""
+    entries = recorded_entries("life-3.9")
+    archived(tmp_path, entries[:20])
+
+    def grow() -> None:
+        for look, end in enumerate(range(20, len(entries), 10)):
+            archived(tmp_path, entries[:end])
+            if not look % 5:
+                merged(tmp_path / "archive")
+
+    feed = feed_in(tmp_path)
+    with ThreadPoolExecutor(1) as thread:
+        growing = thread.submit(grow)
+        while not growing.done():
+            feed.advance()
+        growing.result()
+    feed.advance()
+    assert feed.batch > 5
+    assert set(feed.tables.table("batches").column("problem").to_pylist()) == {None}
+    assert_adds_up(feed, archive_in(tmp_path))
+
+
+def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
+    """A batch whose manifest was replaced meanwhile ends where it was to end."""
+    for end in (30, 60):
+        archived(tmp_path, ENTRIES[:end])
+    feed = feed_in(tmp_path)
+    store = feed.context.source.store
+    looks = looks_at(store, followed_names(store, ()), {})
+    digest = archive_in(tmp_path).summaries().column("digest").to_pylist()
+    archived(tmp_path, ENTRIES)
+    merged(tmp_path / "archive")
+    feed.run_batch(0, looks)
+    assert [row["digest"] for row in feed.tables.rows("batches", 0)] == digest
+    feed.advance()
+    assert_adds_up(feed, archive_in(tmp_path))
+
+
+# --- object stores --------------------------------------------------------------------------
+
+
+@pytest.mark.prove
+def test_everything_in_a_bucket(tmp_path: Path) -> None:
+    """Archive, tables and checkpoint are objects; a batch that was cut off is repeated."""
+    with bucket("feeds") as made:
+        place = f"s3a://{made.name}/fleet"
+        settings = HadoopSettings(made.hadoop)
+        store = open_store(f"{place}/archive", settings)
+        conf = {f"spark.hadoop.{name}": value for name, value in made.hadoop.items()}
+
+        def feed() -> tuple[ArchiveFeed, OpenArchive[Any]]:
+            archive = replay.open(f"{place}/archive", conf=conf)
+            return archive.follow(f"{place}/tables", f"{place}/checkpoint"), archive
+
+        for end in (60, None):
+            capture_into(store, log_of(ENTRIES[:end]))
+            feed()[0].advance()
+        tables = open_store(f"{place}/tables", settings)
+        tables.replace("state_changes/batch=2/cluster-left-00000.parquet", b"left")
+        capture_into(store, log_of([*ENTRIES, replace(ENTRIES[-1], offset=ENTRIES[-1].offset + 1)]))
+        last, archive = feed()
+        assert last.advance() == 2
+        assert_adds_up(last, archive)

@@ -1,0 +1,157 @@
+"""A feed adds up to the archive after every batch, however the log was cut into looks."""
+
+import re
+from pathlib import Path
+from random import Random
+from tempfile import TemporaryDirectory
+
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from controlplane.core.entry import Entry
+from replay.audit.kinds import KINDS
+from replay.fleet.feed.cluster_checkpoint import CheckpointFiles
+from replay.fleet.feed.followed_audit import PATIENCE_MS
+from tests.conftest import examples, sampled
+from tests.laws.entries import logs
+from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
+from tests.replay.archives import NAME
+from tests.replay.feed.feed_laws import (
+    archive_in,
+    archived,
+    assert_adds_up,
+    feed_in,
+    looks_at,
+    rows_of,
+)
+from tests.tidy.source import ROOT
+
+pytestmark = pytest.mark.slow
+
+STORIES = sorted(path.name.removesuffix(".log.jsonl") for path in HISTORIES.glob("*.log.jsonl"))
+USUAL = ("aborted-3.9", "odd-records-3.9")
+LOOKS = 4
+
+
+@pytest.mark.parametrize("name", sampled(STORIES, *USUAL))
+def test_recorded_clusters(name: str, tmp_path: Path) -> None:
+    """State, digest and findings, after each of a few random looks."""
+    options = {"exactly_once": name in EXACTLY_ONCE}
+    for entries in looks_at(recorded_entries(name), Random(name), LOOKS):
+        archived(tmp_path, entries)
+        feed = feed_in(tmp_path, **options)
+        feed.advance()
+        assert_adds_up(feed, archive_in(tmp_path, **options))
+        assert feed.advance() is None
+
+
+@settings(max_examples=examples(5, proved=1_000))
+@given(logs(), st.randoms(use_true_random=False))
+def test_random_logs(entries: list[Entry], random: Random) -> None:
+    """Odd records, clocks that run backwards, keys in several partitions, aborted records."""
+    with TemporaryDirectory() as folder:
+        for seen in looks_at(entries, random, LOOKS) if entries else ():
+            archived(Path(folder), seen)
+            feed = feed_in(Path(folder))
+            feed.advance()
+            assert_adds_up(feed, archive_in(Path(folder)))
+
+
+@pytest.mark.parametrize("name", sampled(STORIES, "roll-3.4-3.9-3.4"))
+def test_final_findings_are_never_resolved(name: str, tmp_path: Path) -> None:
+    """The documentation lists their kinds; records that are archived in order resolve others."""
+    page = (ROOT / "docs" / "replay-tables.md").read_text("utf-8")
+    (row,) = re.findall(r"^\| (.*) \| nothing: it is final \|$", page, re.MULTILINE)
+    final = set(re.findall("`([a-z-]+)`", row))
+    assert final < KINDS.keys()
+    entries = recorded_entries(name)
+    for look in range(1, LOOKS + 1):
+        archived(tmp_path, entries[: len(entries) * look // LOOKS])
+        feed = feed_in(tmp_path)
+        feed.advance()
+    changes = feed.tables.table("finding_changes").to_pylist()
+    assert {row["kind"] for row in changes} & final
+    assert {row["kind"] for row in changes if row["change"] == "resolved"}.isdisjoint(final)
+
+
+def test_snapshots_only_save_time(tmp_path: Path) -> None:
+    """Without those of the last batch, the next batch has the same rows."""
+    entries = recorded_entries("roll-3.4-3.9-3.4")
+    for name, forgets in (("keeps", False), ("forgets", True)):
+        for end in (40, 80, len(entries)):
+            archived(tmp_path / name, entries[:end])
+            feed_in(tmp_path / name).advance()
+            if forgets:
+                for path in (tmp_path / name / "checkpoint").glob("feed/cluster=*/**/*.*"):
+                    path.unlink()
+    rows, others = (rows_of(feed_in(tmp_path / name)) for name in ("keeps", "forgets"))
+    assert rows == others
+    assert len(rows["batches"]) == 3
+
+
+def test_a_batch_reads_new_records_only(tmp_path: Path) -> None:
+    """Segments that were read long before the horizon may be gone: the next batch is whole."""
+    entries = recorded_entries("life-3.9")
+    early, gap_ms = entries[:200], 3_600_000
+    late = [replace(entry, timestamp=entry.timestamp + gap_ms) for entry in entries[200:]]
+    archived(tmp_path, early)
+    feed_in(tmp_path).advance()
+    archived(tmp_path, [*early, *late[:50]])
+    feed_in(tmp_path).advance()  # its horizon lies behind the early records
+    old = [*(tmp_path / "archive").glob("cluster=*/topic=*/*/*.parquet")]
+    archived(tmp_path, [*early, *late])
+    expected = archive_in(tmp_path).summaries().column("digest").to_pylist()
+    hidden = [path for path in old if _last_ms(path) < late[0].timestamp]
+    assert hidden
+    for path in hidden:
+        path.unlink()
+    feed = feed_in(tmp_path)
+    feed.advance()
+    (row,) = list(feed.tables.rows("batches", 2))
+    assert (row["problem"], row["digest"]) == (None, expected[0])
+
+
+def test_later_records_give_patience(tmp_path: Path) -> None:
+    """A batch with a record that comes too late begins anew; later ones wait for such records."""
+    entries = recorded_entries("roll-3.4-3.9-3.4")
+    configs = [entry for entry in entries if entry.topic == "connect-configs"]
+    hour_ms = 3_600_000
+    status = replace(
+        next(entry for entry in entries if entry.topic == "connect-status"),
+        timestamp=configs[-1].timestamp + hour_ms,
+        offset=1_000,
+        partition=0,
+    )
+    patience = []
+    for seen in ([*configs[:5], status], [*configs, status]):
+        archived(tmp_path, seen)
+        feed = feed_in(tmp_path)
+        feed.advance()
+        assert_adds_up(feed, archive_in(tmp_path))
+        checkpoint = CheckpointFiles(feed.context.store, NAME).read(feed.batch)
+        assert checkpoint is not None
+        patience.append(checkpoint.audit.patience_ms)
+    assert patience == [PATIENCE_MS, 4 * PATIENCE_MS]
+
+
+def _last_ms(path: Path) -> int:
+    """Greatest time in a segment, or in its winners."""
+    return int(max(pq.read_table(path).column("timestamp").to_pylist()))
+
+
+def test_checkpoints_do_not_pile_up(tmp_path: Path) -> None:
+    """Only the files of the last two batches stay."""
+    entries = recorded_entries("roll-3.4-3.9-3.4")
+    for end in range(20, 100, 20):
+        archived(tmp_path, entries[:end])
+        feed_in(tmp_path).advance()
+    feed = feed_in(tmp_path)
+    files = CheckpointFiles(feed.context.store, NAME)
+    last_two = [found for batch in (2, 3) if (found := files.read(batch)) is not None]
+    assert len(last_two) == 2
+    named = {file.file for found in last_two for file in found.files}
+    indexes = {f"cluster={NAME}/batch-{batch:010}.json" for batch in (2, 3)}
+    assert {*feed.context.store.walk("")} == named | indexes | {"fleet-0000000003.json"}

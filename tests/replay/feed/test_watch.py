@@ -1,0 +1,151 @@
+"""`replay watch`: what it prints, where it goes on, and how it ends."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.archive.hadoop_settings import NONE
+from replay.cli.exit_codes import INTERRUPTED
+from replay.fleet.feed.feed_tables import FeedTables
+from tests.cli.command_calls import CommandResult
+from tests.patience import PATIENCE_S
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME
+from tests.replay.cli.replay_calls import call, content, refusal, started
+from tests.replay.feed.feed_laws import archive_in, archived, findings, states_of, summed
+from tests.replay.fleet.fleets import hurt
+
+ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
+
+
+def watched(folder: Path, *options: object) -> CommandResult:
+    """Print all that is archived by now."""
+    return call("watch", folder / "archive", "--once", *options)
+
+
+def rows_in(said: CommandResult, table: str) -> list[dict[str, Any]]:
+    """Rows of a table in JSON lines."""
+    rows = [json.loads(line) for line in said.out.splitlines()]
+    return [row for row in rows if row.pop("rows_of") == table]
+
+
+def test_lines_for_people(tmp_path: Path) -> None:
+    """A line for each row: cluster, connector, what has changed, its record; then the batch."""
+    archived(tmp_path, ENTRIES[:60])
+    progress = ("--checkpoint", tmp_path / "checkpoint")
+    assert watched(tmp_path, *progress).code == 0
+    archived(tmp_path, ENTRIES)
+    said = watched(tmp_path, *progress)
+    assert (said.code, said.err) == (0, "")
+    lines = said.out.splitlines()
+    assert any(
+        line.startswith(f"{NAME} pages connector changed: ")
+        and "config tasks.max 2 → 1" in line
+        and "(config@" in line
+        for line in lines
+    )
+    assert any(line.startswith(f"{NAME} pages offset of {{") for line in lines)
+    assert any(line.startswith(f"{NAME} pages info target-changed: pages was") for line in lines)
+    tables = FeedTables(str(tmp_path / "checkpoint" / "tables"), NONE)
+    counts = [len([*tables.rows(name, 1)]) for name in ("state_changes", "finding_changes")]
+    assert lines[-1] == f"{NAME}: batch 1: {counts[0]} state changes, {counts[1]} finding changes"
+    assert len(lines) == sum(counts) + 1
+
+
+def test_json_lines_add_up(tmp_path: Path) -> None:
+    """Two runs print the state and the findings that the archive has."""
+    lines: list[CommandResult] = []
+    for end in (60, None):
+        archived(tmp_path, ENTRIES[:end])
+        said = watched(tmp_path, "-o", "json", "--checkpoint", tmp_path / "checkpoint")
+        lines.append(said)
+    changes = [row for said in lines for row in rows_in(said, "state_changes")]
+    for row in changes:
+        for side in ("before", "after"):
+            row[side] = row[side] and json.dumps(row[side], separators=(",", ":"))
+    expected = states_of(archive_in(tmp_path))
+    assert {_parsed(place) for place in summed(changes)} == {_parsed(place) for place in expected}
+    raised = [row for said in lines for row in rows_in(said, "finding_changes")]
+    assert findings(raised).total() == archive_in(tmp_path).audit().num_rows
+
+
+def _parsed(place: tuple[str, str, str]) -> str:
+    cluster, table, text = place
+    return repr((cluster, table, json.loads(text)))
+
+
+def test_nothing_new_is_printed_once(tmp_path: Path) -> None:
+    """A checkpoint goes on where it was; without one everything is printed each time."""
+    archived(tmp_path, ENTRIES)
+    progress = ("--checkpoint", tmp_path / "checkpoint")
+    first = watched(tmp_path, *progress)
+    assert first.out.endswith(" finding changes\n")
+    assert watched(tmp_path, *progress) == (0, "", "")
+    assert watched(tmp_path) == first
+
+
+def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
+    """The tables have them."""
+    archived(tmp_path, recorded_entries("life-3.9"))
+    said = watched(tmp_path, "--least", "warning", "-o", "json")
+    found = {row["severity"] for row in rows_in(said, "finding_changes")}
+    assert found == {"warning"}
+    (batch,) = rows_in(said, "batches")
+    assert batch["finding_changes"] > len(rows_in(said, "finding_changes"))
+
+
+def test_tables_in_a_folder_of_their_own(tmp_path: Path) -> None:
+    """They need a checkpoint that lasts, too."""
+    archived(tmp_path, ENTRIES)
+    places = ("--checkpoint", tmp_path / "checkpoint", "--folder", tmp_path / "out")
+    assert watched(tmp_path, *places).code == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "batches",
+        "finding_changes",
+        "state_changes",
+    }
+    assert watched(tmp_path, "--folder", tmp_path / "other").code == 2
+
+
+def test_a_broken_cluster_is_an_error(tmp_path: Path) -> None:
+    """It is named on standard error; the others are printed; exit code 2."""
+    for name in ("a", "b"):
+        archived(tmp_path, ENTRIES, name)
+    hurt(tmp_path / "archive", "a")
+    said = watched(tmp_path)
+    assert said.code == 2
+    assert said.err.startswith("Error: a: cluster=a/")
+    assert {line.split()[0] for line in said.out.splitlines()} == {"b", "b:"}
+
+
+@pytest.mark.slow
+def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
+    """One sentence, exit code 2; nothing is written."""
+    archived(tmp_path, ENTRIES)
+    progress = ("--checkpoint", tmp_path / "checkpoint")
+    assert watched(tmp_path, *progress).code == 0
+    (tmp_path / "archive").rename(tmp_path / "gone")
+    archived(tmp_path, ENTRIES[:60])
+    before = content(tmp_path)
+    sentence = refusal(watched(tmp_path, *progress))
+    assert sentence.startswith(f"{NAME}: the checkpoint is ahead of the archive: connect-")
+    assert content(tmp_path) == before
+
+
+@pytest.mark.slow
+def test_it_goes_on_until_it_is_interrupted(tmp_path: Path) -> None:
+    """Records that a capture adds are printed; Ctrl-C ends it with exit code 130."""
+    archived(tmp_path, ENTRIES[:60])
+    with started("watch", tmp_path / "archive", "--every", "0.1") as process:
+        assert process.stdout is not None
+        for batch, end in ((0, None), (1, None)):
+            for line in process.stdout:
+                if line.startswith(f"{NAME}: batch {batch}: "):
+                    break
+            archived(tmp_path, ENTRIES[:end])
+        process.send_signal(signal.SIGINT)
+        _, complaint = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, complaint) == (INTERRUPTED, "interrupted\n")
