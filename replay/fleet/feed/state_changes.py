@@ -27,6 +27,9 @@ from replay.tables.state_tables import STATE_TABLES
 
 PartT = TypeVar("PartT", ConfigState, StatusState)
 
+NOT_OF_A_STATE = ("cluster", "release", "order_dependent")
+"""Columns without a place in a row: two name the state, one is about the records around it."""
+
 OffsetPositions = Mapping[tuple[str, str], Position]
 """Last records of source offsets: by connector and source partition, as the table has it."""
 
@@ -230,8 +233,9 @@ def place_of(table: str, row: RowDocument) -> RowPlace:
 
 
 def row_text(table: str, row: RowDocument) -> str:
-    """JSON of a row, without cluster and release. Settings are in alphabetical order."""
-    cells = {name: row.get(name) for name in STATE_SCHEMAS[table].names[2:]}
+    """JSON of the columns of a row that a state has. Settings are in alphabetical order."""
+    names = (name for name in STATE_SCHEMAS[table].names if name not in NOT_OF_A_STATE)
+    cells = {name: row.get(name) for name in names}
     config = cells.get("config")
     if config is not None:
         cells["config"] = dict(sorted(config))

@@ -63,7 +63,7 @@ def test_random_logs(entries: list[Entry], random: Random) -> None:
 @pytest.mark.parametrize("name", sampled(STORIES, "roll-3.4-3.9-3.4"))
 def test_final_findings_are_never_resolved(name: str, tmp_path: Path) -> None:
     """The documentation lists their kinds; records that are archived in order resolve others."""
-    page = (ROOT / "docs" / "replay-tables.md").read_text("utf-8")
+    page = (ROOT / "docs" / "replay-data.md").read_text("utf-8")
     (row,) = re.findall(r"^\| (.*) \| nothing: it is final \|$", page, re.MULTILINE)
     final = set(re.findall("`([a-z-]+)`", row))
     assert final < KINDS.keys()

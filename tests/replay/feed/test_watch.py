@@ -117,7 +117,7 @@ def test_a_broken_cluster_is_an_error(tmp_path: Path) -> None:
     hurt(tmp_path / "archive", "a")
     said = watched(tmp_path)
     assert said.code == 2
-    assert said.err.startswith("Error: a: cluster=a/")
+    assert said.err.startswith("Error: cluster=a/")
     assert {line.split()[0] for line in said.out.splitlines()} == {"b", "b:"}
 
 
