@@ -108,6 +108,14 @@ def winners(
     return f"{_part(cluster, place)}/{stem}.parquet"
 
 
+def removed_offsets(
+    cluster: str, place: tuple[str, int], span: range, sha256: str, writer: str
+) -> str:
+    """Name of the file with the offsets that retention has removed; `writer` as in `segment`."""
+    stem = f"_removed-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
+    return f"{_part(cluster, place)}/{stem}.parquet"
+
+
 def snapshot(cluster: str, what: str, sha256: str, ending: str) -> str:
     """Name of a snapshot file: the rows of a topic, or folded states."""
     return f"{folder(cluster)}/_snapshots/{what}-{sha256[:_HASH_DIGITS]}.{ending}"

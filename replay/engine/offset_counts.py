@@ -6,6 +6,7 @@ import numpy as np
 
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.archive.manifest import Segment
+from replay.archive.removed_offsets import RemovedOffsets, read_offsets
 from replay.archive.segments import opened, row_groups
 from replay.engine.hole_index import Int64s
 from replay.kernels.row_runs import numbers
@@ -14,16 +15,18 @@ from replay.kernels.row_runs import numbers
 class OffsetCounts:
     """Counts the archived and the missing offsets of a cluster's partitions.
 
-    A segment without missing offsets is never opened. Its size decides.
+    A segment without missing offsets is never opened. Its size decides. Offsets that retention has
+    removed count as archived: their records were there.
     """
 
     def __init__(self, cluster: ArchivedCluster) -> None:
         self._cluster = cluster
         self._last: tuple[str, Int64s] = "", np.zeros(0, np.int64)
         """File name and offsets of the last segment that was read."""
+        self._removed: dict[PartitionId, RemovedOffsets] = {}
 
     def archived(self, place: PartitionId, start: int, end: int) -> int:
-        """Number of archived records from `start` to before `end`.
+        """Number of records from `start` to before `end` that were archived.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
@@ -31,10 +34,23 @@ class OffsetCounts:
         segments = self._cluster.parts[place].segments
         low = bisect_right(segments, start, key=lambda segment: segment.end)
         high = bisect_left(segments, end, key=lambda segment: segment.start)
-        return sum(self._within(segment, start, end) for segment in segments[low:high])
+        present = sum(self._within(segment, start, end) for segment in segments[low:high])
+        return present + self.removed(place).count(start, end)
+
+    def removed(self, place: PartitionId) -> RemovedOffsets:
+        """Offsets of a partition that retention has removed.
+
+        Raises:
+            ArchiveCorrupt: the file with them is missing or damaged.
+        """
+        if place not in self._removed:
+            records = self._cluster.parts[place].removed
+            stored = records and records.offsets
+            self._removed[place] = read_offsets(self._cluster.store, stored)
+        return self._removed[place]
 
     def missing(self, place: PartitionId, start: int, end: int) -> int:
-        """Number of offsets from `start` to before `end` without an archived record."""
+        """Number of offsets from `start` to before `end` that never had an archived record."""
         return max(0, end - start) - self.archived(place, start, end)
 
     def first_missing(self, place: PartitionId, start: int, end: int) -> int:
