@@ -60,7 +60,7 @@ class MergedRecords(NamedTuple):
     def thinned(self) -> int:
         """Number of replaced segments of which retention has removed a part."""
         return sum(
-            bool(removed.count(segment.start, segment.end))
+            bool(removed.within(segment.start, segment.end))
             for place, removed in self.removed.items()
             for segment in self.originals.get(place, ())
         )
@@ -78,7 +78,7 @@ class MergedRecords(NamedTuple):
         for original in originals[first:last]:
             begin, end = np.searchsorted(offsets, (original.start, original.end))
             rows = table.slice(begin, end - begin)
-            if removed.count(original.start, original.end):
+            if removed.within(original.start, original.end):
                 continue  # its numbers are compared by partition
             if rows.num_rows != original.stored.records or (
                 original.content is not UNSET and record_hash(rows) != original.content

@@ -34,7 +34,7 @@ class RemovedOffsets(NamedTuple):
         """Number of removed offsets."""
         return int((self.ends - self.starts).sum())
 
-    def count(self, start: int, end: int) -> int:
+    def within(self, start: int, end: int) -> int:
         """Number of removed offsets from `start` to before `end`."""
         low = np.searchsorted(self.ends, start, side="right")
         high = np.searchsorted(self.starts, end)

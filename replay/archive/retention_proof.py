@@ -6,6 +6,7 @@ which offset, how old they were at least, and their hash.
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -83,9 +84,9 @@ def _young(
 
     The greatest time before a segment is that of the segment before it.
     """
-    for before, original in zip(originals, originals[1:], strict=False):
+    for before, original in pairwise(originals):
         is_after = before.end <= original.start and before.latest_ms > cut_ms
-        if is_after and gone.count(original.start, original.end):
+        if is_after and gone.within(original.start, original.end):
             yield (
                 f"{where} lacks records from offset {original.start} on that are younger than the "
                 f"cut of its retention, {time_text(cut_ms)}"

@@ -62,11 +62,7 @@ class ArchiveCertainty:
             for place, looks in looks_of(cluster.chain).items()
         }
         self._summaries: dict[PartitionId, PartitionDoubts] = {}
-        self._dense = {
-            place
-            for place, part in cluster.parts.items()
-            if part.end == part.records
-        }
+        self._dense = {place for place, part in cluster.parts.items() if part.end == part.records}
         """Partitions without any missing offset: the usual case."""
 
     @property
@@ -98,9 +94,8 @@ class ArchiveCertainty:
         if place in self._dense or not looks:
             return
         removed = self.removed(place)
-        if removed is not None and removed.until is not None:
-            if removed.after + 1 < cut < removed.until:
-                yield removed
+        if removed is not None and removed.after + 1 < cut < (removed.until or 0):
+            yield removed
         yield from self._state(place, looks, cut)
         yield from self._deletions(place, looks, cut)
         if place[0] in self._needs_all:

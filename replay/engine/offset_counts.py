@@ -31,11 +31,13 @@ class OffsetCounts:
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
+        if end <= start:
+            return 0
         segments = self._cluster.parts[place].segments
         low = bisect_right(segments, start, key=lambda segment: segment.end)
         high = bisect_left(segments, end, key=lambda segment: segment.start)
         present = sum(self._within(segment, start, end) for segment in segments[low:high])
-        return present + self.removed(place).count(start, end)
+        return present + self.removed(place).within(start, end)
 
     def removed(self, place: PartitionId) -> RemovedOffsets:
         """Offsets of a partition that retention has removed.

@@ -5,7 +5,9 @@ histories as before (docs/replay.md has it in full). It holds topic by topic:
 
 - Offsets and statuses: the rows that may still count at the cut stay (`archive.winners`). Snapshots
   are made of the same rows.
-- The command topic is not reduced: every record may count.
+- Configs: records stay unless a later one overwrites all that they did (`superseded_configs`), and
+  all of them in a topic with several partitions.
+- Commands: every record stays.
 - The last record before the cut of each partition stays, because a capture continues from it.
 - Ranks stay as they are. A rank is the running maximum of timestamps. So the record that set the
   maximum of a surviving record stays as well.
@@ -14,6 +16,7 @@ Records without a known time are not old: they stay until a later one of their p
 """
 
 from time import time
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,7 +28,10 @@ from replay.archive.segments import RowGroup, opened, row_groups
 from replay.archive.winners import reducible, winners
 from replay.engine.moment_cut import ends_within
 from replay.engine.row_lookup import row_of_offset
+from replay.engine.superseded_configs import superseded_offsets
 from replay.kernels.row_runs import numbers, running_times
+
+_RowMask: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
 
 _NONE = np.zeros(0, np.int64)
 
@@ -67,16 +73,28 @@ class AgeRetention:
         if times[-1] < 0:
             return SupersededRecords(end, _NONE)
         offsets = np.concatenate([numbers(rows, "offset") for rows in runs])
-        counting = winners(runs, place[0], self._cluster.topics, None).column("offset")
-        stays = np.zeros(len(offsets), np.bool_)
-        stays[np.searchsorted(offsets, counting.to_numpy())] = True
+        stays = self._staying(place, offsets, runs)
         stays[-1] = True
         stays[_setters(runs, times, stays)] = True
         return SupersededRecords(end, offsets[~stays])
 
     def _may_go(self, place: PartitionId) -> bool:
         """True if some records of a topic may be superseded."""
-        return reducible(place[0], self._cluster.topics)
+        topics = self._cluster.topics
+        alone = len(self._cluster.ends[topics.config]) == 1
+        return reducible(place[0], topics) or (place[0] == topics.config and alone)
+
+    def _staying(self, place: PartitionId, offsets: Offsets, runs: list[RowGroup]) -> _RowMask:
+        """Rows whose record may still count at the cut."""
+        topics = self._cluster.topics
+        if place[0] == topics.config:
+            stays = np.ones(len(offsets), np.bool_)
+            stays[np.searchsorted(offsets, superseded_offsets(runs))] = False
+            return stays
+        stays = np.zeros(len(offsets), np.bool_)
+        counting = winners(runs, place[0], topics, None).column("offset").to_numpy()
+        stays[np.searchsorted(offsets, counting)] = True
+        return stays
 
     def _runs(self, place: PartitionId, end: int) -> list[RowGroup]:
         """Rows of a partition before an offset."""
@@ -88,9 +106,7 @@ class AgeRetention:
         return runs
 
 
-def _setters(
-    runs: list[RowGroup], times: Offsets, stays: "np.ndarray[tuple[int], np.dtype[np.bool_]]"
-) -> Offsets:
+def _setters(runs: list[RowGroup], times: Offsets, stays: _RowMask) -> Offsets:
     """Rows that set the running maximum at a surviving row or at the end."""
     own = np.concatenate([numbers(rows, "timestamp") for rows in runs])
     late = np.flatnonzero(stays & (own < times))

@@ -1,0 +1,111 @@
+"""Law: from the cut of a retention on, every answer is as before."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from controlplane.core.entry import Entry
+from controlplane.core.order import rank_entries, time_limit
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.verification import verified
+from replay.engine.moment_cut import ends_within
+from tests.conftest import PROVE, examples
+from tests.laws.entries import logs
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import archive, capture, cluster_in, log_of
+from tests.replay.merges import LARGER, looks, merged
+from tests.replay.retention.retained import answers_from, doubts_at, retained, states_at
+
+pytestmark = pytest.mark.slow
+
+PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
+
+HISTORIES = ("life-3.9", "aborted-3.9", "compacted-3.9", "roll-3.4-3.9-3.4")[: 4 if PROVE else 2]
+
+
+def moments_from(log: list[Entry], cut_ms: int) -> list[str | None]:
+    """The end, the cut, and each record and time after it."""
+    later = [ranked for ranked in rank_entries(log) if ranked.time_ms > cut_ms]
+    return [
+        None,
+        *(str(ranked.time_ms) for ranked in later),
+        *(
+            f"config@{ranked.offset}"
+            for ranked in later
+            if (ranked.topic, ranked.partition) == ("connect-configs", 0)
+        ),
+    ]
+
+
+def ends_from(cluster: ArchivedCluster, cut_ms: int, data: st.DataObject) -> dict[str, list[int]]:
+    """End offsets of each partition at the cut or later."""
+    begins = {topic: ends_within(cluster, topic, time_limit(cut_ms)) for topic in cluster.ends}
+    return {
+        topic: [
+            data.draw(st.integers(begin, end))
+            for begin, end in zip(begins[topic], ends, strict=True)
+        ]
+        for topic, ends in cluster.ends.items()
+    }
+
+
+@settings(max_examples=examples(10, proved=1_000), phases=PHASES)
+@given(
+    logs(),
+    st.lists(st.sampled_from(["look", "merge", "retain"]), min_size=1, max_size=6),
+    st.data(),
+)
+def test_no_answer_changes_from_the_cut_on(
+    log: list[Entry], plan: list[str], data: st.DataObject
+) -> None:
+    """Random looks, merges and retentions: as if only looked at."""
+    log = [entry for entry in log if entry.topic != "own"]
+    with TemporaryDirectory() as one, TemporaryDirectory() as other:
+        plain, thin = Path(one), Path(other)
+        capture(plain, log_of(log[:0]))
+        capture(thin, log_of(log[:0]))
+        seen, cut_ms = 0, 0
+        for step in [*plan, "retain"]:
+            if step == "look":
+                seen = data.draw(st.integers(seen, len(log)))
+                capture(plain, log_of(log[:seen]))
+                capture(thin, log_of(log[:seen]))
+            elif step == "merge":
+                merged(thin, LARGER)
+            else:
+                cut_ms = data.draw(st.integers(cut_ms, 1_055))
+                retained(thin, cut_ms)
+        capture(plain, log_of(log))
+        capture(thin, log_of(log))
+        before, after = cluster_in(plain), cluster_in(thin)
+        result = verified(after)
+        assert (result.flaws, result.leftovers, result.replaced, result.unproven) == ((), (), 0, 0)
+        if any(part.segments for part in before.parts.values()):
+            assert answers_from(after, cut_ms) == answers_from(before, cut_ms)
+        if before.parts:
+            ends = ends_from(before, cut_ms, data)
+            assert doubts_at(after, ends) == doubts_at(before, ends)
+        moments = st.sampled_from(moments_from(log, cut_ms))
+        for moment in data.draw(st.lists(moments, max_size=4)):
+            assert states_at(after, moment) == states_at(before, moment)
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> None:
+    """A cut in the middle, and one at the end, after several looks."""
+    log = recorded_entries(history)
+    before = archive(tmp_path / "plain", log)
+    looks(tmp_path / "thin", log, 3)
+    ranked = rank_entries(log)
+    for at in (len(ranked) // 2, len(ranked) - 1):
+        cut_ms = ranked[at].time_ms
+        result = retained(tmp_path / "thin", cut_ms)
+        assert sum(expired.records for expired in result.expired) > 0
+        after = cluster_in(tmp_path / "thin")
+        assert verified(after).flaws == ()
+        assert answers_from(after, cut_ms) == answers_from(before, cut_ms)
+        for moment in (None, str(cut_ms), str(cut_ms + 1)):
+            assert states_at(after, moment) == states_at(before, moment)
