@@ -58,9 +58,6 @@ from replay.progress import Advance
 ATTEMPTS = 20
 """Maximum attempts to write the manifest; each append in between costs one."""
 
-WRITER_DIGITS = 8
-"""Digits that make the names of the files of one merge its own."""
-
 LONGEST_S = 12 * 60 * 60
 """Seconds after which a merge does not write its manifest any more: half of the age at which others
 take its files for leftovers (`leftovers.AGE_S`). The other half is for clocks that differ."""
@@ -144,7 +141,7 @@ class Merger:
             NotWritable: no room, or no permission; nothing is changed.
         """
         before = self.cluster.chain
-        writer = f"-{uuid4().hex[:WRITER_DIGITS]}"
+        writer = f"-{uuid4().hex[: layout.WRITER_DIGITS]}"
         try:
             rewrite = self._rewrite(writer, advance)
             if not rewrite.replacement and len(before.manifests) == 1:

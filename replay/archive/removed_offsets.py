@@ -41,6 +41,11 @@ class RemovedOffsets(NamedTuple):
         starts = np.maximum(self.starts[low:high], start)
         return int((np.minimum(self.ends[low:high], end) - starts).sum())
 
+    def end_before(self, end: int) -> int:
+        """Offset after the last removed one before `end`; 0 if there is none."""
+        at = int(np.searchsorted(self.starts, end))
+        return min(int(self.ends[at - 1]), end) if at else 0
+
     def inside(self, offsets: Offsets) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
         """For each offset, True if it was removed."""
         if not len(self.starts):

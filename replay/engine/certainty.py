@@ -86,7 +86,7 @@ class ArchiveCertainty:
     def _at(self, place: PartitionId, end: int, moment: str | None) -> Iterator[Doubt]:
         if place in self._dense:
             return iter(())
-        return self.of_partition(place, behind_cut(self.cluster, moment, place, end))
+        return self.of_partition(place, behind_cut(self.counts, moment, place, end))
 
     def of_partition(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
         """Doubts about one partition before an offset."""
@@ -218,11 +218,10 @@ class ArchiveCertainty:
     def _archived_end(self, place: PartitionId, cut: int) -> int:
         """Offset after the last archived record before an offset; markers at the end do not count.
 
-        Inside a segment it may be too great by the offsets that are missing right before the cut.
+        Offsets that are missing right before the end of a look are markers. Before any other cut
+        they leave the state in doubt anyway.
         """
-        segments = self._part(place).segments
-        behind = bisect_left(segments, cut, key=lambda segment: segment.start)
-        return min(segments[behind - 1].end, cut) if behind else 0
+        return self.counts.end_before(place, cut)
 
     def _lost(self, place: PartitionId, begin: int, end: int) -> int:
         """Number of offsets in gaps between two offsets; they are reported as gaps."""
