@@ -182,13 +182,13 @@ class Manifest(msgspec.Struct, frozen=True):
     """Number of the last merge's manifest, at which reading begins; unset before the first."""
     merge: Merge | UnsetType = UNSET
     retention: Retention | UnsetType = UNSET
-    """What this merge removed by age; unset if nothing."""
+    """Records that this merge removed by age; unset without any."""
     removed: tuple[RemovedRecords, ...] | UnsetType = UNSET
-    """What retention has removed so far; only in manifests of merges, unset if nothing."""
+    """Records that retention has removed so far; only in manifests of merges, unset without any."""
 
     @property
     def removed_records(self) -> tuple[RemovedRecords, ...]:
-        """What retention has removed so far, by partition."""
+        """Records that retention has removed so far, by partition."""
         return () if self.removed is UNSET else self.removed
 
     @property
@@ -238,7 +238,7 @@ class Chain(NamedTuple):
 
     @property
     def removed(self) -> tuple[RemovedRecords, ...]:
-        """What retention has removed so far, by partition."""
+        """Records that retention has removed so far, by partition."""
         return self.manifests[0].removed_records if self.manifests else ()
 
     @property

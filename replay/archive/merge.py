@@ -45,7 +45,7 @@ from replay.archive.manifest import (
     encoded,
     read_chain,
 )
-from replay.archive.removed_offsets import Offsets, encoded_offsets, read_offsets
+from replay.archive.removed_offsets import OffsetColumn, encoded_offsets, read_offsets
 from replay.archive.replaced_manifests import packed
 from replay.archive.retention import PlanMaker, RecordRemoval, segments_before
 from replay.archive.segment_groups import groups
@@ -88,7 +88,7 @@ class _Rewrite(NamedTuple):
     """Replacement of each original segment, by its file."""
     expired: list[ExpiredRecords]
     removed: dict[PartitionId, RemovedRecords]
-    """What retention has removed so far."""
+    """Records that retention has removed so far."""
 
 
 class Merger:
@@ -202,13 +202,13 @@ class Merger:
         return len(old)
 
     def _removed(
-        self, target: SegmentTarget, expired: ExpiredRecords, offsets: Offsets
+        self, target: SegmentTarget, expired: ExpiredRecords, offsets: OffsetColumn
     ) -> RemovedRecords:
         """Write the offsets that retention has removed from a partition so far."""
         assert self._retention is not None
         place = expired.topic, expired.partition
         earlier = self.cluster.parts[place].removed
-        before = read_offsets(self.cluster.store, earlier.offsets if earlier else None)
+        before = read_offsets(self.cluster.store, earlier)
         removed = before.union(offsets)
         file = encoded_offsets(removed)
         span = range(int(removed.starts[0]), int(removed.ends[-1]))

@@ -113,7 +113,7 @@ def merged_records(cluster: ArchivedCluster) -> MergedRecords:
                     originals[segment.topic, segment.partition][segment.stored.file] = segment
     replaced = {place: sorted(by_file.values(), key=_start) for place, by_file in originals.items()}
     removed = {
-        place: read_offsets(cluster.store, part.removed.offsets)
+        place: read_offsets(cluster.store, part.removed)
         for place, part in cluster.parts.items()
         if part.removed
     }

@@ -11,12 +11,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from replay.archive.integrity import read_whole
-from replay.archive.manifest import StoredFile
+from replay.archive.manifest import RemovedRecords
 from replay.archive.segments import EncodedFile
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt
 
-Offsets: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
+OffsetColumn: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
 
 _NONE = np.zeros(0, np.int64)
 
@@ -26,8 +26,8 @@ _SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("st
 class RemovedOffsets(NamedTuple):
     """Ranges of removed offsets, ascending; they neither overlap nor touch."""
 
-    starts: Offsets = _NONE
-    ends: Offsets = _NONE
+    starts: OffsetColumn = _NONE
+    ends: OffsetColumn = _NONE
 
     @property
     def total(self) -> int:
@@ -46,7 +46,7 @@ class RemovedOffsets(NamedTuple):
         at = int(np.searchsorted(self.starts, end))
         return min(int(self.ends[at - 1]), end) if at else 0
 
-    def inside(self, offsets: Offsets) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    def inside(self, offsets: OffsetColumn) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
         """For each offset, True if it was removed."""
         if not len(self.starts):
             return np.zeros(len(offsets), np.bool_)
@@ -56,7 +56,7 @@ class RemovedOffsets(NamedTuple):
         )
         return is_inside
 
-    def union(self, offsets: Offsets) -> "RemovedOffsets":
+    def union(self, offsets: OffsetColumn) -> "RemovedOffsets":
         """Add removed offsets, ascending, that are not in it yet."""
         starts = np.concatenate((self.starts, offsets))
         ends = np.concatenate((self.ends, offsets + 1))
@@ -79,15 +79,16 @@ def encoded_offsets(removed: RemovedOffsets) -> EncodedFile:
     return EncodedFile.of(sink.getvalue().to_pybytes(), removed.total)
 
 
-def read_offsets(store: ArchiveStore, stored: StoredFile | None) -> RemovedOffsets:
-    """Read the removed offsets of a partition; None: retention has removed nothing.
+def read_offsets(store: ArchiveStore, records: RemovedRecords | None) -> RemovedOffsets:
+    """Read the offsets of removed records of a partition; None: retention has removed none.
 
     Raises:
         ArchiveCorrupt: the file is missing, altered, or holds no such ranges.
         ArchiveBusy: a merge has removed the file since the archive was opened.
     """
-    if stored is None:
+    if records is None:
         return RemovedOffsets()
+    stored = records.offsets
     try:
         table = pq.read_table(pa.BufferReader(read_whole(store, stored))).cast(_SCHEMA)
     except (pa.ArrowException, ValueError) as error:

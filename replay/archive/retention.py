@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.archive.manifest import ExpiredRecords, Segment
 from replay.archive.record_hash import record_hash
-from replay.archive.removed_offsets import Offsets
+from replay.archive.removed_offsets import OffsetColumn
 from replay.archive.segments import rows_of
 
 
@@ -24,7 +24,7 @@ class SupersededRecords(NamedTuple):
 
     end: int
     """The cut: records from this offset on stay."""
-    offsets: Offsets
+    offsets: OffsetColumn
     """Offsets of the records, ascending."""
 
 
@@ -83,11 +83,13 @@ class RecordRemoval:
         )
 
 
-def _among(offsets: Offsets, sought: Offsets) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+def _among(
+    offsets: OffsetColumn, sought: OffsetColumn
+) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """For each offset, True if it is one of the sought ones; both ascend."""
     at = np.minimum(np.searchsorted(sought, offsets), len(sought) - 1)
-    found: np.ndarray[tuple[int], np.dtype[np.bool_]] = sought[at] == offsets
-    return found
+    is_among: np.ndarray[tuple[int], np.dtype[np.bool_]] = sought[at] == offsets
+    return is_among
 
 
 def _content_bytes(column: pa.ChunkedArray) -> int:

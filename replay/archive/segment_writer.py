@@ -169,7 +169,7 @@ def _check_archived(
         pa.concat_tables(group.cast(SCHEMA) for group in read) if read else SCHEMA.empty_table()
     )
     if part.removed is not None:  # a dump repeats what retention has removed
-        removed = read_offsets(store, part.removed.offsets).inside(offsets.to_numpy())
+        removed = read_offsets(store, part.removed).inside(offsets.to_numpy())
         table = table.filter(pa.array(~removed))
         offsets = table.column("offset")
     where = pc.index_in(offsets, value_set=stored.column("offset"))

@@ -41,7 +41,7 @@ class HoleIndex:
             ArchiveCorrupt: a file is missing or damaged.
         """
         edges, records = self._of(place), self._cluster.parts[place].removed
-        removed = read_offsets(self._cluster.store, records and records.offsets)
+        removed = read_offsets(self._cluster.store, records)
         # Each removed range lies in one hole and splits it.
         starts = np.sort(np.concatenate((edges.starts, removed.ends)))
         stops = np.sort(np.concatenate((edges.stops, removed.starts)))

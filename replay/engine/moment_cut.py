@@ -152,9 +152,7 @@ def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
             return time_ms, partition, offset, topic
     if not part.segments:
         raise UnknownMoment(f"the archive has no record at {moment}: {topic} has none there")
-    if part.removed and read_offsets(cluster.store, part.removed.offsets).within(
-        offset, offset + 1
-    ):
+    if part.removed and read_offsets(cluster.store, part.removed).within(offset, offset + 1):
         times = RetentionTimes(part.removed.removed_at_ms, part.removed.cut_ms)
         raise UnknownMoment(f"the record at {moment} was {times.sentence}")
     first, last = (

@@ -47,8 +47,7 @@ class OffsetCounts:
         """
         if place not in self._removed:
             records = self.cluster.parts[place].removed
-            stored = records and records.offsets
-            self._removed[place] = read_offsets(self.cluster.store, stored)
+            self._removed[place] = read_offsets(self.cluster.store, records)
         return self._removed[place]
 
     def missing(self, place: PartitionId, start: int, end: int) -> int:

@@ -22,7 +22,7 @@ import numpy as np
 
 from controlplane.core.order import time_limit
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
-from replay.archive.removed_offsets import Offsets
+from replay.archive.removed_offsets import OffsetColumn
 from replay.archive.retention import PlanMaker, SupersededRecords, segments_before
 from replay.archive.segments import RowGroup, opened, row_groups
 from replay.archive.winners import reducible, winners
@@ -84,7 +84,7 @@ class AgeRetention:
         alone = len(self._cluster.ends[topics.config]) == 1
         return reducible(place[0], topics) or (place[0] == topics.config and alone)
 
-    def _staying(self, place: PartitionId, offsets: Offsets, runs: list[RowGroup]) -> _RowMask:
+    def _staying(self, place: PartitionId, offsets: OffsetColumn, runs: list[RowGroup]) -> _RowMask:
         """Rows whose record may still count at the cut."""
         topics = self._cluster.topics
         if place[0] == topics.config:
@@ -106,11 +106,11 @@ class AgeRetention:
         return runs
 
 
-def _setters(runs: list[RowGroup], times: Offsets, stays: _RowMask) -> Offsets:
+def _setters(runs: list[RowGroup], times: OffsetColumn, stays: _RowMask) -> OffsetColumn:
     """Rows that set the running maximum at a surviving row or at the end."""
     own = np.concatenate([numbers(rows, "timestamp") for rows in runs])
     late = np.flatnonzero(stays & (own < times))
-    setters: Offsets = np.searchsorted(times, np.append(times[late], times[-1]))
+    setters: OffsetColumn = np.searchsorted(times, np.append(times[late], times[-1]))
     return setters
 
 

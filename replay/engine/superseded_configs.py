@@ -7,6 +7,7 @@ them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from controlplane.core.codec.config import decode_config
 from controlplane.core.records import Invalid, SessionKey, TargetState, TaskCount
 from controlplane.core.releases.profile_groups import of_each
 from controlplane.core.releases.profiles import PROFILES, Profile
-from replay.archive.removed_offsets import Offsets
+from replay.archive.removed_offsets import OffsetColumn
 from replay.kernels.row_runs import RowRun
 
 PREFIXES = (
@@ -41,7 +42,7 @@ class _Effect(NamedTuple):
     advances: int
     """Releases whose config offset it moves."""
 
-    def __or__(self, other: "_Effect") -> "_Effect":  # type: ignore[override]
+    def __or__(self, other: "_Effect") -> "_Effect":
         """Releases of either effect."""
         return _Effect(self.lasting | other.lasting, self.advances | other.advances)
 
@@ -50,32 +51,33 @@ class _Effect(NamedTuple):
         return not (earlier.lasting & ~self.lasting or earlier.advances & ~self.advances)
 
 
+_COLUMNS = ("offset", "key", "value", "aborted")
+
 _NO_EFFECT = _Effect(0, 0)
 
 
-def superseded_offsets(runs: Sequence[RowRun]) -> Offsets:
+def superseded_offsets(runs: Sequence[RowRun]) -> OffsetColumn:
     """Offsets of the superseded records of the config partition, ascending."""
     later: dict[bytes, _Effect] = {}
-    found: list[int] = []
+    offsets: list[int] = []
     for offset, key, value, is_aborted in _newest_first(runs):
         effect = _effect(key, value)
         if key in later and later[key].covers(effect):
-            found.append(offset)
+            offsets.append(offset)
         elif not is_aborted:  # workers with exactly-once support do not see it
             later[key] = later.get(key, _NO_EFFECT) | effect
-    return np.array(found[::-1], np.int64)
+    return np.array(offsets[::-1], np.int64)
 
 
 def _newest_first(runs: Sequence[RowRun]) -> Iterator[tuple[int, bytes, bytes | None, bool]]:
     for rows in reversed(runs):
-        table = rows.read("offset", "key", "value", "aborted")
+        table = rows.read(*_COLUMNS)
         keys = table.column("key").cast(pa.binary())
-        matches = [pc.starts_with(keys, prefix) for prefix in PREFIXES]
-        some = matches[0]
-        for more in matches[1:]:
-            some = pc.or_(some, more)
-        few = table.set_column(table.column_names.index("key"), "key", keys).filter(some)
-        columns = (few.column(name).to_pylist() for name in ("offset", "key", "value", "aborted"))
+        is_wanted = reduce(pc.or_, (pc.starts_with(keys, prefix) for prefix in PREFIXES))
+        overwritable = table.set_column(table.column_names.index("key"), "key", keys).filter(
+            is_wanted
+        )
+        columns = (overwritable.column(name).to_pylist() for name in _COLUMNS)
         yield from reversed(list(zip(*columns, strict=True)))
 
 

@@ -13,14 +13,11 @@ from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.shell_completion import complete_files
 from replay.capture.secrets import SecretPolicy, dropped, encrypted, kept
-from replay.cli.execution.background_compaction import (
-    BackgroundCompaction,
-    BackgroundOptions,
-)
+from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.execution.captures import CaptureOptions, CaptureSource, run
 from replay.cli.exit_codes import INTERRUPTED, REFUSED
 from replay.cli.inputs.store import store_named
-from replay.cli.options.durations import Duration, retain_option
+from replay.cli.options.background import BackgroundOptions, background_options
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option
 from replay.errors import NotCapturable
@@ -59,15 +56,7 @@ def _topic_options(command: Any) -> Any:
     default=60,
     help="Seconds between two captures of a live log. [default: 60]",
 )
-@click.option(
-    "--compact-every",
-    "compact_every_s",
-    metavar="DURATION",
-    type=Duration(least_s=1),
-    help="Also compact the archive this often, such as 24h, as `compact-archive` does. "
-    "[default: never]",
-)
-@retain_option
+@background_options
 @click.option(
     "--secrets",
     "mode",
@@ -112,8 +101,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     *,
     once: bool,
     pause_s: float,
-    compact_every_s: int | None,
-    retain_s: int | None,
+    background: BackgroundOptions | None,
     mode: str,
     key: Path | None,
     worker: Path | None,
@@ -142,10 +130,6 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     """
     if (mode == "encrypt") is not (key is not None):
         raise click.UsageError("--secrets encrypt and --secrets-key FILE belong together")
-    if once and compact_every_s is not None:
-        raise click.UsageError("--compact-every is for a running capture: leave out --once")
-    if retain_s is not None and compact_every_s is None:
-        raise click.UsageError("--retain belongs to --compact-every DURATION: give both")
     how = _opening(worker, topics, DumpForm(dump_format, topic))
     if not engine.is_spark and (jars or checkpoint):
         raise click.UsageError("--jars and --checkpoint are for Spark: give --engine spark, too")
@@ -153,17 +137,10 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     every = [_source(source) for source in sources]
     alone = len(every) == 1
     store = store_named(archive)
-    background = None
-    if compact_every_s is not None:
-        background = BackgroundCompaction(store, BackgroundOptions(compact_every_s, retain_s))
+    compaction = None if background is None else BackgroundCompaction(store, background)
+    repeated_s = None if once else pause_s
     job = CaptureOptions(
-        store,
-        how,
-        secrets,
-        output,
-        None if once else pause_s,
-        alone=alone,
-        compaction=background,
+        store, how, secrets, output, repeated_s, alone=alone, compaction=compaction
     )
     try:
         if engine.is_spark:

@@ -27,6 +27,7 @@ from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.manifest import read_chain
 from replay.archive.store import ArchiveStore, open_store
 from replay.cli.execution.compactions import CompactionOptions, CompactionResult, compact
+from replay.cli.options.background import BackgroundOptions
 from replay.cli.options.durations import duration_text
 from replay.engine.executors import packed, unheard, unpacked
 from replay.errors import ReplayError
@@ -40,13 +41,6 @@ GRACE_S = 3_600
 
 NICENESS = 10
 """Priority of the process, as `nice` has it: looks and other work come first."""
-
-
-class BackgroundOptions(NamedTuple):
-    """Interval and work of the compactions of a capture."""
-
-    every_s: int
-    retain_s: int | None = None
 
 
 class _CompactionTask(NamedTuple):

@@ -126,8 +126,8 @@ def removed_numbers(expired: Sequence[ExpiredRecords]) -> tuple[int, int]:
 
 def _expired_text(expired: tuple[ExpiredRecords, ...], cut_ms: int) -> str:
     records, size = removed_numbers(expired)
-    what = f"{count(records, 'record')} ({count(size, 'byte')})"
-    return f"{what} superseded before {time_text(cut_ms)}"
+    numbers = f"{count(records, 'record')} ({count(size, 'byte')})"
+    return f"{numbers} superseded before {time_text(cut_ms)}"
 
 
 def _documents(expired: Sequence[ExpiredRecords]) -> list[Any]:

@@ -8,12 +8,13 @@ from time import sleep
 
 import pytest
 
-from controlplane.core.entry import Entry
+from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 from replay.archive.store import FolderStore
 from replay.archive.verification import verified
-from replay.cli.execution.background_compaction import BackgroundCompaction, BackgroundOptions
+from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.exit_codes import INTERRUPTED
+from replay.cli.options.background import BackgroundOptions
 from tests.patience import PATIENCE_S
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import NAME, cluster_in
@@ -94,17 +95,17 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
     """It goes on capturing, until Ctrl-C."""
 
-    async def written(entries: list[Entry]) -> None:
+    async def written(records: list[Record]) -> None:
         log = await SqliteLog.open(tmp_path / "live.db")
         for topic, partitions in (("connect-configs", 1), ("connect-offsets", 1)):
             if topic not in await log.topics():
                 await log.create_topic(topic, partitions)
-        await log.append(entries)
+        await log.append(records)
         await log.close()
 
-    def offsets(count: int) -> list[Entry]:
+    def offsets(count: int) -> list[Record]:
         return [
-            Entry("connect-offsets", 0, 0, 1_000 + at, b'["c",{"p":1}]', b'{"o":%d}' % at)
+            Record("connect-offsets", 0, 1_000 + at, b'["c",{"p":1}]', b'{"o":%d}' % at)
             for at in range(count)
         ]
 

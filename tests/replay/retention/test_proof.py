@@ -64,7 +64,7 @@ def test_it_is_told_what_went_and_when(whole: Path) -> None:
     assert expired.records > 0
     removed = cluster_in(whole).parts[STATUS].removed
     assert removed is not None
-    gone = read_offsets(FolderStore(str(whole)), removed.offsets)
+    gone = read_offsets(FolderStore(str(whole)), removed)
     left_out = rows.filter(pa.array(gone.inside(rows.column("offset").to_numpy())))
     assert left_out.num_rows == expired.records == gone.total
     texts = [*left_out.column("key").to_pylist(), *left_out.column("value").to_pylist()]
@@ -220,7 +220,7 @@ def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Pat
 
 
 def test_a_record_that_returns_is_found(thin: Path) -> None:
-    """What is said to be removed must be gone."""
+    """Records that were removed must be gone."""
     rewritten(thin, claimed(thin, [left(thin, after_cut=False)]))
     assert "has records that retention has removed" in " ".join(verified(cluster_in(thin)).flaws)
 

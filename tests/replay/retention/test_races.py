@@ -135,7 +135,7 @@ def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
 
 
 def test_files_of_a_running_append_stay(store: ArchiveStore) -> None:
-    """Whatever their age."""
+    """However old they are."""
     appender, entry = next_config(store)
     writer = appender.segment_writer((entry.topic, entry.partition), entry.offset)
     before = held(store)
