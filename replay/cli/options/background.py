@@ -30,8 +30,9 @@ def background_options(command: Decorated) -> Decorated:
             raise click.UsageError("--compact-every is for a running capture: leave out --once")
         if retain_s is not None and compact_every_s is None:
             raise click.UsageError("--retain belongs to --compact-every DURATION: give both")
-        is_wanted = compact_every_s is not None
-        background = BackgroundOptions(compact_every_s, retain_s) if is_wanted else None
+        background = None
+        if compact_every_s is not None:
+            background = BackgroundOptions(compact_every_s, retain_s)
         return command(once=once, background=background, **rest)
 
     return cast("Decorated", _compact_every_option(retain_option(with_background)))

@@ -52,7 +52,7 @@ def ends_from(cluster: ArchivedCluster, cut_ms: int, data: st.DataObject) -> dic
     }
 
 
-@settings(max_examples=examples(6, proved=1_000), phases=PHASES)
+@settings(max_examples=examples(4, proved=1_000), phases=PHASES)
 @given(
     logs(),
     st.lists(st.sampled_from(["look", "merge", "retain"]), min_size=1, max_size=6),

@@ -158,6 +158,7 @@ def test_a_merge_that_was_slow_for_long_writes_no_manifest(
     assert held(store) == before
 
 
+@pytest.mark.prove
 def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> None:
     """Nothing is lost; the files that were left are removed later."""
     with serving() as endpoint:
