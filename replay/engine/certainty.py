@@ -126,9 +126,11 @@ class ArchiveCertainty:
         summary = self.summary(place)
         at = bisect_left(summary.spans, offset, key=lambda span: span.after + 1)
         span = summary.spans[at - 1] if at else None
+        # Of the config topic, retention removes no record of a connector's config.
+        is_whole = place[0] == self.cluster.topics.config and not derived
         in_span = any(
             each is not None and each.after < offset and (each.until is None or offset < each.until)
-            for each in (span, summary.removed)
+            for each in (span, None if is_whole else summary.removed)
         )
         limit = summary.derived_from if derived else summary.doubtful_from
         return in_span or (limit is not None and limit < offset)

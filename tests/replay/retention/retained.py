@@ -24,6 +24,7 @@ from replay.engine.ordered_records import ordered
 from replay.engine.retention_plan import older_than
 from replay.engine.state_digest import digest
 from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
+from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.intervals import SharedInterval
 from replay.timeline.passes import SharedDigest, digests, timelines
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
@@ -87,7 +88,7 @@ class AnswersFrom(NamedTuple):
 
     records: list[Entry]
     timeline: set[str]
-    """Facts that held after the cut; their begin only if it lies after the cut."""
+    """Facts that held after the cut; their begin and its doubt only if it lies after the cut."""
     digests: list[SharedDigest]
     history: list[MeaningRow]
 
@@ -97,25 +98,26 @@ def answers_from(cluster: ArchivedCluster, cut_ms: int) -> AnswersFrom:
     local = LocalEngine(cluster, LocalOptions(derived=False))
     plan = local.plan(None, PROFILES)
     job = TimelineJob(cluster, plan, TimelineQuery(PROFILES if PROVE else READERS, offsets=True))
-    log = list(ordered(cluster, plan.parts))
+    log, doubts = list(ordered(cluster, plan.parts)), IntervalDoubts(cluster, plan.ends)
     return AnswersFrom(
         [ranked.entry for ranked in log if ranked.time_ms > cut_ms],
         {
             row
             for _, shared in timelines([job], lambda _: None)
-            for row in _facts_from(shared, cut_ms)
+            for row in _facts_from(shared, doubts, cut_ms)
         },
         [shared for _, shared in digests([job], lambda _: None) if shared.after.time_ms > cut_ms],
         [row for profile in READERS for row in _history_from(log, profile, cut_ms)],
     )
 
 
-def _facts_from(shared: SharedInterval, cut_ms: int) -> Iterator[str]:
+def _facts_from(shared: SharedInterval, doubts: IntervalDoubts, cut_ms: int) -> Iterator[str]:
     fact = shared.interval
+    begins_later = fact.since.time_ms > cut_ms
     if fact.until is None or fact.until.time_ms > cut_ms:
-        since = fact.since if fact.since.time_ms > cut_ms else None
+        since = (fact.since, doubts.of(fact)) if begins_later else None
         for release in shared.profiles:
-            yield repr((release, replace(fact, since=since)))
+            yield repr((release, since, replace(fact, since=None)))
 
 
 def _history_from(

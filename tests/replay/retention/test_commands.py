@@ -104,6 +104,19 @@ def test_facts_from_before_the_cut_are_first_seen(thinned: Path) -> None:
     assert any(row["first_seen"] for row in kept)
 
 
+def test_connectors_keep_their_creation(captured: Path, thinned: Path) -> None:
+    """No record of a connector's config is removed: none is only `first seen`."""
+    created = [
+        [
+            finding["evidence"]
+            for finding in call("audit", folder, "-o", "json").json["findings"]
+            if finding["kind"] == "connector-created"
+        ]
+        for folder in (captured, thinned)
+    ]
+    assert created[0] == created[1] != []
+
+
 def test_verify_tells_removals_apart_from_holes(thinned: Path) -> None:
     """No offset counts as missing; the vector of certain ends lies at the cut."""
     result = call("verify", thinned, "--per-partition")
