@@ -15,7 +15,7 @@ from replay.engine.moment_cut import ends_within
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import archive, capture, cluster_in, log_of
+from tests.replay.archives import capture, cluster_in, log_of
 from tests.replay.merges import LARGER, looks, merged
 from tests.replay.retention.retained import answers_from, doubts_at, retained, states_at
 
@@ -97,8 +97,9 @@ def test_no_answer_changes_from_the_cut_on(
 def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> None:
     """A cut in the middle, and one at the end, after several looks."""
     log = recorded_entries(history)
-    before = archive(tmp_path / "plain", log)
-    looks(tmp_path / "thin", log, 3)
+    for name in ("plain", "thin"):
+        looks(tmp_path / name, log, 3)
+    before = cluster_in(tmp_path / "plain")
     ranked = rank_entries(log)
     for at in (len(ranked) // 2, len(ranked) - 1):
         cut_ms = ranked[at].time_ms
