@@ -37,7 +37,11 @@ CHECK_S = 60
 """Greatest number of seconds between two checks whether a compaction is due."""
 
 GRACE_S = 3_600
-"""Seconds for which replaced files stay, so that a look or a reader in progress finds them."""
+"""Seconds for which replaced files stay, so that a look or a reader in progress finds them.
+
+They stay for half of the interval if that is shorter: the next compaction must remove them, because
+it begins the time anew.
+"""
 
 NICENESS = 10
 """Priority of the process, as `nice` has it: looks and other work come first."""
@@ -97,7 +101,8 @@ class BackgroundCompaction:
     async def _compact(self, cluster: str) -> None:
         """Compact a cluster in another process, and report the result."""
         self._tried_ms[cluster] = now_ms()
-        options = CompactionOptions(self._options.retain_s, GRACE_S)
+        grace_s = min(GRACE_S, self._options.every_s / 2)
+        options = CompactionOptions(self._options.retain_s, grace_s)
         task = _CompactionTask(self._store.where, self._store.settings, cluster, options)
         try:
             (result,) = unpacked(await _elsewhere(task), _work, task)
