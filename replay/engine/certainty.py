@@ -126,7 +126,7 @@ class ArchiveCertainty:
         summary = self.summary(place)
         at = bisect_left(summary.spans, offset, key=lambda span: span.after + 1)
         span = summary.spans[at - 1] if at else None
-        # Of the config topic, retention removes no record of a connector's config.
+        # Retention removes no record of a connector's config.
         is_whole = place[0] == self.cluster.topics.config and not derived
         in_span = any(
             each is not None and each.after < offset and (each.until is None or offset < each.until)
