@@ -215,15 +215,11 @@ class Merger:
         name = layout.removed_offsets(target.cluster, place, span, file.sha256, target.writer)
         stored = file.stored(name)
         add_file(self._store, stored.file, file)
-        return RemovedRecords(
-            *place,
-            span.start,
-            expired.end,
-            removed.total,
-            self._retention.cut_ms,
-            int(time() * 1_000),
-            stored,
-        )
+        end, cut_ms = expired.end, self._retention.cut_ms
+        if earlier is not None:  # an earlier retention may have had a later cut
+            end, cut_ms = max(end, earlier.end), max(cut_ms, earlier.cut_ms)
+        now_ms = int(time() * 1_000)
+        return RemovedRecords(*place, span.start, end, removed.total, cut_ms, now_ms, stored)
 
     def _written(
         self, target: SegmentTarget, place: PartitionId, group: Sequence[Segment], advance: Advance
