@@ -8,6 +8,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
+from controlplane.core.moments import time_text
 from controlplane.core.order import rank_entries, time_limit
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.verification import verified
@@ -18,6 +19,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archives import capture, cluster_in, log_of
 from tests.replay.merges import LARGER, looks, merged
 from tests.replay.retention.retained import answers_from, doubts_at, retained, states_at
+from tests.replay.test_damage import lasting_days
 
 pytestmark = pytest.mark.slow
 
@@ -111,3 +113,37 @@ def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> Non
         assert answers_from(after, cut_ms) == answers_from(before, cut_ms)
         for moment in (None, str(cut_ms), str(cut_ms + 1)):
             assert states_at(after, moment) == states_at(before, moment)
+
+
+def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
+    """Those from before repeat removed records; later ones give the same states as records do."""
+    log = lasting_days(recorded_entries("life-3.9"))
+    ranked = rank_entries(log)
+    cut_ms = ranked[len(ranked) // 2].time_ms
+    for name in ("plain", "thin"):
+        looks(tmp_path / name, log[: len(log) * 3 // 4], 2)
+    days = [snapshot.day for snapshot in cluster_in(tmp_path / "thin").snapshots]
+    retained(tmp_path / "thin", cut_ms)
+    cut_day = time_text(cut_ms)[:10]
+    left = [snapshot.day for snapshot in cluster_in(tmp_path / "thin").snapshots]
+    assert left == [day for day in days if day >= cut_day] != days
+    for name in ("plain", "thin"):
+        capture(tmp_path / name, log_of(log))
+    before, after = cluster_in(tmp_path / "plain"), cluster_in(tmp_path / "thin")
+    assert [snapshot.day for snapshot in after.snapshots] == [
+        snapshot.day for snapshot in before.snapshots if snapshot.day >= cut_day
+    ]
+    for at in range(len(ranked) // 2, len(ranked), 90):
+        moment = str(ranked[at].time_ms)
+        assert states_at(after, moment) == states_at(before, moment)
+
+
+def test_a_cluster_without_snapshots_gets_none_from_before_the_cut(tmp_path: Path) -> None:
+    """The records that are left do not tell those states."""
+    log = lasting_days(recorded_entries("life-3.9"))
+    cut_ms = rank_entries(log)[-10].time_ms
+    looks(tmp_path, log[:-5], 1)
+    retained(tmp_path, cut_ms)
+    capture(tmp_path, log_of(log))
+    days = [snapshot.day for snapshot in cluster_in(tmp_path).snapshots]
+    assert all(day >= time_text(cut_ms)[:10] for day in days)
