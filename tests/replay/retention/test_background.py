@@ -48,6 +48,7 @@ async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[s
     raise AssertionError("nothing was reported")
 
 
+@pytest.mark.prove
 def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """At once, if its last merge is long ago: old records go, replaced files stay for an hour."""
     report = asyncio.run(compacted(folder, 60, capsys))

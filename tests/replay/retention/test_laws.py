@@ -25,7 +25,10 @@ pytestmark = pytest.mark.slow
 
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 
-HISTORIES = ("aborted-3.9", "life-3.9", "compacted-3.9", "roll-3.4-3.9-3.4")[: 4 if PROVE else 1]
+RECORDS = 354 if PROVE else 140
+"""Records of a log that takes weeks (`lasting_days`)."""
+
+HISTORIES = ("aborted-3.9", "life-3.9", "compacted-3.9", "roll-3.4-3.9-3.4")
 
 
 def moments_from(log: list[Entry], cut_ms: int) -> list[str | None]:
@@ -96,6 +99,7 @@ def test_no_answer_changes_from_the_cut_on(
             assert states_at(after, moment) == states_at(before, moment)
 
 
+@pytest.mark.prove
 @pytest.mark.parametrize("history", HISTORIES)
 def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> None:
     """A cut in the middle, and one at the end, after several looks."""
@@ -117,7 +121,7 @@ def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> Non
 
 def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
     """Those from before repeat removed records; later ones give the same states as records do."""
-    log = lasting_days(recorded_entries("life-3.9"))
+    log = lasting_days(recorded_entries("life-3.9")[:RECORDS])
     ranked = rank_entries(log)
     cut_ms = ranked[len(ranked) // 2].time_ms
     for name in ("plain", "thin"):
@@ -140,7 +144,7 @@ def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
 
 def test_a_cluster_without_snapshots_gets_none_from_before_the_cut(tmp_path: Path) -> None:
     """The records that are left do not tell those states."""
-    log = lasting_days(recorded_entries("life-3.9"))
+    log = lasting_days(recorded_entries("life-3.9")[:RECORDS])
     cut_ms = rank_entries(log)[-10].time_ms
     looks(tmp_path, log[:-5], 1)
     retained(tmp_path, cut_ms)
