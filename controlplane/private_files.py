@@ -145,6 +145,11 @@ def remove_abandoned(folder: Path) -> None:
             _remove_if_abandoned(path)
 
 
+def is_draft(name: str) -> bool:
+    """True for the name of a draft, in use or abandoned."""
+    return name.startswith(".") and name.endswith(_DRAFT)
+
+
 def _new_file(path: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     mode = file_mode()

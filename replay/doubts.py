@@ -5,6 +5,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from controlplane.core.entry import Position
+from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 
 FirstSeen = Callable[[Position], bool]
@@ -27,12 +28,28 @@ which a look ended. The other 12 hours are for the look itself.
 class DoubtKind(Enum):
     """Kinds of doubts, the gravest first."""
 
+    RETENTION = "removed by retention"
+    """Records that counted at the moment have been removed by age, as superseded ones."""
     STATE = "state unknown"
     """The last record of a key may be missing."""
     DELETIONS = "deletions unknown"
     """A key without a later record may have been deleted."""
     DERIVED = "earlier records unknown"
     """The last record of each key is known, but facts that need earlier records are not."""
+
+
+class RetentionTimes(NamedTuple):
+    """Times of the latest retention of a partition, in ms since 1970."""
+
+    removed_at_ms: int
+    certain_from_ms: int
+    """Time of the cut: from then on nothing that counts has been removed."""
+
+    @property
+    def sentence(self) -> str:
+        """Date of the removal and the earliest certain moment, for people."""
+        day, moment = time_text(self.removed_at_ms)[:10], time_text(self.certain_from_ms)
+        return f"removed by retention on {day}: the earliest certain moment is {moment}"
 
 
 class Doubt(NamedTuple):
@@ -47,6 +64,8 @@ class Doubt(NamedTuple):
     """First offset from which it is known again; None if that never comes."""
     missing: int
     """Number of missing offsets."""
+    retention: RetentionTimes | None = None
+    """Times of the retention that has removed them; None: they were never archived."""
 
     @property
     def sentence(self) -> str:
@@ -56,11 +75,24 @@ class Doubt(NamedTuple):
     @property
     def document(self) -> dict[str, Any]:
         """The doubt as a JSON document."""
-        return self._asdict() | {"kind": self.kind.value, "sentence": self.sentence}
+        document = self._asdict() | {"kind": self.kind.value, "sentence": self.sentence}
+        del document["retention"]
+        return document | (self.retention._asdict() if self.retention else {})
+
+
+def _removed(doubt: Doubt) -> str:
+    assert doubt.retention is not None
+    records = count(doubt.missing, "record")
+    verb = "was" if doubt.missing == 1 else "were"
+    return f"{records} after {_begin(doubt)} {verb} {doubt.retention.sentence}"
+
+
+def _begin(doubt: Doubt) -> str:
+    return "the beginning" if doubt.after < 0 else f"offset {doubt.after}"
 
 
 def _state_unknown(doubt: Doubt) -> str:
-    begin = "the beginning" if doubt.after < 0 else f"offset {doubt.after}"
+    begin = _begin(doubt)
     end = "the end" if doubt.until is None else f"offset {doubt.until - 1}"
     return f"the state between {begin} and {end} is unknown: {_missing(doubt)}"
 
@@ -87,6 +119,7 @@ def _missing(doubt: Doubt) -> str:
 
 
 _SENTENCES = {
+    DoubtKind.RETENTION: _removed,
     DoubtKind.STATE: _state_unknown,
     DoubtKind.DELETIONS: _deletions_unknown,
     DoubtKind.DERIVED: _earlier_unknown,

@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 from controlplane.core.state import Topics
 from replay.archive import layout
-from replay.archive.manifest import Chain, Manifest, ReadRange, Segment, Snapshot, read_chain
+from replay.archive.manifest import (
+    Chain,
+    Manifest,
+    ReadRange,
+    RemovedRecords,
+    Segment,
+    Snapshot,
+    read_chain,
+)
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive
 from replay.gaps import OffsetGap
@@ -26,6 +34,18 @@ class ArchivedPartition(NamedTuple):
     segments: tuple[Segment, ...]
     gaps: tuple[range, ...]
     """Offsets that the source had lost before they were read."""
+    removed: RemovedRecords | None = None
+    """Records that retention has removed."""
+
+    @property
+    def records(self) -> int:
+        """Number of archived records, without those that retention has removed."""
+        return sum(segment.stored.records for segment in self.segments)
+
+    @property
+    def read_records(self) -> int:
+        """Number of records that captures have read, with those that retention has removed."""
+        return self.records + (self.removed.records if self.removed else 0)
 
     @property
     def latest_ms(self) -> int | None:
@@ -112,8 +132,10 @@ def parts_in(chain: Chain) -> dict[PartitionId, ArchivedPartition]:
             reaches[reach.topic, reach.partition].append(reach)
         for segment in manifest.segments:
             segments[segment.topic, segment.partition].append(segment)
+    removed = {(records.topic, records.partition): records for records in chain.removed}
     parts = {
-        place: _part(ranges, segments.pop(place, [])) for place, ranges in sorted(reaches.items())
+        place: _part(ranges, segments.pop(place, []))._replace(removed=removed.get(place))
+        for place, ranges in sorted(reaches.items())
     }
     _check_whole(parts, segments)
     return parts

@@ -48,6 +48,10 @@ class CheckedStore:
         """Delegate to the store."""
         return self._store.size(name)
 
+    def modified_s(self, name: str) -> float | None:
+        """Delegate to the store."""
+        return self._store.modified_s(name)
+
     def read(self, name: str) -> bytes:
         """Read a file. Raises `ArchiveCorrupt` if it was altered."""
         self._check(name)

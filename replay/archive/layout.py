@@ -8,7 +8,9 @@ DuckDB does not.
 import re
 from collections.abc import Iterator, Sequence
 
+from controlplane.private_files import is_draft
 from replay.archive.concurrent_requests import concurrently
+from replay.archive.object_store import CLAIMS
 from replay.archive.store import ArchiveStore
 from replay.errors import NoArchive, no_archive
 
@@ -18,6 +20,11 @@ _NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
 _OFFSET_DIGITS = 19
 _HASH_DIGITS = 12
 """Digits of the content hash in a file name; appends with different content never share a name."""
+
+WRITER_DIGITS = 8
+"""Digits that make the names of the files of one merge its own."""
+
+_OF_MERGE = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}-[0-9a-f]{{{WRITER_DIGITS}}}\.[a-z.]+$")
 
 
 def check_cluster(cluster: str) -> None:
@@ -68,6 +75,13 @@ def is_manifest(name: str) -> bool:
     return name.endswith(".json")
 
 
+def is_transient(name: str) -> bool:
+    """True for names that only one process uses: files of a merge, drafts, claims."""
+    folder_name, _, base_name = name.rpartition("/")
+    is_claim = folder_name.endswith(f"/{CLAIMS}")
+    return is_claim or is_draft(base_name) or _OF_MERGE.search(base_name) is not None
+
+
 def folder(cluster: str) -> str:
     """Folder of a cluster, relative to the archive."""
     return f"cluster={cluster}"
@@ -105,6 +119,14 @@ def winners(
 ) -> str:
     """Name of a segment's winners; `writer` as in `segment`."""
     stem = f"_winners-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
+    return f"{_part(cluster, place)}/{stem}.parquet"
+
+
+def removed_offsets(
+    cluster: str, place: tuple[str, int], span: range, sha256: str, writer: str
+) -> str:
+    """Name of the file with the offsets that retention has removed; `writer` as in `segment`."""
+    stem = f"_removed-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
     return f"{_part(cluster, place)}/{stem}.parquet"
 
 

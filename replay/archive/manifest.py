@@ -26,6 +26,10 @@ FORMAT = 1
 MERGE_FORMAT = 2
 """Format of the manifest of a merge. Versions of `replay` that know only format 1 refuse it."""
 
+RETENTION_FORMAT = 3
+"""Format of the manifest of a merge once retention has removed records. Earlier versions would take
+the removed offsets for holes that the log cleaner has left, so they must refuse it."""
+
 _LISTINGS = 5
 """Maximum listings of the manifests per read, because a merge may remove listed ones."""
 
@@ -113,6 +117,52 @@ class Merge(msgspec.Struct, frozen=True):
     replaced: StoredFile
 
 
+class ExpiredRecords(msgspec.Struct, frozen=True):
+    """Records of one partition that one retention has removed."""
+
+    topic: str
+    partition: int
+    start: int
+    """Offset of the first removed record."""
+    end: int
+    """The cut: every record from this offset on was younger, and stays."""
+    records: int
+    aborted: int
+    """Number of removed records of aborted transactions."""
+    bytes: int
+    """Bytes of the removed keys and values."""
+    content: str
+    """SHA-256 of the removed records: over the `record_hash` of each segment's removed rows."""
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """Removal of the records that were superseded at a cut; part of the manifest that did it."""
+
+    cut_ms: int
+    """Time of the cut, in ms since 1970: every state from then on is unchanged."""
+    age_ms: int
+    """Age of the cut when the retention ran, as the operator gave it."""
+    expired: tuple[ExpiredRecords, ...]
+
+
+class RemovedRecords(msgspec.Struct, frozen=True):
+    """All records of one partition that retention has removed so far."""
+
+    topic: str
+    partition: int
+    start: int
+    """Offset of the first removed record."""
+    end: int
+    """The latest cut; each record from this offset on is archived."""
+    records: int
+    cut_ms: int
+    """Time of the latest cut, in ms since 1970."""
+    removed_at_ms: int
+    """Time of the latest removal."""
+    offsets: StoredFile
+    """File with the ranges of removed offsets (`removed_offsets`)."""
+
+
 class Manifest(msgspec.Struct, frozen=True):
     """Description of one append, or of the whole archive after a merge."""
 
@@ -131,6 +181,15 @@ class Manifest(msgspec.Struct, frozen=True):
     base: int | UnsetType = UNSET
     """Number of the last merge's manifest, at which reading begins; unset before the first."""
     merge: Merge | UnsetType = UNSET
+    retention: Retention | UnsetType = UNSET
+    """Records that this merge removed by age; unset without any."""
+    removed: tuple[RemovedRecords, ...] | UnsetType = UNSET
+    """Records that retention has removed so far; only in manifests of merges, unset without any."""
+
+    @property
+    def removed_records(self) -> tuple[RemovedRecords, ...]:
+        """Records that retention has removed so far, by partition."""
+        return () if self.removed is UNSET else self.removed
 
     @property
     def files(self) -> Iterator[StoredFile]:
@@ -145,6 +204,7 @@ class Manifest(msgspec.Struct, frozen=True):
                 yield snapshot.folded
         if self.merge is not UNSET:
             yield self.merge.replaced
+        yield from (removed.offsets for removed in self.removed_records)
 
 
 class Signpost(msgspec.Struct, frozen=True):
@@ -175,6 +235,11 @@ class Chain(NamedTuple):
     def base(self) -> int | UnsetType:
         """Number of the last merge's manifest; unset before the first merge."""
         return self.manifests[0].base if self.manifests else UNSET
+
+    @property
+    def removed(self) -> tuple[RemovedRecords, ...]:
+        """Records that retention has removed so far, by partition."""
+        return self.manifests[0].removed_records if self.manifests else ()
 
     @property
     def next_number(self) -> int:
@@ -325,10 +390,10 @@ def decoded(name: str, content: bytes) -> Manifest:
     try:
         document = msgspec.json.decode(content)
         written_as = document.get("format") if isinstance(document, dict) else None
-        if isinstance(written_as, int) and written_as > MERGE_FORMAT:
+        if isinstance(written_as, int) and written_as > RETENTION_FORMAT:
             raise NoArchive(
-                f"{name} has format {written_as}, but only {FORMAT} and {MERGE_FORMAT} are known: "
-                "use a newer replay"
+                f"{name} has format {written_as}, but only {FORMAT} to {RETENTION_FORMAT} are "
+                "known: use a newer replay"
             )
         return _DECODER.decode(content)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -9,19 +9,21 @@ The order of writes makes a merge whole or absent:
 3. Then the originals are removed (`replaced_files`). A merge that was killed before is completed by
    the next one.
 
-Records, their order, read ranges and gaps stay as they are, so no answer changes.
+Records, their order, read ranges and gaps stay as they are, so no answer changes. With a retention,
+records that are superseded at its cut are left out (`retention`); answers about moments from the
+cut on stay the same.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from operator import attrgetter
-from time import time
+from time import monotonic, time
 from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
-import pyarrow as pa
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from replay.archive import layout
 from replay.archive.archived_cluster import PartitionId, open_cluster
@@ -30,18 +32,25 @@ from replay.archive.integrity import checked
 from replay.archive.looks import is_partial, read_at_ms
 from replay.archive.manifest import (
     MERGE_FORMAT,
+    RETENTION_FORMAT,
     Chain,
+    ExpiredRecords,
     Manifest,
     Merge,
     ReadRange,
+    RemovedRecords,
+    Retention,
     Segment,
+    Snapshot,
     encoded,
     read_chain,
 )
+from replay.archive.removed_offsets import OffsetColumn, encoded_offsets, read_offsets
 from replay.archive.replaced_manifests import packed
+from replay.archive.retention import PlanMaker, RecordRemoval, segments_before
 from replay.archive.segment_groups import groups
 from replay.archive.segment_writer import SegmentTarget, SegmentWriter, add_file
-from replay.archive.segments import SCHEMA, SIZES, SegmentSizes, opened, row_groups
+from replay.archive.segments import SIZES, SegmentSizes, rows_of
 from replay.archive.store import ArchiveStore
 from replay.errors import ArchiveBusy, ReplayError
 from replay.progress import Advance
@@ -49,8 +58,9 @@ from replay.progress import Advance
 ATTEMPTS = 20
 """Maximum attempts to write the manifest; each append in between costs one."""
 
-_WRITER_DIGITS = 8
-"""Digits that make the names of the files of one merge its own."""
+LONGEST_S = 12 * 60 * 60
+"""Seconds after which a merge does not write its manifest any more: half of the age at which others
+take its files for leftovers (`leftovers.AGE_S`). The other half is for clocks that differ."""
 
 
 class MergeResult(NamedTuple):
@@ -67,70 +77,149 @@ class MergeResult(NamedTuple):
     """Bytes of the files that manifests name."""
     head: str
     """Hash of the last manifest."""
+    expired: tuple[ExpiredRecords, ...] = ()
+    """Records that retention has removed, by partition."""
+
+
+class _Rewrite(NamedTuple):
+    """New segments of a merge, and what they leave out."""
+
+    replacement: dict[str, Sequence[Segment]]
+    """Replacement of each original segment, by its file."""
+    expired: list[ExpiredRecords]
+    removed: dict[PartitionId, RemovedRecords]
+    """Records that retention has removed so far."""
 
 
 class Merger:
     """Merges the archive of one cluster: `work` is known before `run`.
 
+    With `retention`, records that are superseded at its cut are left out of the merged segments.
+
     Raises the errors of `open_cluster`.
     """
 
-    def __init__(self, store: ArchiveStore, name: str, sizes: SegmentSizes = SIZES) -> None:
+    def __init__(
+        self,
+        store: ArchiveStore,
+        name: str,
+        sizes: SegmentSizes = SIZES,
+        retention: PlanMaker | None = None,
+    ) -> None:
         self._store = store
         self._sizes = sizes
+        self._begun_s = monotonic()
         self.cluster = checked(open_cluster(store, name))
-        fresh = {
+        self._retention = None if retention is None else retention(self.cluster)
+        self._fresh = {
             segment.stored.file
             for manifest in self.cluster.chain.manifests
             if manifest.merge is UNSET
             for segment in manifest.segments
         }
-        self._groups = {
-            place: chosen
-            for place, part in self.cluster.parts.items()
-            if (chosen := list(groups(part.segments, fresh, sizes)))
-        }
 
     @property
     def work(self) -> int:
-        """Compressed bytes of the segments to merge, as `run` reports them."""
-        return sum(
-            segment.stored.bytes
-            for chosen in self._groups.values()
-            for group in chosen
-            for segment in group
-        )
+        """Compressed bytes of the segments to merge or to search, as `run` reports them.
+
+        Raises:
+            ArchiveCorrupt: a segment with the cut of a retention is missing or damaged.
+        """
+        total = 0
+        for place, part in self.cluster.parts.items():
+            old = self._before_cut(place)
+            grouped = self._groups(part.segments[len(old) :])
+            total += sum(segment.stored.bytes for group in (old, *grouped) for segment in group)
+        return total
 
     def run(self, advance: Advance = lambda _: None) -> MergeResult:
         """Merge, and return the numbers; originals stay for `replaced_files`.
 
         Raises:
             ArchiveCorrupt: an original is missing or altered; nothing is changed.
-            ArchiveBusy: another merge was faster; nothing is changed.
+            ArchiveBusy: another merge was faster, or this one too slow; nothing is changed.
             NotWritable: no room, or no permission; nothing is changed.
         """
         before = self.cluster.chain
-        if not self._groups and len(before.manifests) == 1:
-            return _result(before, before)
-        writer = f"-{uuid4().hex[:_WRITER_DIGITS]}"
+        writer = f"-{uuid4().hex[: layout.WRITER_DIGITS]}"
         try:
-            merged = self._merged_segments(writer, advance)
-            return _result(before, self._commit(writer, merged))
+            rewrite = self._rewrite(writer, advance)
+            if not rewrite.replacement and len(before.manifests) == 1:
+                return _result(before, before)
+            after = self._commit(writer, rewrite)
+            return _result(before, after)._replace(expired=tuple(rewrite.expired))
         except BaseException:
             self._discard(writer)
             raise
 
-    def _merged_segments(self, writer: str, advance: Advance) -> dict[str, Sequence[Segment]]:
-        """Write the merged segments; return the replacement of each original, by its file."""
-        store, name, topics = self._store, self.cluster.name, self.cluster.topics
-        target = SegmentTarget(store, name, topics, self._sizes, writer)
-        replacement: dict[str, Sequence[Segment]] = {}
-        for place, chosen in self._groups.items():
-            for group in chosen:
-                replacement |= {segment.stored.file: () for segment in group}
+    def _before_cut(self, place: PartitionId) -> Sequence[Segment]:
+        """Segments of a partition that retention may thin."""
+        if self._retention is None:
+            return ()
+        return segments_before(self.cluster, place, self._retention.end_of(place))
+
+    def _groups(self, segments: Sequence[Segment]) -> list[Sequence[Segment]]:
+        return list(groups(segments, self._fresh, self._sizes))
+
+    def _rewrite(self, writer: str, advance: Advance) -> _Rewrite:
+        """Write the new segments."""
+        target = SegmentTarget(
+            self._store, self.cluster.name, self.cluster.topics, self._sizes, writer
+        )
+        rewrite = _Rewrite({}, [], {})
+        for place, part in self.cluster.parts.items():
+            thinned = self._thinned(target, place, rewrite, advance)
+            for group in self._groups(part.segments[thinned:]):
+                rewrite.replacement.update({segment.stored.file: () for segment in group})
                 written = self._written(target, place, group, advance)
-                replacement[group[0].stored.file] = written
-        return replacement
+                rewrite.replacement[group[0].stored.file] = written
+        return rewrite
+
+    def _thinned(
+        self, target: SegmentTarget, place: PartitionId, rewrite: _Rewrite, advance: Advance
+    ) -> int:
+        """Write the segments before the cut without superseded records; return their number.
+
+        Returns 0, and writes nothing, if no record is superseded.
+        """
+        old = self._before_cut(place)
+        superseded = self._retention.superseded(place) if old and self._retention else None
+        if superseded is None or not len(superseded.offsets):
+            return 0
+        removal = RecordRemoval(place, superseded)
+        largest = max(target.sizes.segment_records, *(each.stored.records for each in old))
+        whole = target._replace(sizes=target.sizes._replace(segment_records=largest))
+        part = self.cluster.parts[place]
+        into = SegmentWriter(whole, place, part._replace(segments=(), end=old[0].start))
+        for segment in old:  # one at a time: there may be many large ones
+            into.add(removal.kept(rows_of(self.cluster.store, segment)))
+            advance(segment.stored.bytes)
+        into.write()
+        rewrite.replacement.update({segment.stored.file: () for segment in old})
+        rewrite.replacement[old[0].stored.file] = into.segments
+        rewrite.expired.append(removal.expired)
+        rewrite.removed[place] = self._removed(target, removal.expired, superseded.offsets)
+        return len(old)
+
+    def _removed(
+        self, target: SegmentTarget, expired: ExpiredRecords, offsets: OffsetColumn
+    ) -> RemovedRecords:
+        """Write the offsets that retention has removed from a partition so far."""
+        assert self._retention is not None
+        place = expired.topic, expired.partition
+        earlier = self.cluster.parts[place].removed
+        before = read_offsets(self.cluster.store, earlier)
+        removed = before.union(offsets)
+        file = encoded_offsets(removed)
+        span = range(int(removed.starts[0]), int(removed.ends[-1]))
+        name = layout.removed_offsets(target.cluster, place, span, file.sha256, target.writer)
+        stored = file.stored(name)
+        add_file(self._store, stored.file, file)
+        end, cut_ms = expired.end, self._retention.cut_ms
+        if earlier is not None:  # an earlier retention may have had a later cut
+            end, cut_ms = max(end, earlier.end), max(cut_ms, earlier.cut_ms)
+        now_ms = int(time() * 1_000)
+        return RemovedRecords(*place, span.start, end, removed.total, cut_ms, now_ms, stored)
 
     def _written(
         self, target: SegmentTarget, place: PartitionId, group: Sequence[Segment], advance: Advance
@@ -140,22 +229,23 @@ class Merger:
         start = group[0].start
         earlier = tuple(segment for segment in part.segments if segment.end <= start)
         into = SegmentWriter(target, place, part._replace(segments=earlier[-1:], end=start))
-        for segment, rows in zip(group, concurrently(self._rows, group), strict=True):
+        read = partial(rows_of, self.cluster.store)  # the hash of a segment is compared first
+        for segment, rows in zip(group, concurrently(read, group), strict=True):
             into.add(rows)
             advance(segment.stored.bytes)
         into.write()
         return into.segments
 
-    def _rows(self, segment: Segment) -> pa.Table:
-        """Read a segment, whose hash is compared first."""
-        groups_of_rows = row_groups(opened(self.cluster.store, segment.stored))
-        return pa.concat_tables(rows.read(*SCHEMA.names).cast(SCHEMA) for rows in groups_of_rows)
-
-    def _commit(self, writer: str, replacement: Mapping[str, Sequence[Segment]]) -> Chain:
+    def _commit(self, writer: str, rewrite: _Rewrite) -> Chain:
         """Write the manifest behind the present chain, and return the chain with it."""
         chain, name = self.cluster.chain, self.cluster.name
         for _ in range(ATTEMPTS):
-            made = self._manifest_written(writer, chain, replacement)
+            if monotonic() - self._begun_s > LONGEST_S:
+                raise ArchiveBusy(
+                    f"the merge of {name} took longer than {LONGEST_S / 3_600:g} hours, so others "
+                    "may have removed its files: merge with a faster machine or store"
+                )
+            made = self._manifest_written(writer, chain, rewrite)
             chain = read_chain(self._store, name)
             if made is not None and chain.manifests[0] == made:
                 return chain
@@ -168,9 +258,7 @@ class Merger:
                 )
         raise ArchiveBusy(f"others keep appending to the archive of {name}: merge it later")
 
-    def _manifest_written(
-        self, writer: str, chain: Chain, replacement: Mapping[str, Sequence[Segment]]
-    ) -> Manifest | None:
+    def _manifest_written(self, writer: str, chain: Chain, rewrite: _Rewrite) -> Manifest | None:
         """Write the manifest behind a chain; return None if another process has changed it."""
         name = self.cluster.name
         try:
@@ -178,11 +266,44 @@ class Merger:
         except ArchiveBusy:
             return None
         add_file(self._store, replaced_name, file)
-        made = _whole(chain, replacement, Merge(file.stored(replaced_name)))
+        made = self._whole(chain, rewrite, Merge(file.stored(replaced_name)))
         if self._store.take(layout.manifest(name, made.number), encoded(made)):
             return made
         self._store.remove(replaced_name)
         return None
+
+    def _whole(self, chain: Chain, rewrite: _Rewrite, merge: Merge) -> Manifest:
+        """Describe everything that a chain describes, with new segments in place of originals."""
+        first, number = chain.manifests[0], chain.next_number
+        segments = [
+            segment
+            for manifest in chain.manifests
+            for original in manifest.segments
+            for segment in rewrite.replacement.get(original.stored.file, (original,))
+        ]
+        earlier = {(records.topic, records.partition): records for records in chain.removed}
+        removed = tuple(records for _, records in sorted((earlier | rewrite.removed).items()))
+        return Manifest(
+            first.cluster,
+            number,
+            chain.head,
+            first.topics,
+            first.secrets,
+            int(time() * 1_000),
+            tuple(_read_ranges(chain)),
+            tuple(sorted(segments, key=attrgetter("topic", "partition", "start"))),
+            tuple(_snapshots(chain, removed)),
+            format=RETENTION_FORMAT if removed else MERGE_FORMAT,
+            base=number,
+            merge=merge,
+            retention=self._retention_of(rewrite),
+            removed=removed or UNSET,
+        )
+
+    def _retention_of(self, rewrite: _Rewrite) -> Retention | UnsetType:
+        if self._retention is None or not rewrite.expired:
+            return UNSET
+        return Retention(self._retention.cut_ms, self._retention.age_ms, tuple(rewrite.expired))
 
     def _discard(self, writer: str) -> None:
         """Remove the files of this merge that do not count; no other writer can name them."""
@@ -233,26 +354,15 @@ def _read_ranges(chain: Chain) -> Iterator[ReadRange]:
             )
 
 
-def _whole(chain: Chain, replacement: Mapping[str, Sequence[Segment]], merge: Merge) -> Manifest:
-    """Describe everything that a chain describes, with merged segments in place of originals."""
-    first, number = chain.manifests[0], chain.next_number
-    segments = [
-        segment
-        for manifest in chain.manifests
-        for original in manifest.segments
-        for segment in replacement.get(original.stored.file, (original,))
-    ]
-    return Manifest(
-        first.cluster,
-        number,
-        chain.head,
-        first.topics,
-        first.secrets,
-        int(time() * 1_000),
-        tuple(_read_ranges(chain)),
-        tuple(sorted(segments, key=attrgetter("topic", "partition", "start"))),
-        tuple(snapshot for manifest in chain.manifests for snapshot in manifest.snapshots),
-        format=MERGE_FORMAT,
-        base=number,
-        merge=merge,
-    )
+def _snapshots(chain: Chain, removed: Sequence[RemovedRecords]) -> Iterator[Snapshot]:
+    """Snapshots that lie behind all cuts: earlier ones repeat records that retention removed."""
+    for manifest in chain.manifests:
+        for snapshot in manifest.snapshots:
+            if all(_end_in(snapshot, records) >= records.end for records in removed):
+                yield snapshot
+
+
+def _end_in(snapshot: Snapshot, records: RemovedRecords) -> int:
+    """End of a partition in a snapshot; 0 if the snapshot is older than the partition."""
+    ends = snapshot.ends.get(records.topic, ())
+    return ends[records.partition] if records.partition < len(ends) else 0

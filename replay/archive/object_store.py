@@ -25,6 +25,9 @@ from controlplane.core.text.file_errors import because
 from replay.archive import hadoop_settings
 from replay.errors import NoArchive, NotWritable
 
+CLAIMS = "_claims"
+"""Folder beside a contested name in which writers claim it."""
+
 CLAIM_S = 600
 """Validity of a claim in seconds, by the clock of the store."""
 
@@ -65,6 +68,12 @@ class BucketStore:
             (info,) = self._system.get_file_info([self._path(name)])
         return int(info.size) if info.is_file else None
 
+    def modified_s(self, name: str) -> float | None:
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
+        with reading(self.where):
+            (info,) = self._system.get_file_info([self._path(name)])
+        return info.mtime.timestamp() if info.is_file and info.mtime else None
+
     def read(self, name: str) -> bytes:
         """Read a whole file."""
         with reading(self.where), self._unchanged(name) as file:
@@ -90,7 +99,7 @@ class BucketStore:
     def take(self, name: str, content: bytes) -> bool:
         """Write a file under a contested name."""
         folder, _, base_name = name.rpartition("/")
-        claims = f"{folder}/_claims"
+        claims = f"{folder}/{CLAIMS}"
         mine = f"{base_name}-{uuid4()}"
         begun = monotonic()
         self._write(f"{claims}/{mine}", b"")

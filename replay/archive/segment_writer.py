@@ -16,6 +16,7 @@ from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedPartition, PartitionId
 from replay.archive.manifest import Segment, StoredFile
 from replay.archive.record_hash import record_hash
+from replay.archive.removed_offsets import read_offsets
 from replay.archive.segments import SCHEMA, EncodedFile, SegmentSizes, opened, row_groups, written
 from replay.archive.store import ArchiveStore
 from replay.archive.winners import WORTH_IT, reducible, winners
@@ -167,6 +168,10 @@ def _check_archived(
     stored = (
         pa.concat_tables(group.cast(SCHEMA) for group in read) if read else SCHEMA.empty_table()
     )
+    if part.removed is not None:  # a dump repeats what retention has removed
+        removed = read_offsets(store, part.removed).inside(offsets.to_numpy())
+        table = table.filter(pa.array(~removed))
+        offsets = table.column("offset")
     where = pc.index_in(offsets, value_set=stored.column("offset"))
     if where.null_count:
         missing = offsets.filter(pc.is_null(where))[0].as_py()

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from controlplane.core.entry import Batch
-from replay.archive.manifest import StoredFile
+from replay.archive.manifest import Segment, StoredFile
 from replay.archive.merged_files import check_current
 from replay.archive.object_store import is_outage, why_not
 from replay.archive.store import ArchiveStore
@@ -238,6 +238,17 @@ def row_groups(file: ArchiveFile, begin: int = 0, end: int | None = None) -> Ite
         if low < high:
             yield RowGroup(file, number, low, high)
         first += rows
+
+
+def rows_of(store: ArchiveStore, segment: Segment) -> pa.Table:
+    """Read all rows of a segment.
+
+    Raises:
+        ArchiveCorrupt: the file is missing or damaged.
+        ArchiveBusy: a merge has removed the file since the archive was opened.
+    """
+    groups = row_groups(opened(store, segment.stored))
+    return pa.concat_tables(group.read(*SCHEMA.names).cast(SCHEMA) for group in groups)
 
 
 def ascending(table: pa.Table) -> bool:

@@ -46,6 +46,10 @@ class ArchiveStore(Protocol):
         """Size of a file in bytes; None if it does not exist."""
         ...
 
+    def modified_s(self, name: str) -> float | None:
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
+        ...
+
     def read(self, name: str) -> bytes:
         """Read a whole file. Raises `FileNotFoundError`."""
         ...
@@ -141,6 +145,15 @@ class FolderStore:
         try:
             with reading(str(at)):
                 return at.stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def modified_s(self, name: str) -> float | None:
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
+        at = self._root / name
+        try:
+            with reading(str(at)):
+                return at.stat().st_mtime
         except FileNotFoundError:
             return None
 

@@ -12,8 +12,9 @@ from replay.archive.integrity import flaw_of
 from replay.archive.manifest import Segment
 from replay.archive.merge_proof import MergedRecords, merged_records
 from replay.archive.replaced_files import unnamed_files
+from replay.archive.retention_proof import RetentionRun
 from replay.archive.segment_writer import described
-from replay.archive.segments import SCHEMA, ascending, opened, row_groups
+from replay.archive.segments import SCHEMA, ascending, opened, row_groups, rows_of
 from replay.archive.winners import winners
 from replay.errors import ArchiveCorrupt
 from replay.kernels.row_runs import HeldRows
@@ -42,6 +43,10 @@ class Verification(NamedTuple):
     """Number of merged segments whose manifests have no hash of their records."""
     earlier_heads: tuple[str, ...] = ()
     """Hashes of the manifests that merges have replaced."""
+    retentions: tuple[RetentionRun, ...] = ()
+    """Removals of records by age, the oldest first."""
+    thinned: int = 0
+    """Number of merged segments of which retention has removed a part."""
 
 
 def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Verification:
@@ -77,6 +82,8 @@ def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Ver
         len(unnamed.replaced),
         merged.unproven,
         merged.hashes,
+        merged.retentions,
+        merged.thinned,
     )
 
 
@@ -86,10 +93,7 @@ def _flaws(
     """Differences between a segment and its manifest, one sentence each."""
     name = segment.stored.file
     try:
-        file = opened(cluster.store, segment.stored)
-        table = pa.concat_tables(group.read(*SCHEMA.names) for group in row_groups(file)).cast(
-            SCHEMA
-        )
+        table = rows_of(cluster.store, segment)
     except ArchiveCorrupt as error:
         yield str(error)
         return
@@ -129,4 +133,9 @@ def as_document(result: Verification) -> dict[str, object]:
     """The result as a JSON document."""
     document: dict[str, object] = msgspec.to_builtins(result._asdict())
     del document["earlier_heads"]  # as many as appends; --head compares them
+    document["retentions"] = [
+        {"manifest": run.number, "removed_at_ms": run.written_at_ms}
+        | msgspec.to_builtins(run.retention)
+        for run in result.retentions
+    ]
     return document | {"sound": not result.flaws}

@@ -39,7 +39,8 @@ COMMANDS = {
         "replay.cli.commands.verify:verify", "Verify an archive and list its gaps."
     ),
     "compact-archive": Subcommand(
-        "replay.cli.commands.compact_archive:compact_archive", "Merge small files of an archive."
+        "replay.cli.commands.compact_archive:compact_archive",
+        "Merge small files; remove old records.",
     ),
     "state": Subcommand(
         "replay.cli.commands.state:state", "Show the state of workers at any moment."

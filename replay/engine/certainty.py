@@ -19,7 +19,7 @@ from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
 from replay.archive.looks import Looks, PartitionLook, looks_of
-from replay.doubts import Doubt, DoubtKind
+from replay.doubts import Doubt, DoubtKind, RetentionTimes
 from replay.engine.lost_offsets import behind_cut
 from replay.engine.offset_counts import OffsetCounts
 
@@ -29,6 +29,8 @@ class PartitionDoubts(NamedTuple):
 
     spans: tuple[Doubt, ...] = ()
     """Spans in which the last records are unknown, the oldest first."""
+    removed: Doubt | None = None
+    """Span from which retention has removed records."""
     doubtful_from: int | None = None
     """First missing offset that leaves older keys in doubt until they have a later record."""
     derived_from: int | None = None
@@ -39,7 +41,14 @@ class PartitionDoubts(NamedTuple):
         """Offset from which on the last record of every key is known; None if from none on."""
         if self.doubtful_from is not None:
             return None
-        return self.spans[-1].until if self.spans else 0
+        removed_until = self.removed.until if self.removed and self.removed.until else 0
+        until = self.spans[-1].until if self.spans else 0
+        return None if until is None else max(until, removed_until)
+
+    @property
+    def unknown(self) -> tuple[Doubt, ...]:
+        """All spans in which the last records are unknown; what retention removed comes first."""
+        return self.spans if self.removed is None else (self.removed, *self.spans)
 
 
 class ArchiveCertainty:
@@ -53,11 +62,7 @@ class ArchiveCertainty:
             for place, looks in looks_of(cluster.chain).items()
         }
         self._summaries: dict[PartitionId, PartitionDoubts] = {}
-        self._dense = {
-            place
-            for place, part in cluster.parts.items()
-            if part.end == sum(segment.stored.records for segment in part.segments)
-        }
+        self._dense = {place for place, part in cluster.parts.items() if part.end == part.records}
         """Partitions without any missing offset: the usual case."""
 
     @property
@@ -81,13 +86,16 @@ class ArchiveCertainty:
     def _at(self, place: PartitionId, end: int, moment: str | None) -> Iterator[Doubt]:
         if place in self._dense:
             return iter(())
-        return self.of_partition(place, behind_cut(self.cluster, moment, place, end))
+        return self.of_partition(place, behind_cut(self.counts, moment, place, end))
 
     def of_partition(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
         """Doubts about one partition before an offset."""
         looks = self._until(place, cut)
         if place in self._dense or not looks:
             return
+        removed = self.removed(place)
+        if removed is not None and removed.after + 1 < cut < (removed.until or 0):
+            yield removed
         yield from self._state(place, looks, cut)
         yield from self._deletions(place, looks, cut)
         if place[0] in self._needs_all:
@@ -103,7 +111,7 @@ class ArchiveCertainty:
             span
             for topic, topic_ends in ends.items()
             for partition, end in enumerate(topic_ends)
-            for span in self.summary((topic, partition)).spans
+            for span in self.summary((topic, partition)).unknown
             if span.after + 1 < end
         )
         return tuple(dict.fromkeys((*spans, *self.doubts(ends, moment))))
@@ -118,7 +126,12 @@ class ArchiveCertainty:
         summary = self.summary(place)
         at = bisect_left(summary.spans, offset, key=lambda span: span.after + 1)
         span = summary.spans[at - 1] if at else None
-        in_span = span is not None and (span.until is None or offset < span.until)
+        # Retention removes no record of a connector's config.
+        is_whole = place[0] == self.cluster.topics.config and not derived
+        in_span = any(
+            each is not None and each.after < offset and (each.until is None or offset < each.until)
+            for each in (span, None if is_whole else summary.removed)
+        )
         limit = summary.derived_from if derived else summary.doubtful_from
         return in_span or (limit is not None and limit < offset)
 
@@ -143,9 +156,19 @@ class ArchiveCertainty:
         derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, part.end)]
         return PartitionDoubts(
             tuple(self.unknown_spans(place)),
+            self.removed(place),
             min(doubtful, default=None),
             min(derived, default=None),
         )
+
+    def removed(self, place: PartitionId) -> Doubt | None:
+        """Span from which retention has removed records; None if it has removed none."""
+        records = self._part(place).removed
+        if records is None:
+            return None
+        retention = RetentionTimes(records.removed_at_ms, records.cut_ms)
+        span = (records.start - 1, records.end, records.records)
+        return Doubt(*place, DoubtKind.RETENTION, *span, retention)
 
     def unknown_spans(self, place: PartitionId) -> Iterator[Doubt]:
         """Spans of a partition in which the last records are unknown, the oldest first."""
@@ -197,11 +220,10 @@ class ArchiveCertainty:
     def _archived_end(self, place: PartitionId, cut: int) -> int:
         """Offset after the last archived record before an offset; markers at the end do not count.
 
-        Inside a segment it may be too great by the offsets that are missing right before the cut.
+        Offsets that are missing right before the end of a look are markers. Before any other cut
+        they leave the state in doubt anyway.
         """
-        segments = self._part(place).segments
-        behind = bisect_left(segments, cut, key=lambda segment: segment.start)
-        return min(segments[behind - 1].end, cut) if behind else 0
+        return self.counts.end_before(place, cut)
 
     def _lost(self, place: PartitionId, begin: int, end: int) -> int:
         """Number of offsets in gaps between two offsets; they are reported as gaps."""

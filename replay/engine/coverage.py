@@ -39,6 +39,8 @@ class PartitionCoverage(NamedTuple):
     """From this end offset on the last record of each key is known; None if from none on."""
     unknown: tuple[Doubt, ...]
     """Spans in which the last records are unknown."""
+    removed: int
+    """Records that retention has removed."""
 
     @property
     def document(self) -> dict[str, Any]:
@@ -69,21 +71,21 @@ def _coverage(
 ) -> PartitionCoverage:
     part, doubts = cluster.parts[place], certainty.summary(place)
     segments, holes = part.segments, HoleIndex(cluster).ranges(place)
-    records = sum(segment.stored.records for segment in segments)
     times = (segment.first_ms for segment in segments if segment.first_ms >= 0)
     latest = segments[-1].latest_ms if segments else -1
     return PartitionCoverage(
         *place,
-        records,
+        part.records,
         segments[0].start if segments else None,
         segments[-1].end - 1 if segments else None,
         next(times, None),
         latest if latest >= 0 else None,
         sum(look.end > look.start for look in certainty.looks[place]),
-        part.end - records,
+        part.end - part.read_records,
         sum(map(len, part.gaps)),
         len(holes),
         holes[:HOLES_LISTED],
         doubts.known_from,
-        doubts.spans,
+        doubts.unknown,
+        part.removed.records if part.removed else 0,
     )

@@ -47,6 +47,7 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
     """
     previous = next(iter(reversed(list(cluster.snapshots))), None)
     last_day = -1 if previous is None else (date.fromisoformat(previous.day) - _EPOCH).days
+    last_day = max(last_day, _retained_day(cluster))
     days = sorted(
         {day for part in cluster.parts.values() for day in _days(cluster, part, last_day)}
     )
@@ -56,6 +57,12 @@ def daily(cluster: ArchivedCluster) -> Iterator[Snapshot]:
         name = (_EPOCH + timedelta(days=day)).isoformat()
         previous = snapshot_at(cluster, previous, name, ends)
         yield previous
+
+
+def _retained_day(cluster: ArchivedCluster) -> int:
+    """Last day, since 1970, that ends before a cut of retention; states then are not certain."""
+    cuts = (part.removed.cut_ms for part in cluster.parts.values() if part.removed)
+    return max(cuts, default=0) // DAY_MS - 1
 
 
 def _days(cluster: ArchivedCluster, part: ArchivedPartition, last_day: int) -> set[int]:

@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
+from replay.archive.removed_offsets import read_offsets
 from replay.archive.segments import opened, row_groups
 from replay.kernels.row_runs import numbers
 
@@ -34,16 +35,23 @@ class HoleIndex:
         self._edges: dict[PartitionId, _HoleEdges] = {}
 
     def ranges(self, place: PartitionId) -> list[range]:
-        """All missing ranges of a partition, also before its first and after its last record.
+        """Ranges that never had an archived record, also before the first and after the last one.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
-        edges = self._of(place)
-        return list(map(range, edges.starts.tolist(), edges.stops.tolist()))
+        edges, records = self._of(place), self._cluster.parts[place].removed
+        removed = read_offsets(self._cluster.store, records)
+        # Each removed range lies in one hole and splits it.
+        starts = np.sort(np.concatenate((edges.starts, removed.ends)))
+        stops = np.sort(np.concatenate((edges.stops, removed.starts)))
+        holes = starts < stops
+        return list(map(range, starts[holes].tolist(), stops[holes].tolist()))
 
     def between(self, place: PartitionId, after: int, until: int) -> Hole | None:
         """Hole from an archived record to a later one, or to the end; None if nothing is missing.
+
+        Records that retention has removed are missing as well.
 
         Raises:
             ArchiveCorrupt: a file is missing or damaged.

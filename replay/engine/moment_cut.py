@@ -25,7 +25,9 @@ from controlplane.core.moments import (
 from controlplane.core.order import Rank, time_limit
 from controlplane.logs.end_vectors import FittedEnds, fitted, padded
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
+from replay.archive.removed_offsets import read_offsets
 from replay.archive.segments import opened
+from replay.doubts import RetentionTimes
 from replay.engine.row_lookup import UNKNOWN_MS, inside, time_of_offset
 
 OwnTopics = Callable[[Sequence[int]], Iterable[str]]
@@ -116,8 +118,18 @@ def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
             "the times of these records are unknown: give a record, such as config@57"
         )
     if first_ms is not None and time_ms < first_ms:
-        raise too_early(moment, time_ms, first_ms)
+        raise _removed(moment, parts) or too_early(moment, time_ms, first_ms)
     return time_limit(time_ms)
+
+
+def _removed(moment: str, parts: Sequence[ArchivedPartition]) -> UnknownMoment | None:
+    """Error for a moment before the first record that retention has left; None without any."""
+    cuts = [part.removed for part in parts if part.removed is not None]
+    if not cuts:
+        return None
+    latest = max(cuts, key=lambda records: records.cut_ms)
+    times = RetentionTimes(latest.removed_at_ms, latest.cut_ms)
+    return UnknownMoment(f"the records at {quoted(moment)} were {times.sentence}")
 
 
 def _first_ms(part: ArchivedPartition) -> int | None:
@@ -140,6 +152,9 @@ def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
             return time_ms, partition, offset, topic
     if not part.segments:
         raise UnknownMoment(f"the archive has no record at {moment}: {topic} has none there")
+    if part.removed and read_offsets(cluster.store, part.removed).within(offset, offset + 1):
+        times = RetentionTimes(part.removed.removed_at_ms, part.removed.cut_ms)
+        raise UnknownMoment(f"the record at {moment} was {times.sentence}")
     first, last = (
         position_text(Position(topic, partition, number), cluster.topics)
         for number in (part.segments[0].start, part.segments[-1].end - 1)

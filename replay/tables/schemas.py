@@ -117,6 +117,7 @@ PARTITIONS = described(
     ("known_from", pa.int64(), "end offset from which on each key's last record is known, or null"),
     ("ranges", pa.list_(_RANGE), "the first 1,000 missing ranges; the end is excluded"),
     ("unknown", pa.list_(_SPAN), "spans in which a key's last record may be missing"),
+    ("removed", pa.int64(), "records that retention has removed"),
     ("problem", pa.string(), "reason why the cluster cannot be read; null if it can"),
 )
 

@@ -34,6 +34,7 @@ KINDS = {
     "RELEASE": {"--release", "--to-release", "--towards", "--from", "--to"},
     "MOMENT": {"--as-of", "--from", "--to"},
     "SECONDS": {"--timeout", "--every", "--settle", "--grace"},
+    "DURATION": {"--retain", "--compact-every"},
 }
 """Kinds of words, and all options that take them."""
 

@@ -107,9 +107,9 @@ def test_a_newer_format_is_refused(small: Path) -> None:
     """By the merge, too."""
     path = small / f"cluster={NAME}" / "_manifest" / f"{LOOKS:010}.json"
     document = msgspec.json.decode(path.read_bytes())
-    path.write_bytes(msgspec.json.encode(document | {"format": 3}))
+    path.write_bytes(msgspec.json.encode(document | {"format": 4}))
     before = content(small)
-    assert f"{LOOKS:010}.json has format 3, but only 1 and 2 are known" in refusal(
+    assert f"{LOOKS:010}.json has format 4, but only 1 to 3 are known" in refusal(
         call("compact-archive", small)
     )
     assert content(small) == before

@@ -13,9 +13,11 @@ from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.shell_completion import complete_files
 from replay.capture.secrets import SecretPolicy, dropped, encrypted, kept
+from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.execution.captures import CaptureOptions, CaptureSource, run
 from replay.cli.exit_codes import INTERRUPTED, REFUSED
 from replay.cli.inputs.store import store_named
+from replay.cli.options.background import BackgroundOptions, background_options
 from replay.cli.options.engines import EngineChoice, engine_options
 from replay.cli.output.printer import output_option
 from replay.errors import NotCapturable
@@ -54,6 +56,7 @@ def _topic_options(command: Any) -> Any:
     default=60,
     help="Seconds between two captures of a live log. [default: 60]",
 )
+@background_options
 @click.option(
     "--secrets",
     "mode",
@@ -98,6 +101,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     *,
     once: bool,
     pause_s: float,
+    background: BackgroundOptions | None,
     mode: str,
     key: Path | None,
     worker: Path | None,
@@ -118,6 +122,9 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     not added again. A capture continues where an earlier one was killed. It ends after a dump;
     other logs are captured repeatedly, until --once or Ctrl-C.
 
+    --compact-every merges small files while the capture runs, in a process of its own. With
+    --retain it also removes old records that later ones have replaced.
+
     A problem of one LOG, such as a recreated topic, is printed and does not affect the others; live
     logs are retried. Exit code 2: a LOG is not archived, or not completely.
     """
@@ -129,8 +136,11 @@ def capture(  # noqa: PLR0913 - click passes every option by name
     secrets = _secrets(mode, key, how.topics)
     every = [_source(source) for source in sources]
     alone = len(every) == 1
+    store = store_named(archive)
+    compaction = None if background is None else BackgroundCompaction(store, background)
+    repeated_s = None if once else pause_s
     job = CaptureOptions(
-        store_named(archive), how, secrets, output, None if once else pause_s, alone=alone
+        store, how, secrets, output, repeated_s, alone=alone, compaction=compaction
     )
     try:
         if engine.is_spark:

@@ -1,36 +1,46 @@
-"""`replay compact-archive`: merge of small segments and of manifests."""
+"""`replay compact-archive`: merge of small segments and of manifests, and removal by age."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from typing import Any, TypeVar
 
 import click
 
+from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count, safe
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.hadoop_settings import settings
-from replay.archive.merge import Merger, MergeResult
-from replay.archive.replaced_files import Removal, remove_replaced
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.store import open_store
+from replay.cli.execution.compactions import (
+    CompactionOptions,
+    CompactionResult,
+    ExpectedRemoval,
+    compact,
+    expected,
+    removed_numbers,
+)
 from replay.cli.exit_codes import REFUSED
-from replay.cli.options.archives import clusters_option
+from replay.cli.options.archives import NONE, clusters_option
+from replay.cli.options.durations import retain_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.output.printer import output_option, print_json, say, table
-from replay.cli.output.progress_bar import ProgressBar, bar
+from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, attempted, problem_lines
 
-
-class _CompactionResult(NamedTuple):
-    """Merge of one cluster, and the removal of replaced files."""
-
-    merge: MergeResult
-    removal: Removal
+T = TypeVar("T", CompactionResult, ExpectedRemoval)
 
 
 @click.command("compact-archive")
 @click.argument("archive", shell_complete=complete_files)
 @clusters_option("Merge")
+@retain_option
+@click.option(
+    "--dry-run",
+    "is_rehearsal",
+    is_flag=True,
+    help="Show what --retain would remove, and change nothing.",
+)
 @click.option(
     "--grace",
     "grace_s",
@@ -42,73 +52,93 @@ class _CompactionResult(NamedTuple):
 )
 @conf_option
 @output_option()
-def compact_archive(
-    archive: str, names: tuple[str, ...], grace_s: float, conf: SparkConf, output: str
+def compact_archive(  # noqa: PLR0913 - click passes every option by name
+    archive: str,
+    names: tuple[str, ...],
+    *,
+    retain_s: int | None,
+    is_rehearsal: bool,
+    grace_s: float,
+    conf: SparkConf,
+    output: str,
 ) -> None:
     """Merge the small files of ARCHIVE: a folder, or s3a://bucket/folder.
 
     Segments are merged up to a million records, and all manifests to one that continues their
-    chain. No answer changes. Captures may run meanwhile. A killed run leaves the archive whole; the
-    next run removes the replaced files. Exit code 0: merged, or nothing to merge; 2: a cluster is
-    damaged, is being merged by another process, or cannot be written. The others are merged.
+    chain. Without --retain no answer changes. With --retain, records of an age are removed if later
+    ones have replaced them; answers about moments since then stay the same. Captures may run
+    meanwhile. A killed run leaves the archive whole; a later run removes its files. Exit code 0:
+    merged, or nothing to merge; 2: a cluster is damaged, is being merged by another process, or
+    cannot be written. The others are merged.
     """
     store = open_store(archive, settings(dict(conf)))
-    results: list[_CompactionResult] = []
-    failed: dict[str, str] = {}
+    options = CompactionOptions(retain_s, grace_s)
     clusters = layout.selected_clusters(store, names)
-    with bar() as shown:
-        for name in clusters:
-            result = attempted(name, partial(_compacted, store, name, grace_s, shown))
-            if isinstance(result, ClusterProblem):
-                failed[name] = result.problem
-            else:
-                results.append(result)
-    if output == "json":
-        print_json(_documents(results, failed))
-    elif results:
-        _print(results)
+    failed: dict[str, str] = {}
+    if is_rehearsal:
+        plans = _tried(lambda name: expected(store, name, options), clusters, failed)
+        _show(plans, failed, output, _print_plans)
+    else:
+        with bar() as shown:
+            results = _tried(lambda name: compact(store, name, options, shown), clusters, failed)
+        _show(results, failed, output, _print_results)
     for sentence in problem_lines(failed, len(clusters)):
         click.echo(f"Error: {safe(sentence)}", err=True)
     if failed:
         raise SystemExit(REFUSED)
 
 
-def _compacted(
-    store: ArchiveStore, name: str, grace_s: float, shown: ProgressBar
-) -> _CompactionResult:
-    """Remove what earlier merges have replaced, then merge."""
-    earlier = remove_replaced(store, name, grace_s)
-    merger = Merger(store, name)
-    shown.begin(f"merging {name}", merger.work)
-    merge = merger.run(shown.advance)
-    later = remove_replaced(store, name, grace_s)
-    return _CompactionResult(merge, Removal(earlier.removed + later.removed, later.remaining))
+def _tried(attempt: Callable[[str], T], names: Iterable[str], failed: dict[str, str]) -> list[T]:
+    """Results of an attempt on each cluster; failures are added to `failed`."""
+    results: list[T] = []
+    for name in names:
+        result = attempted(name, partial(attempt, name))
+        if isinstance(result, ClusterProblem):
+            failed[name] = result.problem
+        else:
+            results.append(result)
+    return results
 
 
-def _documents(
-    results: list[_CompactionResult], failed: Mapping[str, str]
-) -> list[Mapping[str, object]]:
-    return [
-        *({**merge._asdict(), **removal._asdict()} for merge, removal in results),
-        *({"cluster": name, "failed": sentence} for name, sentence in failed.items()),
-    ]
+def _show(
+    results: list[T], failed: Mapping[str, str], output: str, show: Callable[[list[T]], None]
+) -> None:
+    if output == "json":
+        documents: list[Any] = [result.document for result in results]
+        print_json(documents + [{"cluster": name, "failed": why} for name, why in failed.items()])
+    elif results:
+        show(results)
 
 
-def _print(results: list[_CompactionResult]) -> None:
+def _print_results(results: list[CompactionResult]) -> None:
     heads = ("CLUSTER", "MANIFESTS", "SEGMENTS", "FILES", "BYTES", "REMOVED", "HEAD")
     table(heads, [_row(result) for result in results])
-    for merge, removal in results:
-        if removal.remaining:
-            files = count(removal.remaining, "replaced file")
-            say(f"{merge.cluster}: {files} remain for --grace; a later run removes them")
+    for result in results:
+        for sentence in result.sentences:
+            say(sentence)
 
 
-def _row(result: _CompactionResult) -> tuple[str, ...]:
-    merge, removal = result
+def _row(result: CompactionResult) -> tuple[str, ...]:
+    merge = result.merge
     numbers = (merge.manifests, merge.segments, merge.files, merge.bytes)
-    return (merge.cluster, *map(_change, numbers), str(removal.removed), merge.head)
+    removed = result.removal.removed + result.leftovers
+    return (merge.cluster, *map(_change, numbers), str(removed), merge.head)
 
 
 def _change(numbers: tuple[int, int]) -> str:
     before, after = numbers
     return f"{before} → {after}" if before != after else str(after)
+
+
+def _print_plans(plans: list[ExpectedRemoval]) -> None:
+    heads = ("CLUSTER", "SUPERSEDED BEFORE", "RECORDS", "OF", "BYTES")
+    table(heads, [_plan_row(plan) for plan in plans])
+    for plan in plans:
+        if plan.leftovers:
+            say(f"{plan.cluster}: {count(plan.leftovers, 'file')} of killed merges would go")
+
+
+def _plan_row(plan: ExpectedRemoval) -> tuple[str, ...]:
+    records, size = removed_numbers(plan.expired)
+    cut = NONE if plan.cut_ms is None else time_text(plan.cut_ms)
+    return (plan.cluster, cut, str(records), str(plan.records), str(size))

@@ -16,14 +16,17 @@ from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.hadoop_settings import settings
+from replay.archive.retention_proof import RetentionRun
 from replay.archive.store import ArchiveStore, open_store
 from replay.archive.verification import Verification, as_document, verified
+from replay.cli.execution.compactions import removed_numbers
 from replay.cli.exit_codes import REFUSED
 from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, conf_option
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, attempted, problem_lines
+from replay.doubts import DoubtKind
 from replay.engine.coverage import PartitionCoverage, coverage
 
 FOUND = 1
@@ -197,9 +200,11 @@ def _print(looked: _VerifyResults) -> None:
         if missing:
             holes = count(sum(part.holes for part in parts), "hole")
             say(f"{result.cluster}: {count(missing, 'offset')} in {holes} not archived")
-        spans = tuple(span.sentence for part in parts for span in part.unknown)
-        _print_some(result.cluster, "unknown", spans)
-        if spans:
+        unknown = [span for part in parts for span in part.unknown]
+        spans = (span for span in unknown if span.kind is not DoubtKind.RETENTION)
+        _print_some(result.cluster, "unknown", tuple(span.sentence for span in spans))
+        _print_some(result.cluster, "removed", tuple(map(_removed, result.retentions[::-1])))
+        if unknown:
             say(f"{result.cluster}: {_certain(_vector(parts))}")
         if result.leftovers:
             files = count(len(result.leftovers), "file")
@@ -210,12 +215,28 @@ def _print(looked: _VerifyResults) -> None:
         if result.replaced:
             files = count(result.replaced, "file")
             say(f"{result.cluster}: {files} replaced by a merge: compact-archive removes them")
+        if result.thinned:
+            segments = count(result.thinned, "merged segment")
+            say(
+                f"{result.cluster}: retention has removed a part of {segments}: only heads since "
+                "then prove what is left of them"
+            )
         if result.unproven:
             segments = count(result.unproven, "merged segment")
             say(
                 f"{result.cluster}: {segments} of an earlier version had no hash of records: only "
                 "heads since the merge prove them"
             )
+
+
+def _removed(run: RetentionRun) -> str:
+    """One retention as a sentence."""
+    records, size = removed_numbers(run.retention.expired)
+    day, cut = time_text(run.written_at_ms)[:10], time_text(run.retention.cut_ms)
+    return (
+        f"{count(records, 'record')} ({count(size, 'byte')}) superseded before {cut}, on {day} "
+        f"(manifest {run.number})"
+    )
 
 
 def _certain(vector: dict[str, list[int]] | None) -> str:

@@ -7,7 +7,7 @@ people fix causes. The capture ends if no log at all can be archived.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from threading import Event
 from typing import Any, NamedTuple
@@ -23,6 +23,7 @@ from replay.archive.segments import SIZES
 from replay.archive.store import ArchiveStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy
+from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.output.printer import print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.errors import ArchiveBusy, NotCapturable, ReplayError
@@ -67,6 +68,8 @@ class CaptureOptions(NamedTuple):
     """Spark session, if it reads the clusters."""
     checkpoint: str | None = None
     """Folder for Structured Streaming's progress; None if it is not used."""
+    compaction: BackgroundCompaction | None = None
+    """Compacts what is captured while the capture runs; None: nothing does."""
 
 
 class _CaptureAttempt(NamedTuple):
@@ -96,7 +99,8 @@ async def run(sources: Sequence[CaptureSource], job: CaptureOptions) -> bool:
     _tell_what_follows(
         [look.source for look in looks if look.captured and look.source in living], job
     )
-    successes = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
+    async with job.compaction.running() if job.compaction else nullcontext():
+        successes = await asyncio.gather(_go_on(living, job), _stream(streamed, job))
     return all(successes) and all(look.source in living for look in failed)
 
 
@@ -143,6 +147,9 @@ def _print_one(captured: CaptureResult, job: CaptureOptions) -> None:
 def _print(captured: Sequence[CaptureResult], job: CaptureOptions) -> None:
     if captured:
         _print_results(captured, job.output)
+    if job.compaction is not None:
+        for result in captured:
+            job.compaction.note(result.cluster.name)
 
 
 # --- one log ------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold
+from controlplane.core.moments import UnknownMoment
 from controlplane.core.order import Ends, before, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
@@ -129,3 +130,28 @@ def test_a_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
         assert {place: [look[:3] for look in looks] for place, looks in after.items()} == {
             place: [look[:3] for look in looks] for place, looks in before.items()
         }
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_merge_changes_no_doubt(seed: int, tmp_path: Path) -> None:
+    """At any offsets, and at any time: borders of segments do not matter."""
+    lossy_archive(seed, str(tmp_path))
+    store = FolderStore(str(tmp_path))
+    before = open_cluster(store, "c")
+    ends = [*cuts(before, Random(seed))]
+    times = [str(ms) for ms in range(0, 50, 7)]
+    expected = doubts_at(before, ends, times)
+    Merger(store, "c").run()
+    assert doubts_at(open_cluster(store, "c"), ends, times) == expected
+
+
+def doubts_at(cluster: ArchivedCluster, ends: Iterable[Ends], times: Iterable[str]) -> list[Any]:
+    """Doubts at offsets and at times."""
+    local, certainty = LocalEngine(cluster), ArchiveCertainty(cluster)
+    answers: list[Any] = [certainty.doubts(cut, VECTOR) for cut in ends]
+    for moment in times:
+        try:
+            answers.append(local.plan(moment, PROFILES).doubts)
+        except UnknownMoment as error:
+            answers.append(str(error))
+    return answers

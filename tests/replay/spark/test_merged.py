@@ -13,6 +13,7 @@ from replay.engine.spark.engine import SparkEngine
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import cluster_in, log_of, served
 from tests.replay.merges import LARGER, looks, merged
+from tests.replay.retention.retained import READERS, retained, state_contents
 
 pytestmark = pytest.mark.java
 
@@ -35,3 +36,17 @@ def test_merged_archives_have_the_states_of_the_service(
             expected.append(served(log_of(entries), None, PROFILES))
     for limits in (TaskLimits(), TaskLimits(slice_rows=30)):
         assert SparkEngine(spark, limits).states(queries) == expected
+
+
+def test_thinned_archives_have_the_states_of_the_service(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """Retention has removed records in the middle of slices."""
+    entries = recorded_entries(HISTORIES[0])
+    looks(tmp_path, entries, 2)
+    assert retained(tmp_path, entries[-1].timestamp).expired
+    local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=False))
+    query = StateQuery(local, local.plan(None, READERS), READERS)
+    (states,) = SparkEngine(spark, TaskLimits(slice_rows=30)).states([query])
+    expected = served(log_of(entries), None, READERS)
+    assert state_contents(states) == state_contents(expected)

@@ -1,0 +1,151 @@
+"""Compaction beside a running capture, in a process of its own.
+
+A look never waits for a compaction: appends and merges of an archive may overlap. In an object
+store, an append and a merge that end in the same moment may both withdraw; then the next look, one
+`--every` later, archives the records.
+
+The process has a lower priority, and its memory is gone when it ends. A failed compaction is
+reported and repeated later; the capture goes on.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import asynccontextmanager, suppress
+from multiprocessing import active_children, get_context
+from typing import NamedTuple
+
+import click
+from msgspec import UNSET
+
+from controlplane.clock import now_ms
+from controlplane.core.text.safe_text import safe
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.manifest import read_chain
+from replay.archive.store import ArchiveStore, open_store
+from replay.cli.execution.compactions import CompactionOptions, CompactionResult, compact
+from replay.cli.options.background import BackgroundOptions
+from replay.cli.options.durations import duration_text
+from replay.engine.executors import packed, unheard, unpacked
+from replay.errors import ReplayError
+from replay.progress import NoProgress
+
+CHECK_S = 60
+"""Greatest number of seconds between two checks whether a compaction is due."""
+
+GRACE_S = 3_600
+"""Seconds for which replaced files stay, so that a look or a reader in progress finds them.
+
+They stay for half of the interval if that is shorter: the next compaction must remove them, because
+it begins the time anew.
+"""
+
+NICENESS = 10
+"""Priority of the process, as `nice` has it: looks and other work come first."""
+
+
+class _CompactionTask(NamedTuple):
+    """Cluster to compact, for another process."""
+
+    where: str
+    settings: HadoopSettings
+    cluster: str
+    options: CompactionOptions
+
+
+class BackgroundCompaction:
+    """Compacts the clusters that a capture has archived, each every `every_s` seconds."""
+
+    def __init__(self, store: ArchiveStore, options: BackgroundOptions) -> None:
+        self._store = store
+        self._options = options
+        self._tried_ms: dict[str, int] = {}
+        """Time of the last attempt of each captured cluster, in ms since 1970."""
+
+    def note(self, cluster: str) -> None:
+        """Add a captured cluster."""
+        self._tried_ms.setdefault(cluster, 0)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Compact during the block; a compaction in progress is then stopped, without damage."""
+        task = asyncio.create_task(self._repeat())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _repeat(self) -> None:
+        while True:
+            for cluster in list(self._tried_ms):
+                if await asyncio.to_thread(self._is_due, cluster):
+                    await self._compact(cluster)
+            await asyncio.sleep(min(CHECK_S, self._options.every_s))
+
+    def _is_due(self, cluster: str) -> bool:
+        """True if the last merge and the last attempt are long enough ago."""
+        latest_ms = now_ms() - self._options.every_s * 1_000
+        if self._tried_ms[cluster] > latest_ms:
+            return False
+        try:
+            chain = read_chain(self._store, cluster)
+        except ReplayError:  # the compaction reports it
+            return True
+        return chain.base is UNSET or chain.manifests[0].written_at_ms <= latest_ms
+
+    async def _compact(self, cluster: str) -> None:
+        """Compact a cluster in another process, and report the result."""
+        self._tried_ms[cluster] = now_ms()
+        grace_s = min(GRACE_S, self._options.every_s / 2)
+        options = CompactionOptions(self._options.retain_s, grace_s)
+        task = _CompactionTask(self._store.where, self._store.settings, cluster, options)
+        try:
+            (result,) = unpacked(await _elsewhere(task), _work, task)
+        except (ReplayError, BrokenProcessPool, OSError) as error:
+            is_killed = isinstance(error, BrokenProcessPool)
+            why = "its process was killed" if is_killed else str(error)
+            again = duration_text(self._options.every_s)
+            click.echo(
+                f"{cluster}: not compacted: {safe(why)}; it is tried again in {again}", err=True
+            )
+        else:
+            _report(result)
+
+
+async def _elsewhere(task: _CompactionTask) -> bytes | None:
+    """Run a task in a new process; a cancelled one is ended."""
+    earlier = {*active_children()}
+    pool = ProcessPoolExecutor(1, get_context("spawn"), os.nice, (NICENESS,))
+    try:
+        with unheard(signal.SIGINT):  # the child inherits the mask: only we handle Ctrl-C
+            future = pool.submit(packed, _work, task)
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        for child in {*active_children()} - earlier:
+            child.terminate()
+        raise
+    finally:
+        pool.shutdown(wait=False)  # looks do not wait for the end of the process
+
+
+def _work(task: _CompactionTask) -> Iterator[CompactionResult]:
+    store = open_store(task.where, task.settings)
+    yield compact(store, task.cluster, task.options, NoProgress())
+
+
+def _report(result: CompactionResult) -> None:
+    merge = result.merge
+    if merge.merged:
+        before, after = merge.files
+        click.echo(
+            f"{merge.cluster}: compacted from {before} to {after} files, head {merge.head}",
+            err=True,
+        )
+    if merge.expired or result.leftovers:
+        for sentence in result.sentences:
+            click.echo(safe(sentence), err=True)

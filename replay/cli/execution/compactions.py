@@ -1,0 +1,134 @@
+"""Compaction of the archive of one cluster: removal by age, merge, removal of replaced files."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from controlplane.clock import now_ms
+from controlplane.core.moments import time_text
+from controlplane.core.text.safe_text import count
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.integrity import checked
+from replay.archive.leftovers import leftovers, remove_leftovers
+from replay.archive.manifest import ExpiredRecords
+from replay.archive.merge import Merger, MergeResult
+from replay.archive.replaced_files import Removal, remove_replaced
+from replay.archive.retention import rehearsed
+from replay.archive.segments import SIZES
+from replay.archive.store import ArchiveStore
+from replay.engine.retention_plan import older_than
+from replay.progress import ProgressListener
+
+
+class CompactionOptions(NamedTuple):
+    """Options of all compactions of a command."""
+
+    retain_s: int | None = None
+    """Age in seconds from which on superseded records are removed; None: no record is."""
+    grace_s: float = 0
+    """Seconds for which replaced files stay."""
+
+
+class CompactionResult(NamedTuple):
+    """Merge of one cluster, and the removal of files."""
+
+    merge: MergeResult
+    removal: Removal
+    leftovers: int
+    """Number of removed files of killed merges."""
+    cut_ms: int | None
+    """Time before which superseded records were removed; None: without retention."""
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The result as a JSON document."""
+        merge = self.merge._asdict() | {"expired": _documents(self.merge.expired)}
+        removed = self.removal.removed + self.leftovers
+        return merge | {
+            "cut_ms": self.cut_ms,
+            "removed": removed,
+            "remaining": self.removal.remaining,
+        }
+
+    @property
+    def sentences(self) -> list[str]:
+        """Remarks for people."""
+        cluster, sentences = self.merge.cluster, []
+        if self.cut_ms is not None:
+            sentences.append(f"{cluster}: {_expired_text(self.merge.expired, self.cut_ms)} removed")
+        if self.removal.remaining:
+            files = count(self.removal.remaining, "replaced file")
+            sentences.append(f"{cluster}: {files} remain for --grace; a later run removes them")
+        if self.leftovers:
+            files = count(self.leftovers, "file")
+            sentences.append(f"{cluster}: {files} of killed merges removed")
+        return sentences
+
+
+class ExpectedRemoval(NamedTuple):
+    """Records and files that a compaction would remove by age."""
+
+    cluster: str
+    cut_ms: int | None
+    expired: list[ExpiredRecords]
+    records: int
+    """Number of archived records before it."""
+    leftovers: int
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The expectation as a JSON document."""
+        return self._asdict() | {"expired": _documents(self.expired)}
+
+
+def compact(
+    store: ArchiveStore, name: str, options: CompactionOptions, progress: ProgressListener
+) -> CompactionResult:
+    """Remove what earlier merges have replaced or left, then merge, with a removal by age.
+
+    Raises:
+        ReplayError: the cluster is damaged, busy or not writable; it is as before.
+    """
+    earlier = remove_replaced(store, name, options.grace_s)
+    left = remove_leftovers(store, name)
+    moment_ms = now_ms()
+    retain_s = options.retain_s
+    retention = None if retain_s is None else older_than(retain_s * 1_000, moment_ms)
+    merger = Merger(store, name, SIZES, retention)
+    progress.begin(f"merging {name}", merger.work)
+    merge = merger.run(progress.advance)
+    later = remove_replaced(store, name, options.grace_s)
+    removal = Removal(earlier.removed + later.removed, later.remaining)
+    cut_ms = None if retain_s is None else moment_ms - retain_s * 1_000
+    return CompactionResult(merge, removal, left, cut_ms)
+
+
+def expected(store: ArchiveStore, name: str, options: CompactionOptions) -> ExpectedRemoval:
+    """Find what a compaction would remove by age, and change nothing.
+
+    Raises:
+        ReplayError: the cluster is damaged.
+    """
+    cluster = checked(open_cluster(store, name))
+    records = sum(part.records for part in cluster.parts.values())
+    old_files = len(leftovers(store, name))
+    if options.retain_s is None:
+        return ExpectedRemoval(name, None, [], records, old_files)
+    plan = older_than(options.retain_s * 1_000, now_ms())(cluster)
+    return ExpectedRemoval(name, plan.cut_ms, [*rehearsed(cluster, plan)], records, old_files)
+
+
+def removed_numbers(expired: Sequence[ExpiredRecords]) -> tuple[int, int]:
+    """Number and bytes of removed records."""
+    return sum(each.records for each in expired), sum(each.bytes for each in expired)
+
+
+def _expired_text(expired: tuple[ExpiredRecords, ...], cut_ms: int) -> str:
+    records, size = removed_numbers(expired)
+    numbers = f"{count(records, 'record')} ({count(size, 'byte')})"
+    return f"{numbers} superseded before {time_text(cut_ms)}"
+
+
+def _documents(expired: Sequence[ExpiredRecords]) -> list[Any]:
+    return [msgspec.to_builtins(each) for each in expired]

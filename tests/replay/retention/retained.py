@@ -1,0 +1,133 @@
+"""Archives of which retention has removed records, and their answers from the cut on."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from controlplane.core.entry import Entry
+from controlplane.core.moments import UnknownMoment
+from controlplane.core.order import Ends, RankedEntry
+from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.core.state import ClusterState, Topics
+from controlplane.core.topics.key_owners import owner
+from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.merge import Merger, MergeResult
+from replay.archive.replaced_files import remove_replaced
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import ArchiveStore, FolderStore
+from replay.doubts import DoubtKind
+from replay.engine.certainty import ArchiveCertainty
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.ordered_records import ordered
+from replay.engine.retention_plan import older_than
+from replay.engine.state_digest import digest
+from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
+from replay.timeline.interval_doubts import IntervalDoubts
+from replay.timeline.intervals import SharedInterval
+from replay.timeline.passes import SharedDigest, digests, timelines
+from replay.timeline.work_shares import TimelineJob, TimelineQuery
+from tests.conftest import PROVE
+from tests.replay.archives import NAME, replayed
+from tests.replay.merges import LARGER
+
+VECTOR = '{"connect-configs":[0]}'
+"""Any vector: its cuts say exactly what lies before them."""
+
+READERS = [Profile.of(release) for release in ("2.3", "3.4", "3.9", "kip")]
+
+
+def retain(store: ArchiveStore, cut_ms: int, sizes: SegmentSizes = LARGER) -> MergeResult:
+    """Remove what is superseded at a time, and the replaced files."""
+    result = Merger(store, NAME, sizes, older_than(0, cut_ms)).run()
+    remove_replaced(store, NAME, 0)
+    return result
+
+
+def retained(folder: Path, cut_ms: int, sizes: SegmentSizes = LARGER) -> MergeResult:
+    """`retain` in a folder."""
+    return retain(FolderStore(str(folder)), cut_ms, sizes)
+
+
+def state_contents(states: Sequence[ClusterState]) -> list[tuple[str, ClusterState]]:
+    """Digests and states. Unreadable records are listed only while they are archived."""
+    return [
+        (digest(state), replace(state, unreadable={}, unreadable_counts={})) for state in states
+    ]
+
+
+def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
+    """States at a moment, from snapshots and winners or from records alone, or the refusal."""
+    answers = []
+    for options in (
+        LocalOptions(),
+        LocalOptions(derived=False),
+        LocalOptions(exactly_once=True),
+    ):
+        profiles = [
+            each
+            for each in (PROFILES if PROVE else READERS)
+            if each.exactly_once_support or not options.exactly_once
+        ]
+        try:
+            answers.append(state_contents(replayed(cluster, moment, profiles, options)))
+        except UnknownMoment as error:
+            return str(error)
+    return answers
+
+
+def doubts_at(cluster: ArchivedCluster, ends: Ends) -> set[tuple[str, int, DoubtKind]]:
+    """Doubts about the states at end offsets. Their numbers depend on the segments' borders."""
+    doubts = ArchiveCertainty(cluster).doubts(ends, VECTOR)
+    return {(doubt.topic, doubt.partition, doubt.kind) for doubt in doubts}
+
+
+class AnswersFrom(NamedTuple):
+    """Answers about the time after a cut."""
+
+    records: list[Entry]
+    timeline: set[str]
+    """Facts that held after the cut; their begin and its doubt only if it lies after the cut."""
+    digests: list[SharedDigest]
+    history: list[MeaningRow]
+
+
+def answers_from(cluster: ArchivedCluster, cut_ms: int) -> AnswersFrom:
+    """Every answer about the time after a cut."""
+    local = LocalEngine(cluster, LocalOptions(derived=False))
+    plan = local.plan(None, PROFILES)
+    job = TimelineJob(cluster, plan, TimelineQuery(PROFILES if PROVE else READERS, offsets=True))
+    log, doubts = list(ordered(cluster, plan.parts)), IntervalDoubts(cluster, plan.ends)
+    return AnswersFrom(
+        [ranked.entry for ranked in log if ranked.time_ms > cut_ms],
+        {
+            row
+            for _, shared in timelines([job], lambda _: None)
+            for row in _facts_from(shared, doubts, cut_ms)
+        },
+        [shared for _, shared in digests([job], lambda _: None) if shared.after.time_ms > cut_ms],
+        [row for profile in READERS for row in _history_from(log, profile, cut_ms)],
+    )
+
+
+def _facts_from(shared: SharedInterval, doubts: IntervalDoubts, cut_ms: int) -> Iterator[str]:
+    fact = shared.interval
+    begins_later = fact.since.time_ms > cut_ms
+    if fact.until is None or fact.until.time_ms > cut_ms:
+        since = (fact.since, doubts.of(fact)) if begins_later else None
+        for release in shared.profiles:
+            yield repr((release, since, replace(fact, since=None)))
+
+
+def _history_from(
+    log: Sequence[RankedEntry], profile: Profile, cut_ms: int
+) -> Iterator[MeaningRow]:
+    topics = Topics()
+    names = {owner(ranked.topic, ranked.entry.key, topics, profile) for ranked in log}
+    after = {ranked.entry.position for ranked in log if ranked.time_ms > cut_ms}
+    for name in sorted(name for name in names if name is not None):
+        reader = HistoryReader(name, profile, topics, exactly_once=False)
+        for row in HistoryPass(reader).take(log):
+            if row.event.entry.position in after:
+                yield row

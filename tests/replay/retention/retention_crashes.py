@@ -1,0 +1,29 @@
+"""Retentions that are killed at every step: each child a step later than the one before.
+
+Usage: python -m tests.replay.retention.retention_crashes FOLDER HISTORY CUT_MS EVERY
+"""
+
+import sys
+from pathlib import Path
+
+from tests.replay.crash_points import at_every_step
+from tests.replay.history_crashes import first_of
+from tests.replay.merges import looks
+from tests.replay.retention.retained import retained
+
+LOOKS = 3
+
+
+def main(folder: Path, history: str, cut_ms: int, every: int) -> None:
+    """Archive a history in a few looks, then thin it, each time some steps later dead."""
+    entries = first_of(history)
+    at_every_step(
+        folder,
+        lambda into: looks(into, entries, LOOKS),
+        lambda into: retained(into, cut_ms),
+        every,
+    )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

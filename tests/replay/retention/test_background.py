@@ -1,0 +1,146 @@
+"""Compaction beside a running capture: small files are merged, looks go on, failures are told."""
+
+import asyncio
+import signal
+from pathlib import Path
+from subprocess import Popen
+from time import sleep
+
+import pytest
+
+from controlplane.logs.log import Record
+from controlplane.logs.sqlite import SqliteLog
+from replay.archive.store import FolderStore
+from replay.archive.verification import verified
+from replay.cli.execution.background_compaction import BackgroundCompaction
+from replay.cli.exit_codes import INTERRUPTED
+from replay.cli.options.background import BackgroundOptions
+from tests.patience import PATIENCE_S
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, cluster_in
+from tests.replay.cli.replay_calls import LOOKS_A_SECOND, call, started, wait_for
+from tests.replay.merges import looks
+
+pytestmark = pytest.mark.slow
+
+ENTRIES = recorded_entries("aborted-3.9")
+LOOKS = 3
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An archive of a few looks."""
+    looks(tmp_path / "archive", ENTRIES, LOOKS)
+    return tmp_path / "archive"
+
+
+async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[str]) -> str:
+    """Run compactions until one has reported; return the report."""
+    compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(every_s, 3_600))
+    compaction.note(NAME)
+    report = ""
+    async with compaction.running():
+        for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+            report += printed.readouterr().err
+            if report:
+                return report
+            await asyncio.sleep(1 / LOOKS_A_SECOND)
+    raise AssertionError("nothing was reported")
+
+
+@pytest.mark.prove
+def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At once, if its last merge is long ago: old records go, replaced files stay for an hour."""
+    report = asyncio.run(compacted(folder, 60, capsys))
+    assert f"{NAME}: compacted from " in report
+    assert "superseded before" in report
+    left = verified(cluster_in(folder))
+    assert (left.manifests, left.flaws) == (1, ())
+    assert left.records < len(ENTRIES)
+    assert left.replaced > 0
+
+
+def test_a_failure_is_told_and_repeated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The block goes on."""
+    (segment, *_) = folder.rglob("segment-*.parquet")
+    segment.write_bytes(segment.read_bytes()[:-1] + b"?")
+    report = asyncio.run(compacted(folder, 60, capsys))
+    assert report.startswith(f"{NAME}: not compacted: cluster={NAME}/topic=")
+    assert report.endswith("; it is tried again in 1m\n")
+
+
+def test_a_merge_in_progress_is_ended_with_the_capture(folder: Path) -> None:
+    """Without a wait, and without damage."""
+
+    async def ended_at_once() -> None:
+        compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(60))
+        compaction.note(NAME)
+        async with compaction.running():
+            await asyncio.sleep(0.2)
+
+    asyncio.run(ended_at_once())
+    assert verified(cluster_in(folder)).flaws == ()
+
+
+def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
+    """Wait until an archive has this number of records or fewer, and one manifest."""
+    for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+        assert process.poll() is None, process.communicate()
+        left = cluster_in(folder, "live")
+        if sum(part.records for part in left.parts.values()) <= records:
+            return
+        sleep(1 / LOOKS_A_SECOND)
+    raise AssertionError("nothing was compacted")
+
+
+def test_a_running_capture_compacts(tmp_path: Path) -> None:
+    """It goes on capturing, until Ctrl-C."""
+
+    async def written(records: list[Record]) -> None:
+        log = await SqliteLog.open(tmp_path / "live.db")
+        for topic, partitions in (("connect-configs", 1), ("connect-offsets", 1)):
+            if topic not in await log.topics():
+                await log.create_topic(topic, partitions)
+        await log.append(records)
+        await log.close()
+
+    def offsets(count: int) -> list[Record]:
+        return [
+            Record("connect-offsets", 0, 1_000 + at, b'["c",{"p":1}]', b'{"o":%d}' % at)
+            for at in range(count)
+        ]
+
+    asyncio.run(written(offsets(20)))
+    folder = tmp_path / "archive"
+    words = ("--every", "0.2", "--compact-every", "1s", "--retain", "0s")
+    with started("capture", f"live={tmp_path / 'live.db'}", folder, *words) as process:
+        wait_for(folder / "cluster=live" / "_manifest" / "0000000001.json")
+        waited_for(process, folder, 2)
+        asyncio.run(written(offsets(1)))
+        for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+            if cluster_in(folder, "live").ends["connect-offsets"] == [21]:
+                break
+            sleep(1 / LOOKS_A_SECOND)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == INTERRUPTED, told
+    assert "live: compacted from" in told
+    assert cluster_in(folder, "live").ends["connect-offsets"] == [21]
+    assert verified(cluster_in(folder, "live")).flaws == ()
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--once", "--compact-every", "24h"), "leave out --once"),
+        (("--retain", "90d"), "--retain belongs to --compact-every DURATION"),
+        (("--compact-every", "0s"), "0s is too short: the least is 1s"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(
+    tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    """Before anything is captured."""
+    said = call("capture", "any=log.db", tmp_path / "archive", *words)
+    assert said.code == 2
+    assert sentence in said.err

@@ -1,0 +1,150 @@
+"""Retentions that are killed or run out of disk: whole or absent, and the next run tidies up."""
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from time import time
+
+import pytest
+
+from replay.archive.leftovers import AGE_S, leftovers, remove_leftovers
+from replay.archive.store import FolderStore
+from replay.archive.verification import verified
+from tests.conftest import PROVE
+from tests.replay.archives import NAME, cluster_in, replayed
+from tests.replay.cli.replay_calls import call, content
+from tests.replay.crash_points import CrashPoint, before_manifest, behind_manifest, killed_at
+from tests.replay.history_crashes import first_of
+from tests.replay.merges import KIP, looks
+from tests.replay.retention.retained import answers_from, retained
+from tests.replay.retention.retention_crashes import LOOKS
+from tests.tidy.source import ROOT
+
+pytestmark = pytest.mark.slow
+
+HISTORY = "roll-3.4-3.9-3.4"
+ENTRIES = first_of(HISTORY)
+CUT_MS = ENTRIES[-5].timestamp
+
+REPLACED, MANIFEST = 0, 1
+"""Files that a merge links among the manifests, in this order."""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """An archive of a few looks."""
+    looks(tmp_path / "archive", ENTRIES, LOOKS)
+    return tmp_path / "archive"
+
+
+def aged(folder: Path) -> None:
+    """Let all files be older than a running merge can be."""
+    past_s = time() - AGE_S - 1
+    for path in folder.rglob("*"):
+        os.utime(path, (past_s, past_s))
+
+
+def without_drafts(names: Iterable[str]) -> set[str]:
+    """Drafts of dead processes are removed by the next one that writes beside them."""
+    return {name for name in names if "-draft" not in name}
+
+
+def test_a_killed_retention_is_whole_or_absent(tmp_path: Path) -> None:
+    """At every step: the archive is sound, and the next retention completes it."""
+    every = "1" if PROVE else "151"
+    module = "tests.replay.retention.retention_crashes"
+    words = ("-m", module, str(tmp_path / "killed"), HISTORY, str(CUT_MS), every)
+    subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)
+    looks(tmp_path / "plain", ENTRIES, LOOKS)
+    expected = answers_from(cluster_in(tmp_path / "plain"), CUT_MS)
+    found = []
+    for killed in sorted((tmp_path / "killed").iterdir()):
+        left = verified(cluster_in(killed))
+        assert left.flaws == ()
+        found.append(left.records)
+        retained(killed, CUT_MS)
+        again = verified(cluster_in(killed))
+        assert (again.flaws, again.manifests, again.replaced) == ((), 1, 0)
+        if found.count(left.records) == 1:
+            assert answers_from(cluster_in(killed), CUT_MS) == expected
+        aged(killed)
+        remove_leftovers(FolderStore(str(killed)), NAME)
+        assert verified(cluster_in(killed)).leftovers == ()
+    assert found == sorted(found, reverse=True), "from some step on the records are gone"
+    assert len({*found}) == 2
+
+
+@pytest.mark.parametrize(
+    ("point", "is_done"),
+    [
+        pytest.param(before_manifest(REPLACED), False, marks=pytest.mark.prove),
+        (before_manifest(MANIFEST), False),
+        (behind_manifest(MANIFEST), True),
+    ],
+)
+def test_the_next_run_removes_what_a_killed_one_left(
+    folder: Path, point: CrashPoint, *, is_done: bool
+) -> None:
+    """Once the files are old; until then a merge that still runs may need them."""
+    expected = replayed(cluster_in(folder), None, KIP)
+    killed_at(point, "replay", "compact-archive", str(folder), "--retain", "1h")
+    left = verified(cluster_in(folder))
+    files = without_drafts(left.leftovers)
+    assert (left.flaws, left.records < len(ENTRIES)) == ((), is_done)
+    assert bool(files) is not is_done
+    assert leftovers(FolderStore(str(folder)), NAME) == []
+    (young,) = call("compact-archive", folder, "--retain", "1h", "-o", "json").json
+    assert young["merged"] is not is_done
+    assert without_drafts(verified(cluster_in(folder)).leftovers) == files
+    aged(folder)
+    removed = call("compact-archive", folder, "--retain", "1h")
+    assert ("files of killed merges removed" in removed.out) is not is_done
+    assert verified(cluster_in(folder)).leftovers == ()
+    assert replayed(cluster_in(folder), None, KIP) == expected
+
+
+@pytest.mark.prove
+def test_a_dry_run_counts_leftovers(folder: Path) -> None:
+    """And removes none."""
+    killed_at(before_manifest(MANIFEST), "replay", "compact-archive", str(folder))
+    aged(folder)
+    before = content(folder)
+    (plan,) = call("compact-archive", folder, "--dry-run", "-o", "json").json
+    assert plan["leftovers"] == len(verified(cluster_in(folder)).leftovers) > 0
+    assert content(folder) == before
+
+
+def test_files_of_a_capture_stay(folder: Path) -> None:
+    """However old they are: a capture that writes the same records again names them."""
+    log = ROOT / "tests" / "histories" / f"{HISTORY}.log.jsonl"
+    killed_at(before_manifest(0), "replay", "capture", f"{NAME}={log}", str(folder))
+    left = verified(cluster_in(folder)).leftovers
+    assert any("/segment-" in name for name in left)
+    aged(folder)
+    call("compact-archive", folder)
+    kept = verified(cluster_in(folder)).leftovers
+    assert {*kept} == without_drafts(left)
+    assert call("capture", f"{NAME}={log}", folder).code == 0
+    assert verified(cluster_in(folder)).flaws == ()
+
+
+def test_a_full_disk_changes_nothing(folder: Path) -> None:
+    """The retention removes its files, says why, and succeeds once there is room."""
+    before = content(folder)
+    limit = 3_000
+    ended = subprocess.run(
+        [sys.executable, "-m", "replay", "compact-archive", folder, "--retain", "1h"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert ended.returncode == 2
+    assert f"{folder} cannot be written (File too large)" in ended.stderr
+    assert content(folder) == before
+    assert call("compact-archive", folder, "--retain", "1h").code == 0
+    assert verified(cluster_in(folder)).records < len(ENTRIES)

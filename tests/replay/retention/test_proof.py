@@ -1,0 +1,274 @@
+"""Proof of what retention removed: the chain goes on, and a forged or widened removal is found."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from controlplane.core.order import rank_entries
+from replay.archive.record_hash import record_hash
+from replay.archive.removed_offsets import RemovedOffsets, encoded_offsets, read_offsets
+from replay.archive.segments import SCHEMA, rows_of, written
+from replay.archive.store import FolderStore
+from replay.archive.verification import verified
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, cluster_in
+from tests.replay.cli.replay_calls import call, refusal
+from tests.replay.merges import looks, merged
+from tests.replay.retention.retained import retained
+
+ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
+LOOKS = 3
+CUT_MS = rank_entries(ENTRIES)[70].time_ms
+BASE = f"cluster={NAME}/_manifest/{LOOKS + 1:010}.json"
+STATUS = ("connect-status", 1)
+
+
+@pytest.fixture(scope="module")
+def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of a few looks, and the same after a retention."""
+    folder = tmp_path_factory.mktemp("templates")
+    looks(folder / "whole", ENTRIES, LOOKS)
+    copytree(folder / "whole", folder / "thin")
+    retained(folder / "thin", CUT_MS)
+    return folder
+
+
+@pytest.fixture
+def whole(templates: Path, tmp_path: Path) -> Path:
+    """An archive of a few looks."""
+    return copytree(templates / "whole", tmp_path / "whole")
+
+
+@pytest.fixture
+def thin(templates: Path, tmp_path: Path) -> Path:
+    """The same, after a retention."""
+    return copytree(templates / "thin", tmp_path / "thin")
+
+
+def test_it_is_told_what_went_and_when(whole: Path) -> None:
+    """Each partition: the span, the number, the bytes, and the hash that a backup has as well."""
+    backup = cluster_in(whole)
+    rows = pa.concat_tables(
+        rows_of(backup.store, segment) for segment in backup.parts[STATUS].segments
+    )
+    retained(whole, CUT_MS)
+    (run,) = verified(cluster_in(whole)).retentions
+    assert (run.retention.cut_ms, run.retention.age_ms) == (CUT_MS, 0)
+    (expired,) = (each for each in run.retention.expired if (each.topic, each.partition) == STATUS)
+    assert expired.records > 0
+    removed = cluster_in(whole).parts[STATUS].removed
+    assert removed is not None
+    gone = read_offsets(FolderStore(str(whole)), removed)
+    left_out = rows.filter(pa.array(gone.inside(rows.column("offset").to_numpy())))
+    assert left_out.num_rows == expired.records == gone.total
+    texts = [*left_out.column("key").to_pylist(), *left_out.column("value").to_pylist()]
+    assert sum(len(text or b"") for text in texts) == expired.bytes
+    (document,) = call("verify", whole, "-o", "json").json
+    (told,) = document["retentions"]
+    assert told["expired"] == [msgspec.to_builtins(each) for each in run.retention.expired]
+
+
+def test_each_head_from_before_is_still_accepted(whole: Path) -> None:
+    """Through a retention, a merge after it, and another retention."""
+    heads = [cluster_in(whole).chain.head]
+    for step in (retained, lambda folder, _: merged(folder), retained):
+        step(whole, CUT_MS + 60_000 * len(heads))
+        heads.append(cluster_in(whole).chain.head)
+    for head in heads:
+        assert call("verify", whole, "--head", f"{NAME}={head}").code == 0
+    assert "has the hash 0123" in call("verify", whole, "--head", f"{NAME}=0123").err
+
+
+def test_two_retentions_are_two_removals(whole: Path) -> None:
+    """Each has a manifest; the second adds to what the first removed."""
+    first = retained(whole, CUT_MS)
+    second = retained(whole, ENTRIES[-1].timestamp)
+    result = verified(cluster_in(whole))
+    assert result.flaws == ()
+    assert [run.retention.expired for run in result.retentions] == [first.expired, second.expired]
+    removed = sum(records.records for records in cluster_in(whole).chain.removed)
+    assert removed == sum(run.records for run in result.retentions) == len(ENTRIES) - result.records
+
+
+def test_nothing_more_is_removed_at_the_same_cut(thin: Path) -> None:
+    """A second retention writes no manifest."""
+    head = cluster_in(thin).chain.head
+    assert retained(thin, CUT_MS).expired == ()
+    assert cluster_in(thin).chain.head == head
+
+
+# --- forged -----------------------------------------------------------------------------------
+
+
+def rewritten(folder: Path, change: Callable[[Any], None]) -> None:
+    """Alter the manifest of the retention."""
+    document = msgspec.json.decode((folder / BASE).read_bytes())
+    change(document)
+    (folder / BASE).write_bytes(msgspec.json.encode(document))
+
+
+def without(folder: Path, offsets: Iterable[int]) -> Callable[[Any], None]:
+    """Remove records of a status partition; let the manifest describe the rest."""
+
+    def forge(document: Any) -> None:
+        for described in document["segments"]:
+            if (described["topic"], described["partition"]) == STATUS:
+                table = pq.read_table(folder / described["stored"]["file"]).cast(SCHEMA)
+                kept = [offset not in offsets for offset in table.column("offset").to_pylist()]
+                forged = table.filter(pa.array(kept))
+                file = written([forged])
+                (folder / described["stored"]["file"]).write_bytes(file.content)
+                described["stored"] |= {
+                    "bytes": len(file.content),
+                    "sha256": file.sha256,
+                    "records": forged.num_rows,
+                }
+                described["content"] = record_hash(forged)
+
+    return forge
+
+
+def claimed(folder: Path, offsets: list[int]) -> Callable[[Any], None]:
+    """Let the manifest say that retention has removed these offsets as well."""
+
+    def forge(document: Any) -> None:
+        (removed,) = (
+            each for each in document["removed"] if (each["topic"], each["partition"]) == STATUS
+        )
+        (expired,) = (
+            each
+            for each in document["retention"]["expired"]
+            if (each["topic"], each["partition"]) == STATUS
+        )
+        file = folder / removed["offsets"]["file"]
+        table = pq.read_table(file)
+        ranges = RemovedOffsets(*(table.column(name).to_numpy() for name in table.column_names))
+        forged = encoded_offsets(ranges.union(pa.array(offsets).to_numpy()))
+        file.write_bytes(forged.content)
+        removed["offsets"] |= {
+            "bytes": len(forged.content),
+            "sha256": forged.sha256,
+            "records": forged.records,
+        }
+        removed["records"] += len(offsets)
+        expired["records"] += len(offsets)
+
+    return forge
+
+
+def left(folder: Path, *, after_cut: bool) -> int:
+    """Offset of a record in the middle of a segment that retention has left."""
+    cluster = cluster_in(folder)
+    removed = cluster.parts[STATUS].removed
+    assert removed is not None
+    offsets = [
+        offset
+        for segment in cluster.parts[STATUS].segments
+        for offset in rows_of(cluster.store, segment).column("offset").to_pylist()[1:-1]
+        if (offset >= removed.end) is after_cut
+    ]
+    return int(offsets[-1 if after_cut else 0])
+
+
+@pytest.mark.parametrize("after_cut", [True, False])
+def test_a_record_that_went_without_being_named_is_found(thin: Path, *, after_cut: bool) -> None:
+    """The numbers of the replaced manifests say how many records must be left."""
+    rewritten(thin, without(thin, [left(thin, after_cut=after_cut)]))
+    sentence = refusal(call("verify", thin))
+    assert "describes other records of connect-status partition 1 than the manifests" in sentence
+
+
+def test_a_removal_that_is_widened_beyond_its_cut_is_found(thin: Path) -> None:
+    """All numbers fit, but the replaced manifests know how old their records were."""
+    offset = left(thin, after_cut=True)
+    rewritten(thin, without(thin, [offset]))
+    rewritten(thin, claimed(thin, [offset]))
+    flaws = " ".join(verified(cluster_in(thin)).flaws)
+    assert "connect-status partition 1 lacks records behind the cut of its retention" in flaws
+
+    def widen(document: Any) -> None:
+        for each in (*document["removed"], *document["retention"]["expired"]):
+            each["end"] = 10_000
+
+    rewritten(thin, widen)
+    flaws = " ".join(verified(cluster_in(thin)).flaws)
+    assert "that are younger than the cut of its retention" in flaws
+
+    def older(document: Any) -> None:
+        for each in (*document["removed"], document["retention"]):
+            each["cut_ms"] = document["written_at_ms"] + 1
+
+    rewritten(thin, older)
+    assert "which is later than its age" in " ".join(verified(cluster_in(thin)).flaws)
+
+
+def test_a_removal_that_is_widened_before_its_cut_is_found_by_its_head(thin: Path) -> None:
+    """All numbers fit; only a hash of the manifests since the retention tells."""
+    head = cluster_in(thin).chain.head
+    offset = left(thin, after_cut=False)
+    rewritten(thin, without(thin, [offset]))
+    rewritten(thin, claimed(thin, [offset]))
+    assert f"no manifest of {NAME} has the hash {head}" in refusal(
+        call("verify", thin, "--head", f"{NAME}={head}")
+    )
+
+
+def test_a_record_that_returns_is_found(thin: Path) -> None:
+    """Records that were removed must be gone."""
+    rewritten(thin, claimed(thin, [left(thin, after_cut=False)]))
+    assert "has records that retention has removed" in " ".join(verified(cluster_in(thin)).flaws)
+
+
+def test_an_altered_record_after_the_cut_is_found(thin: Path) -> None:
+    """Its original lies behind the cut: each head ever noted proves it."""
+    cluster = cluster_in(thin)
+    removed = cluster.parts[STATUS].removed
+    assert removed is not None
+    assert cluster.parts[STATUS].segments[-1].end > removed.end
+
+    def forge(document: Any) -> None:
+        described = next(
+            each
+            for each in reversed(document["segments"])
+            if (each["topic"], each["partition"]) == STATUS
+        )
+        path = thin / described["stored"]["file"]
+        rows = pq.read_table(path).cast(SCHEMA).to_pylist()
+        rows[-1]["value"] = b"forged"
+        table = pa.Table.from_pylist(rows, schema=SCHEMA)
+        file = written([table])
+        path.write_bytes(file.content)
+        described["stored"] |= {"bytes": len(file.content), "sha256": file.sha256}
+        described["content"] = record_hash(table)
+
+    rewritten(thin, forge)
+    assert "has other records than" in " ".join(verified(cluster_in(thin)).flaws)
+
+
+def test_an_altered_file_of_removed_offsets_is_named(thin: Path) -> None:
+    """By `verify`, and by a command that needs it."""
+    (file, *_) = thin.rglob(f"topic={STATUS[0]}/partition={STATUS[1]}/_removed-*.parquet")
+    file.write_bytes(file.read_bytes()[::-1])
+    assert f"{file.name} was altered" in refusal(call("verify", thin))
+    assert f"{file.name} was altered" in refusal(call("state", thin))
+
+
+def test_an_earlier_version_refuses_the_archive(thin: Path) -> None:
+    """It knows formats 1 and 2; the present manifest has 3, and appends name it as their base."""
+    looks(thin, ENTRIES, 1)
+    assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 3
+
+
+def test_no_file_with_removed_records_is_left(whole: Path) -> None:
+    """Segments, winners and snapshots from before are gone."""
+    retained(whole, ENTRIES[-1].timestamp)
+    cluster = cluster_in(whole)
+    stored = {path.relative_to(whole).as_posix() for path in whole.rglob("*.parquet")}
+    assert stored <= {file.file for file in cluster.chain.files}
+    assert not any(snapshot.day < "2026-11-21" for snapshot in cluster.snapshots)

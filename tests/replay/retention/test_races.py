@@ -1,0 +1,189 @@
+"""Retentions beside merges, appends and readers, in a folder and in an object store."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.hadoop_settings import HadoopSettings
+from replay.archive.integrity import checked
+from replay.archive.leftovers import leftovers, remove_leftovers
+from replay.archive.merge import Merger
+from replay.archive.replaced_files import remove_replaced
+from replay.archive.store import ArchiveStore, open_store
+from replay.archive.verification import verified
+from replay.engine.local_engine import LocalEngine, LocalOptions
+from replay.engine.retention_plan import older_than
+from replay.errors import ArchiveBusy, ReplayError
+from tests.recorded_requests import recorded_entries
+from tests.replay.archives import NAME, capture_into, log_of, replayed
+from tests.replay.buckets import Bucket, bucket, serving
+from tests.replay.merges import KIP, LARGER, held, merge
+from tests.replay.retention.retained import retain
+from tests.replay.test_merge_races import next_config
+from tests.replay.test_store import in_bucket
+
+pytestmark = pytest.mark.slow
+
+ENTRIES = recorded_entries("aborted-3.9")
+CUT_MS = ENTRIES[50].timestamp
+
+
+@pytest.fixture(scope="module")
+def stores() -> Iterator[Bucket]:
+    """An object store with one bucket."""
+    with bucket("retentions") as made:
+        yield made
+
+
+@pytest.fixture(params=["folder", pytest.param("objects", marks=pytest.mark.prove)])
+def store(request: pytest.FixtureRequest, stores: Bucket, tmp_path: Path) -> ArchiveStore:
+    """An archive of two looks, in a folder and in a bucket."""
+    objects = request.param == "objects"
+    made = in_bucket(stores, tmp_path) if objects else open_store(str(tmp_path / "archive"))
+    for end in (30, 60):
+        capture_into(made, log_of(ENTRIES[:end]))
+    return made
+
+
+def sound(store: ArchiveStore) -> int:
+    """Number of archived records, if the archive is sound and has no file too many."""
+    result = verified(open_cluster(store, NAME))
+    assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
+    return result.records
+
+
+def retention(store: ArchiveStore) -> Merger:
+    """A retention that has not run yet."""
+    return Merger(store, NAME, LARGER, older_than(0, CUT_MS))
+
+
+def test_a_merge_is_faster(store: ArchiveStore) -> None:
+    """The retention changes nothing, and removes its files."""
+    second = retention(store)
+    after: dict[str, bytes] = {}
+
+    def merged_meanwhile(_: int) -> None:
+        if not after:
+            Merger(store, NAME, LARGER).run()
+            after.update(held(store))
+
+    with pytest.raises(ArchiveBusy, match="another process has merged the archive of fleet-1"):
+        second.run(merged_meanwhile)
+    assert held(store) == after
+    remove_replaced(store, NAME, 0)
+    assert sound(store) == 60
+
+
+def test_of_two_retentions_one_counts(store: ArchiveStore) -> None:
+    """The other says so; what was removed is described once."""
+    second = retention(store)
+    first = retain(store, CUT_MS)
+    with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened"):
+        second.run()
+    assert sound(store) == 60 - sum(expired.records for expired in first.expired) < 60
+
+
+def test_an_append_meanwhile_is_kept(store: ArchiveStore) -> None:
+    """A look between the plan and the manifest stays behind the retention, unthinned."""
+    added: list[int] = []
+
+    def another_look(_: int) -> None:
+        if not added:
+            added.append(capture_into(store, log_of(ENTRIES)).added)
+
+    result = retention(store).run(another_look)
+    assert added == [len(ENTRIES) - 60]
+    remove_replaced(store, NAME, 0)
+    assert sound(store) == len(ENTRIES) - sum(expired.records for expired in result.expired)
+
+
+def test_an_append_goes_on_behind_a_retention(store: ArchiveStore) -> None:
+    """Its look is not lost, though the manifests it began behind are gone."""
+    appender, _ = next_config(store)
+    removed = sum(expired.records for expired in retain(store, CUT_MS).expired)
+    assert appender.commit() is not None
+    assert sound(store) == 61 - removed
+
+
+def test_a_reader_is_told_that_its_files_are_gone(store: ArchiveStore) -> None:
+    """Never half an answer; asked again, the answer is as before."""
+    local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
+    plan = local.plan(None, KIP)
+    expected = local.states(plan, KIP)
+    late = LocalEngine(checked(open_cluster(store, NAME)), local.options)
+    retain(store, CUT_MS)
+    with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened: run it again"):
+        late.states(plan, KIP)
+    assert replayed(open_cluster(store, NAME), None, KIP) == expected
+
+
+def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
+    """Another run finds none that is old enough, and the retention completes."""
+    seen: list[list[str]] = []
+
+    def tidied_meanwhile(_: int) -> None:
+        seen.append(leftovers(store, NAME))
+        assert remove_leftovers(store, NAME) == 0
+
+    retention(store).run(tidied_meanwhile)
+    assert seen
+    assert {*map(len, seen)} == {0}
+    remove_replaced(store, NAME, 0)
+    assert sound(store) < 60
+
+
+def test_files_of_a_running_append_stay(store: ArchiveStore) -> None:
+    """However old they are."""
+    appender, entry = next_config(store)
+    writer = appender.segment_writer((entry.topic, entry.partition), entry.offset)
+    before = held(store)
+    assert remove_leftovers(store, NAME, age_s=0) == 0
+    assert held(store) == before
+    assert writer.segments == []
+    assert appender.commit() is not None
+    assert remove_leftovers(store, NAME, age_s=0) == 0
+    assert sound(store) == 61
+
+
+def test_a_merge_that_was_slow_for_long_writes_no_manifest(
+    store: ArchiveStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may have taken its files for leftovers."""
+    monkeypatch.setattr("replay.archive.merge.LONGEST_S", -1)
+    before = held(store)
+    with pytest.raises(ArchiveBusy, match="others may have removed its files"):
+        retention(store).run()
+    assert held(store) == before
+
+
+@pytest.mark.prove
+def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> None:
+    """Nothing is lost; the files that were left are removed later."""
+    with serving() as endpoint:
+        conf = HadoopSettings(stores._replace(endpoint=endpoint).hadoop)
+        failing = open_store(f"s3a://{stores.name}{tmp_path}", conf)
+        for end in (30, 60):
+            capture_into(failing, log_of(ENTRIES[:end]))
+        server = retention(failing)
+        before = held(failing)
+        stops: list[None] = []
+    with pytest.raises(ReplayError):
+        server.run(lambda _: stops.append(None))
+    again = in_bucket(stores, tmp_path)
+    assert held(again).items() >= before.items()
+    assert verified(open_cluster(again, NAME)).flaws == ()
+    remove_leftovers(again, NAME, age_s=0)
+    retain(again, CUT_MS)
+    assert sound(again) < 60
+
+
+def test_merges_after_a_retention_keep_what_was_removed(store: ArchiveStore) -> None:
+    """Numbers, offsets and times stand in each later manifest."""
+    retain(store, CUT_MS)
+    removed = open_cluster(store, NAME).chain.removed
+    capture_into(store, log_of(ENTRIES))
+    merge(store)
+    assert open_cluster(store, NAME).chain.removed == removed
+    assert sound(store) == len(ENTRIES) - sum(records.records for records in removed)
