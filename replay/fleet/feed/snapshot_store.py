@@ -31,6 +31,10 @@ class FeedSnapshotStore:
         """Size of a file in bytes; None if it does not exist."""
         return self._of(name).size(name)
 
+    def modified_s(self, name: str) -> float | None:
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
+        return self._of(name).modified_s(name)
+
     def read(self, name: str) -> bytes:
         """Read a whole file. Raises `FileNotFoundError`."""
         return self._of(name).read(name)
