@@ -29,6 +29,7 @@ from tests.replay.feed.feed_laws import (
 )
 from tests.replay.fleet.fleets import hurt
 from tests.replay.merges import merged
+from tests.replay.retention.retained import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 
@@ -226,6 +227,24 @@ def test_merges_between_batches(tmp_path: Path) -> None:
         == rows_of(feed_in(tmp_path / "plain"))["state_changes"]
     )
     assert_adds_up(feed, archive_in(tmp_path / "merged"))
+
+
+def test_retention_between_batches(tmp_path: Path) -> None:
+    """Removed records take no row back: a feed has the states and findings of the whole log."""
+    removed = 0
+    for folder, removes in ((tmp_path / "thin", True), (tmp_path / "plain", False)):
+        for end in (30, 60, 90, len(ENTRIES)):
+            archived(folder, ENTRIES[:end])
+            feed_in(folder).advance()
+            if removes:
+                result = retained(folder / "archive", ENTRIES[end - 1].timestamp)
+                removed += sum(expired.records for expired in result.expired)
+    assert removed
+    thin, plain = (rows_of(feed_in(tmp_path / name)) for name in ("thin", "plain"))
+    assert thin["state_changes"] == plain["state_changes"]
+    assert thin["finding_changes"] == plain["finding_changes"]
+    (summary,) = archive_in(tmp_path / "thin").summaries().to_pylist()
+    assert summary["digest"] == thin["batches"][-1]["digest"]
 
 
 @pytest.mark.prove
