@@ -1,4 +1,4 @@
-"""Choice between Spark and this process: the only place that makes it, for program and command."""
+"""Choice between Spark and this process: the only place that makes it, for API and commands."""
 
 from typing import TYPE_CHECKING
 

@@ -47,7 +47,7 @@ class FollowedArchive(msgspec.Struct, frozen=True):
     def since(
         self, before: Mapping[str, ClusterLook], looks: Mapping[str, ClusterLook]
     ) -> dict[str, ClusterLook]:
-        """Looks for an offset: those before where nothing is new."""
+        """Looks of the next offset; a cluster without news keeps its earlier look."""
         return {name: self._since(name, before.get(name), look) for name, look in looks.items()}
 
     def _since(self, name: str, before: ClusterLook | None, look: ClusterLook) -> ClusterLook:
@@ -64,14 +64,14 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, archive: FollowedArchive) -> None:
         self._archive = archive
         self._last: dict[str, ClusterLook] | None = None
-        """Looks at which a query ends that reads what is there."""
+        """End of a query that reads what is there, and ends; None: the query goes on."""
 
     def initialOffset(self) -> dict[str, str]:  # noqa: N802 - Spark's name
         """Offset before the first batch of a stream."""
         return _offset({})
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Decide where a query ends that reads what is there."""
+        """Fix the end of a query that reads what is there."""
         self._last = self._archive.looks({})
 
     def latestOffset(self, start: dict[str, str], _: ReadLimit) -> dict[str, str]:  # noqa: N802

@@ -3,7 +3,8 @@
     CHECKPOINT/feed/cluster=C/batch-0000000007.json  names the files of the batch
     CHECKPOINT/feed/cluster=C/_snapshots/feed-…     states, rows that may still count, audits
 
-It only saves time. Without it a batch is made from the archive, with the same rows.
+It saves time. Without it a batch is made from the archive, with the same rows, unless retention has
+removed records since the last batch.
 """
 
 from collections.abc import Iterator

@@ -34,7 +34,7 @@ FLEET = "fleet"
 
 
 def cluster_stem(cluster: str) -> str:
-    """Stem of a cluster's files; no name of a cluster makes it that of another file."""
+    """Stem of a cluster's files; its prefix keeps a cluster named `fleet` apart from `FLEET`."""
     return f"cluster-{cluster}"
 
 

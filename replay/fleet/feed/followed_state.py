@@ -44,7 +44,7 @@ class StateFollower:
         self._local = LocalEngine(cluster, options)
 
     def before(self, checkpoint: ClusterCheckpoint | None, ends: ReadEnds | None) -> ClusterState:
-        """State at the end of the last batch; without a batch nothing.
+        """State at the end of the last batch; an empty one if there was no batch.
 
         Raises:
             ArchiveCorrupt: a file of the archive is missing or damaged.
