@@ -1,8 +1,8 @@
 """Snapshots of audit passes: all that a pass needs to go on with the next record.
 
 A pass holds many kinds of records by many kinds of keys, so pickle stores it. A snapshot may lie
-where others can write. Reading therefore finds no function, and no class but containers and those in
-the packages that a pass consists of.
+where others can write. Reading therefore finds no function, and no class but containers and those
+in the packages that a pass consists of.
 """
 
 import io
