@@ -108,7 +108,7 @@ class Merger:
     ) -> None:
         self._store = store
         self._sizes = sizes
-        self._begun_s = monotonic()
+        self._begun_s = monotonic(), time()
         self.cluster = checked(open_cluster(store, name))
         self._retention = None if retention is None else retention(self.cluster)
         self._fresh = {
@@ -236,11 +236,17 @@ class Merger:
         into.write()
         return into.segments
 
+    @property
+    def _elapsed_s(self) -> float:
+        """Seconds since the beginning. A suspended machine stops the first clock."""
+        running_s, begun_s = self._begun_s
+        return max(monotonic() - running_s, time() - begun_s)
+
     def _commit(self, writer: str, rewrite: _Rewrite) -> Chain:
         """Write the manifest behind the present chain, and return the chain with it."""
         chain, name = self.cluster.chain, self.cluster.name
         for _ in range(ATTEMPTS):
-            if monotonic() - self._begun_s > LONGEST_S:
+            if self._elapsed_s > LONGEST_S:
                 raise ArchiveBusy(
                     f"the merge of {name} took longer than {LONGEST_S / 3_600:g} hours, so others "
                     "may have removed its files: merge with a faster machine or store"

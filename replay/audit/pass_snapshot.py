@@ -2,7 +2,8 @@
 
 A pass holds many kinds of records by many kinds of keys, so pickle stores it. A snapshot may lie
 where others can write. Reading therefore finds no function, and no class but containers and those
-in the packages that a pass consists of.
+that the packages of a pass define. Whoever can write a snapshot can change the findings after it,
+as with the tables beside it, but can run no code of their own.
 """
 
 import io
@@ -50,10 +51,13 @@ _DECODER = msgspec.msgpack.Decoder(FrozenPass)
 
 
 def frozen(running: AuditPass) -> bytes:
-    """Freeze a pass."""
+    """Freeze a pass. Values may be nested too deeply for that: then the snapshot is unusable."""
     sink = io.BytesIO()
     log = running.log
-    _Pickler(sink, pickle.HIGHEST_PROTOCOL).dump((running.parts, log.latest_ms, log.last))
+    try:
+        _Pickler(sink, pickle.HIGHEST_PROTOCOL).dump((running.parts, log.latest_ms, log.last))
+    except RecursionError:
+        return b""
     return msgspec.msgpack.encode(
         FrozenPass(
             version("controlplane"),
@@ -76,14 +80,20 @@ def thawed(content: bytes, subject: AuditSubject) -> AuditPass:
         if stored.version != version("controlplane"):
             raise UnusableSnapshot(f"version {stored.version} has written it")
         running.log.adopt(_config(stored.config, subject.topics))
-        parts, running.log.latest_ms, running.log.last = _Unpickler(
-            io.BytesIO(stored.rest), running.about
-        ).load()
+        rest = _unpickled(stored.rest, running.about)
+        parts, running.log.latest_ms, running.log.last = rest
         running.parts = PassParts(*parts)
-    except (msgspec.MsgspecError, DamagedSnapshot, pickle.UnpicklingError, EOFError) as error:
+    except (msgspec.MsgspecError, DamagedSnapshot, TypeError, ValueError) as error:
         raise UnusableSnapshot(str(error)) from None
     running.about.clock.now_ms = stored.now_ms
     return running
+
+
+def _unpickled(rest: bytes, about: AuditContext) -> Any:
+    try:
+        return _Unpickler(io.BytesIO(rest), about).load()
+    except Exception as error:  # noqa: BLE001 - damaged bytes may ask for anything
+        raise UnusableSnapshot(str(error)) from None
 
 
 def _config(pieces: list[bytes], topics: Topics) -> Any:
@@ -132,4 +142,5 @@ def _class_named(module: str, name: str) -> type | None:
     if full not in _CONTAINERS and not full.startswith(_PARTS):
         return None
     named = getattr(import_module(module), name, None)
-    return named if isinstance(named, type) else None
+    is_defined_there = isinstance(named, type) and named.__module__ == module
+    return named if is_defined_there else None

@@ -106,9 +106,9 @@ class BackgroundCompaction:
         task = _CompactionTask(self._store.where, self._store.settings, cluster, options)
         try:
             (result,) = unpacked(await _elsewhere(task), _work, task)
-        except (ReplayError, BrokenProcessPool, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the capture goes on
             is_killed = isinstance(error, BrokenProcessPool)
-            why = "its process was killed" if is_killed else str(error)
+            why = "its process was killed" if is_killed else str(error) or repr(error)
             again = duration_text(self._options.every_s)
             click.echo(
                 f"{cluster}: not compacted: {safe(why)}; it is tried again in {again}", err=True

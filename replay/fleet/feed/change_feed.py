@@ -26,6 +26,7 @@ from replay.fleet.feed.cluster_batch import (
     change_rows,
     problem_row,
 )
+from replay.fleet.feed.feed_lock import locked
 from replay.fleet.feed.feed_tables import FINDING_CHANGES, FLEET, FeedTables, other_feed
 from replay.fleet.feed.fleet_checkpoint import (
     FeedReading,
@@ -152,15 +153,19 @@ class ArchiveFeed:
                 f"the stream continues with batch {number}, but the tables {self.tables.where} "
                 f"end with batch {self.batch}: give the tables and the checkpoint of one feed"
             )
-        if self.tables.last() != self.batch:
-            raise other_feed(self.tables.where, number)
+        with locked(self._store) as is_ours:
+            if not is_ours or self.tables.last() != self.batch:
+                raise other_feed(self.tables.where, number)
+            self._run(number, looks)
+        return True
+
+    def _run(self, number: int, looks: Mapping[str, ClusterLook]) -> None:
         self.tables.clear(number)
         every = dict(self._fleet.looks) | dict(looks)
         work = list(self._work(every))
         task = ClusterBatch(self.context, number)
         outcomes = list(chain.from_iterable(self._executor.run(task, work)))
         self._finish(number, every, work, outcomes)
-        return True
 
     def _work(self, looks: Mapping[str, ClusterLook]) -> list[ClusterWork]:
         """Clusters with records that were not read."""

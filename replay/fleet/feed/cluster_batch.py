@@ -37,7 +37,7 @@ from replay.fleet.feed.followed_state import (
     offset_positions,
     plans_between,
 )
-from replay.fleet.feed.positions import ClusterPosition, check_follows
+from replay.fleet.feed.positions import CheckpointMismatch, ClusterPosition, check_follows
 from replay.fleet.feed.snapshot_store import FeedSnapshotStore
 from replay.fleet.feed.state_changes import StateStep
 from replay.tables.cells import RowDocument, json_cell
@@ -131,6 +131,11 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         cluster, since = self._opened(work), work.since
         files = self.context.files_of(work.cluster)
         last = files.read(since.batch) if since else None
+        if since and last is None and any(part.removed for part in cluster.parts.values()):
+            raise CheckpointMismatch(
+                f"the checkpoint of batch {since.batch} is missing, damaged or of another version, "
+                "and retention has removed records of it: start a new feed in other folders"
+            )
         files.keep_only({since.batch: last} if since else {})
         cluster = cluster._replace(store=FeedSnapshotStore(cluster.store, files.store))
         begin, ends = since.position.ends if since else None, work.target.ends
@@ -143,7 +148,10 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         findings = self._audited(cluster, files).changes(last.audit if last else None, begin, ends)
         files.write(self.number, ClusterCheckpoint(after.snapshot, after.cut, findings.checkpoint))
         positions = offset_positions(
-            cluster, self.context.profile, plans_between(cluster, begin, ends)
+            cluster,
+            self.context.profile,
+            plans_between(cluster, begin, ends),
+            exactly_once=self.context.source.exactly_once,
         )
         step = StateStep(work.cluster, before, after.state, positions)
         counts = {

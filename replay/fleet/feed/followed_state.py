@@ -114,9 +114,16 @@ def padded_to(since: ReadEnds, ends: ReadEnds) -> ReadEnds:
 
 
 def offset_positions(
-    cluster: ArchivedCluster, profile: Profile, parts: Sequence[PartitionPlan]
+    cluster: ArchivedCluster,
+    profile: Profile,
+    parts: Sequence[PartitionPlan],
+    *,
+    exactly_once: bool,
 ) -> OffsetPositions:
-    """Last record of each source offset in some rows."""
+    """Last record of each source offset in some rows, as workers read them.
+
+    Aborted records count without exactly-once support, but never in a connector's own topic.
+    """
     topics = cluster.topics
     others = (topics.config, topics.status, topics.commands)
     reader = PartitionReader(cluster.store, topics, ())
@@ -124,7 +131,8 @@ def offset_positions(
     for part in parts:
         if part.topic in others or not part.rows:
             continue
-        last = last_values(reader.runs(part), aborted=True)
+        is_aborted_read = not exactly_once and part.topic == topics.offsets
+        last = last_values(reader.runs(part), aborted=is_aborted_read)
         keys, offsets = (last.column(name).to_pylist() for name in ("key", "offset"))
         for key, offset in zip(keys, offsets, strict=True):
             subject = decode_partition(key, profile)

@@ -13,6 +13,7 @@ from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.store import open_store
 from replay.errors import ArchiveBusy, ArchiveCorrupt
 from replay.fleet.feed.change_feed import ArchiveFeed
+from replay.fleet.feed.feed_lock import locked
 from replay.fleet.feed.fleet_checkpoint import OtherReading
 from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
 from replay.fleet.open_archive import OpenArchive
@@ -125,6 +126,52 @@ def test_two_feeds_do_not_mix_their_rows(tmp_path: Path) -> None:
     assert content(tmp_path / "tables") == before
     quick.advance()
     assert_adds_up(feed_in(tmp_path), archive_in(tmp_path))
+
+
+def test_a_feed_in_progress_has_its_checkpoint_alone(tmp_path: Path) -> None:
+    """A second process, which has seen the same, removes none of its rows."""
+    archived(tmp_path, ENTRIES[:60])
+    feed_in(tmp_path).advance()
+    archived(tmp_path, ENTRIES)
+    before = content(tmp_path)
+    feed = feed_in(tmp_path)
+    with locked(feed.context.store) as is_ours:
+        assert is_ours
+        with pytest.raises(ArchiveBusy, match="another feed writes batch 1"):
+            feed.advance()
+    assert content(tmp_path) == before
+    assert feed_in(tmp_path).advance() == 1
+
+
+def test_deeply_nested_values_cost_time_only(tmp_path: Path) -> None:
+    """Audits that cannot be stored go over all records again, with the same findings."""
+    nested = 900
+    value = b'{"properties":{"a":' + b"[" * nested + b"]" * nested + b"}}"
+    first, *rest = ENTRIES
+    odd = replace(first, key=b"connector-deep", value=value)
+    entries = [odd, *(entry for entry in rest if entry.offset or entry.topic != odd.topic)]
+    for end in (30, 60, len(entries)):
+        archived(tmp_path, entries[:end])
+        feed_in(tmp_path).advance()
+    assert_adds_up(feed_in(tmp_path), archive_in(tmp_path))
+
+
+def test_an_aborted_record_is_no_cause(tmp_path: Path) -> None:
+    """Workers with exactly-once support do not see it; the last record that they see is named."""
+    entries = recorded_entries("aborted-3.9")
+    archived(tmp_path, entries)
+    feed = feed_in(tmp_path, exactly_once=True)
+    feed.advance()
+    aborted = {(each.topic, each.partition, each.offset) for each in entries if each.aborted}
+    causes = {
+        tuple(cause.values())
+        for row in feed.tables.rows("state_changes", 0)
+        for cause in row["causes"]
+        if row["table"] == "offsets"
+    }
+    assert aborted
+    assert causes
+    assert not causes & aborted
 
 
 # --- broken clusters ------------------------------------------------------------------------
@@ -245,6 +292,21 @@ def test_retention_between_batches(tmp_path: Path) -> None:
     assert thin["finding_changes"] == plain["finding_changes"]
     (summary,) = archive_in(tmp_path / "thin").summaries().to_pylist()
     assert summary["digest"] == thin["batches"][-1]["digest"]
+
+
+def test_retention_needs_the_checkpoint(tmp_path: Path) -> None:
+    """Without it, nothing tells the state before the batch: the cluster is named."""
+    archived(tmp_path, ENTRIES[:60])
+    feed_in(tmp_path).advance()
+    assert retained(tmp_path / "archive", ENTRIES[59].timestamp).expired
+    for file in (tmp_path / "checkpoint").rglob("feed-*"):
+        file.unlink()
+    archived(tmp_path, ENTRIES)
+    feed = feed_in(tmp_path)
+    feed.advance()
+    (problem,) = problems(feed, 1).values()
+    assert problem is not None
+    assert problem.startswith("the checkpoint of batch 0 is missing, damaged or of another version")
 
 
 @pytest.mark.prove
