@@ -49,8 +49,8 @@ def changed(**fields: object) -> bytes:
         (changed(rest=pickle.dumps(_Command())), "posix.system is no part of an audit"),
         (changed(rest=pickle.dumps(print)), "builtins.print is no part of an audit"),
         (
-            changed(rest=pickle.dumps(ClusterLog, 0).replace(b"decoded_log", b"audit_pass")),
-            "replay.audit.audit_pass.ClusterLog is no part of an audit",
+            changed(rest=b"creplay.audit.pass_snapshot\nTopics\n."),
+            "replay.audit.pass_snapshot.Topics is no part of an audit",
         ),
         (changed(rest=b"creplay.audit.nowhere\nThing\n."), "No module named"),
         (changed(rest=b""), "Ran out of input"),

@@ -33,6 +33,7 @@ from tests.replay.merges import merged
 from tests.replay.retention.retained import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
+AN_HOUR_MS = 3_600_000
 
 
 def problems(feed: ArchiveFeed, batch: int) -> dict[str, str | None]:
@@ -149,7 +150,12 @@ def test_deeply_nested_values_cost_time_only(tmp_path: Path) -> None:
     value = b'{"properties":{"a":' + b"[" * nested + b"]" * nested + b"}}"
     first, *rest = ENTRIES
     odd = replace(first, key=b"connector-deep", value=value)
-    entries = [odd, *(entry for entry in rest if entry.offset or entry.topic != odd.topic)]
+    later = [
+        replace(entry, timestamp=entry.timestamp + AN_HOUR_MS)
+        for entry in rest
+        if entry.offset or entry.topic != odd.topic
+    ]
+    entries = [odd, *later]
     for end in (30, 60, len(entries)):
         archived(tmp_path, entries[:end])
         feed_in(tmp_path).advance()
