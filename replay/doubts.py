@@ -9,7 +9,7 @@ from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 
 FirstSeen = Callable[[Position], bool]
-"""True if a connector whose first record is this one may be older."""
+"""True if a connector whose first config this is may be older; of a source, its known progress."""
 
 
 def all_known(_: Position) -> bool:

@@ -124,21 +124,32 @@ class ArchiveCertainty:
         if place in self._dense:
             return False
         summary = self.summary(place)
+        limit = summary.derived_from if derived else summary.doubtful_from
+        is_doubtful = limit is not None and limit < offset
+        return is_doubtful or self._is_behind_missing(place, offset, derived=derived)
+
+    def _is_behind_missing(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
+        """True if records just before this one are missing."""
+        summary = self.summary(place)
         at = bisect_left(summary.spans, offset, key=lambda span: span.after + 1)
         span = summary.spans[at - 1] if at else None
         # Retention removes no record of a connector's config.
         is_whole = place[0] == self.cluster.topics.config and not derived
-        in_span = any(
+        return any(
             each is not None and each.after < offset and (each.until is None or offset < each.until)
             for each in (span, None if is_whole else summary.removed)
         )
-        limit = summary.derived_from if derived else summary.doubtful_from
-        return in_span or (limit is not None and limit < offset)
 
     def may_be_older(self, position: Position) -> bool:
-        """True if a connector may be older than its first config, at this position: `FirstSeen`."""
+        """True if what begins with this record may be older: `FirstSeen`.
+
+        With a config a connector begins. With an offset the known pace of a source begins.
+        """
         topic, partition, offset = position
-        return self.is_first_seen((topic, partition), offset, derived=False)
+        place = topic, partition
+        if topic == self.cluster.topics.config:
+            return self.is_first_seen(place, offset, derived=False)
+        return place not in self._dense and self._is_behind_missing(place, offset, derived=False)
 
     def summary(self, place: PartitionId) -> "PartitionDoubts":
         """Doubts about a whole partition; computed once."""

@@ -38,8 +38,6 @@ class _ConnectorRecords(msgspec.Struct):
     """Last status of each task."""
     had_tasks: int = 0
     """Number of tasks in the last non-empty commit, unless the config changed since."""
-    stopped_since: bool = False
-    """True if it was STOPPED at or after the last commit."""
 
 
 class PartialCommits:
@@ -66,10 +64,8 @@ class PartialCommits:
             case TaskCommit(_, tasks):
                 life.commit = decoded.kept
                 life.had_tasks = tasks if tasks > 0 else life.had_tasks
-                life.stopped_since = decoded.config.targets.get(decoded.connector) is Target.STOPPED
-            case TargetState(_, target):
+            case TargetState():
                 life.target = decoded.kept
-                life.stopped_since = life.stopped_since or target is Target.STOPPED
             case ConnectorStatus():
                 life.status = decoded.kept
             case TaskStatus(_, task):
@@ -89,8 +85,11 @@ class PartialCommits:
         if self._target(name) is not Target.STARTED or not _is_running(life.status):
             return
         was = count(life.had_tasks, "task")
-        if life.stopped_since:
-            sentence = f"{name} was resumed and is RUNNING, but its {was} were not generated again"
+        if life.target is not None and life.target.entry.offset > life.commit.entry.offset:
+            sentence = (
+                f"{name} was resumed and is RUNNING, but its tasks were not generated again; "
+                f"it had {was}"
+            )
             advice = (
                 "Restart the connector (POST /connectors/…/restart): it generates its tasks again."
             )

@@ -1,7 +1,8 @@
 """Stalled sources: running, but without progress, unlike before.
 
 A source is as fast as its data. A pause counts if it is long, and many times the longest earlier
-pause in the same life. A life begins when the config or target state changes, or a task fails.
+pause in the same life. A life begins when the config or target state changes, or a task fails. The
+pace is unknown where records are missing.
 """
 
 from collections.abc import Iterator
@@ -83,7 +84,7 @@ class SourceStalls:
         if not _wanted(decoded):
             return
         pace = self._paces.get(name)
-        if pace is None:
+        if pace is None or self._about.first_seen(decoded.position):
             self._paces[name] = _OffsetPace(decoded.kept)
             return
         paused_ms = decoded.time_ms - pace.last.time_ms

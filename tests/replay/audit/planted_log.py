@@ -153,9 +153,14 @@ class PlantedLog:
             self.wait(every_ms).offset(name, {"position": position})
         return self
 
+    @property
+    def entries(self) -> list[Entry]:
+        """Records in the one order."""
+        return in_order(self._entries)
+
     def cluster(self, name: str) -> ClusterLog:
         """The log in the form that an audit takes."""
-        entries, profile = in_order(self._entries), Profile.of("3.9.1")
+        entries, profile = self.entries, Profile.of("3.9.1")
         return ClusterLog(name, entries, profile, first_seen=lambda _: self._incomplete)
 
 
