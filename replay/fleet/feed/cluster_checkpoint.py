@@ -87,7 +87,7 @@ class CheckpointFiles(NamedTuple):
             NotWritable: no room, or no permission.
         """
         file = EncodedFile.of(content)
-        stored = file.stored(layout.snapshot(self.cluster, stem, file.sha256, "zst"))
+        stored = file.stored(layout.snapshot(self.cluster, stem, file.sha256, "msgpack"))
         self.store.add(stored.file, content)
         return stored
 
