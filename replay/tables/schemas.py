@@ -147,7 +147,7 @@ BATCHES = described(
     _NUMBER,
     ("cluster", pa.string(), "name of the cluster in the archive"),
     ("release", pa.string(), "release of the workers that read the log"),
-    ("since", pa.string(), "end offsets of the batch before as JSON; null in the first"),
+    ("since", pa.string(), "end offsets of the cluster's batch before as JSON; null in its first"),
     ("as_of", pa.string(), "end offsets of each topic as JSON, usable as a moment"),
     ("head", pa.string(), "hash of the last manifest that was read"),
     ("latest_ms", pa.int64(), "greatest time of a record so far"),

@@ -30,7 +30,7 @@ def test_removed_moves_are_no_pause(tmp_path: Path) -> None:
 
 
 def test_a_pause_behind_the_cut_is_found(tmp_path: Path) -> None:
-    """What happened since is judged as before."""
+    """Records since are judged as before."""
     log = PlantedLog().running("a").moving("a", MINUTE)
     cut_ms = log.now_ms
     log.moving("a", MINUTE).moving("a", MINUTE).wait(DAY).config("other")
