@@ -13,7 +13,7 @@ from replay.errors import ReplayError
 
 T = TypeVar("T")
 
-_OF_ONE_CLUSTER = (ReplayError, UnknownMoment)
+OF_ONE_CLUSTER = (ReplayError, UnknownMoment)
 """Errors that do not affect other clusters."""
 
 
@@ -43,7 +43,7 @@ def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | Clu
     """Return an answer about a cluster, or the problem that prevents it."""
     try:
         return answer()
-    except _OF_ONE_CLUSTER as error:
+    except OF_ONE_CLUSTER as error:
         return ClusterProblem(cluster, str(error))
 
 
@@ -61,7 +61,7 @@ def streamed(cluster: str, rows: Callable[[], Iterable[T]]) -> Iterator[T | Clus
     """Yield the rows of an answer about a cluster; last, the problem that ends it."""
     try:
         yield from rows()
-    except _OF_ONE_CLUSTER as error:
+    except OF_ONE_CLUSTER as error:
         yield ClusterProblem(cluster, str(error))
 
 

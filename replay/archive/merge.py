@@ -119,6 +119,11 @@ class Merger:
         }
 
     @property
+    def cut_ms(self) -> int | None:
+        """Time before which superseded records go, in ms since 1970; None: none go."""
+        return None if self._retention is None else self._retention.cut_ms
+
+    @property
     def work(self) -> int:
         """Compressed bytes of the segments to merge or to search, as `run` reports them.
 

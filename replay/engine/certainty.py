@@ -149,7 +149,7 @@ class ArchiveCertainty:
         place = topic, partition
         if topic == self.cluster.topics.config:
             return self.is_first_seen(place, offset, derived=False)
-        return place not in self._dense and self._is_behind_missing(place, offset, derived=False)
+        return self._is_behind_missing(place, offset, derived=False)
 
     def summary(self, place: PartitionId) -> "PartitionDoubts":
         """Doubts about a whole partition; computed once."""

@@ -28,7 +28,7 @@ from replay.archive.manifest import read_chain
 from replay.archive.store import ArchiveStore, open_store
 from replay.cli.execution.compactions import CompactionOptions, CompactionResult, compact
 from replay.cli.options.background import BackgroundOptions
-from replay.cli.options.durations import duration_text
+from replay.cli.options.durations import option_duration
 from replay.engine.executors import packed, unheard, unpacked
 from replay.errors import ReplayError
 from replay.progress import NoProgress
@@ -109,7 +109,7 @@ class BackgroundCompaction:
         except Exception as error:  # noqa: BLE001 - whatever it is, the capture goes on
             is_killed = isinstance(error, BrokenProcessPool)
             why = "its process was killed" if is_killed else str(error) or repr(error)
-            again = duration_text(self._options.every_s)
+            again = option_duration(self._options.every_s)
             click.echo(
                 f"{cluster}: not compacted: {safe(why)}; it is tried again in {again}", err=True
             )

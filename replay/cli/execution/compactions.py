@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from controlplane.clock import now_ms
 from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import open_cluster
@@ -92,16 +91,13 @@ def compact(
     """
     earlier = remove_replaced(store, name, options.grace_s)
     left = remove_leftovers(store, name)
-    moment_ms = now_ms()
-    retain_s = options.retain_s
-    retention = None if retain_s is None else older_than(retain_s * 1_000, moment_ms)
+    retention = None if options.retain_s is None else older_than(options.retain_s * 1_000)
     merger = Merger(store, name, SIZES, retention)
     progress.begin(f"merging {name}", merger.work)
     merge = merger.run(progress.advance)
     later = remove_replaced(store, name, options.grace_s)
     removal = Removal(earlier.removed + later.removed, later.remaining)
-    cut_ms = None if retain_s is None else moment_ms - retain_s * 1_000
-    return CompactionResult(merge, removal, left, cut_ms)
+    return CompactionResult(merge, removal, left, merger.cut_ms)
 
 
 def expected(store: ArchiveStore, name: str, options: CompactionOptions) -> ExpectedRemoval:
@@ -115,7 +111,7 @@ def expected(store: ArchiveStore, name: str, options: CompactionOptions) -> Expe
     old_files = len(leftovers(store, name))
     if options.retain_s is None:
         return ExpectedRemoval(name, None, [], records, old_files)
-    plan = older_than(options.retain_s * 1_000, now_ms())(cluster)
+    plan = older_than(options.retain_s * 1_000)(cluster)
     return ExpectedRemoval(name, plan.cut_ms, [*rehearsed(cluster, plan)], records, old_files)
 
 

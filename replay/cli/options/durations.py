@@ -39,8 +39,8 @@ class Duration(click.ParamType[int]):
         return seconds
 
 
-def duration_text(seconds: int) -> str:
-    """Write a duration in the greatest unit that divides it."""
+def option_duration(seconds: int) -> str:
+    """Write a duration as an option takes it, in the greatest unit that divides it."""
     units = (unit for unit in reversed(SECONDS) if seconds % SECONDS[unit] == 0)
     unit = next(units)
     return f"{seconds // SECONDS[unit]}{unit}"

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.hadoop_settings import HadoopSettings
@@ -16,10 +15,11 @@ from replay.archive.store import ArchiveStore, open_store
 from replay.audit.audit_pass import AuditSubject
 from replay.audit.shared_topics import SharedResources
 from replay.audit.thresholds import Thresholds
+from replay.cluster_problem import OF_ONE_CLUSTER
 from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalOptions
 from replay.engine.state_digest import digest
-from replay.errors import ArchiveBusy, NotWritable, ReplayError
+from replay.errors import ArchiveBusy, NotWritable
 from replay.findings import Finding
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.feed.cluster_checkpoint import CheckpointFiles, ClusterCheckpoint
@@ -113,7 +113,7 @@ class ClusterBatch(msgspec.Struct, frozen=True):
                 problem = str(error)
             except NotWritable:
                 raise
-            except (ReplayError, UnknownMoment) as error:
+            except OF_ONE_CLUSTER as error:
                 problem = str(error)
                 break
             else:

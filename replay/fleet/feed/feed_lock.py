@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from controlplane.core.text.file_errors import unwritable
@@ -41,9 +41,10 @@ def _opened(folder: Path) -> int:
 
 
 def _is_locked_now(number: int) -> bool:
-    with suppress(OSError):  # no locks on this file system
-        try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+    try:
+        fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # no locks on this file system
+        return True
     return True

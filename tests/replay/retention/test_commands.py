@@ -6,7 +6,7 @@ from shutil import copytree
 import pytest
 
 from controlplane.core.moments import time_text
-from replay.cli.options.durations import duration_text
+from replay.cli.options.durations import option_duration
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call, content, refusal
 
@@ -24,14 +24,14 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def thinned(captured: Path) -> Path:
-    """The same, after a retention."""
+    """A copy of that archive, after a retention."""
     folder = copytree(captured, captured.with_name("thinned"))
     assert call("compact-archive", folder, "--retain", "1h").code == 0
     return folder
 
 
 def test_a_dry_run_tells_what_would_go(captured: Path, tmp_path: Path) -> None:
-    """The same numbers as the removal, and no file is changed."""
+    """Its numbers are those of the removal; it changes no file."""
     folder = copytree(captured, tmp_path / "archive")
     before = content(folder)
     words = ("compact-archive", folder, "--retain", "1h")
@@ -175,4 +175,4 @@ def test_durations_are_written_as_they_are_read(text: str) -> None:
     """In the greatest unit that divides them."""
     number, unit = int(text[:-1]), text[-1]
     seconds = number * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[unit]
-    assert duration_text(seconds) == text
+    assert option_duration(seconds) == text

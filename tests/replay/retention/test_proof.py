@@ -47,7 +47,7 @@ def whole(templates: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def thin(templates: Path, tmp_path: Path) -> Path:
-    """The same, after a retention."""
+    """A copy of that archive, after a retention."""
     return copytree(templates / "thin", tmp_path / "thin")
 
 
