@@ -103,6 +103,11 @@ def replaced_manifests(cluster: str, numbers: range, sha256: str, writer: str) -
     return f"{manifests(cluster)}/replaced-{span}-{sha256[:_HASH_DIGITS]}{writer}.tar.zst"
 
 
+def readings(cluster: str, number: int, sha256: str, writer: str) -> str:
+    """Name of the file with the readings up to a merge; `number` is that of its manifest."""
+    return f"{manifests(cluster)}/readings-{number:010}-{sha256[:_HASH_DIGITS]}{writer}.parquet"
+
+
 def segment(
     cluster: str, place: tuple[str, int], span: range, sha256: str, writer: str = ""
 ) -> str:

@@ -24,11 +24,16 @@ from replay.errors import ArchiveCorrupt, NoArchive
 
 FORMAT = 1
 MERGE_FORMAT = 2
-"""Format of the manifest of a merge. Versions of `replay` that know only format 1 refuse it."""
+"""Format of the signpost in the place of the first manifest, and of merges of earlier versions.
+Versions of `replay` that know only format 1 refuse it."""
 
 RETENTION_FORMAT = 3
-"""Format of the manifest of a merge once retention has removed records. Earlier versions would take
-the removed offsets for holes that the log cleaner has left, so they must refuse it."""
+"""Format of merges of earlier versions once retention had removed records. Versions before those
+would take the removed offsets for holes that the log cleaner has left, so they must refuse it."""
+
+READINGS_FORMAT = 4
+"""Format of the manifest of a merge that names a file with the readings. Earlier versions would
+take each joined range for one look, so they must refuse it."""
 
 _LISTINGS = 5
 """Maximum listings of the manifests per read, because a merge may remove listed ones."""
@@ -58,8 +63,8 @@ class ReadRange(msgspec.Struct, frozen=True):
     """True if the append ended before the look, the reading up to the end that the log had then.
     None: written by a version that did not record it."""
     read_at_ms: int | None = None
-    """Time of the append that read it, if a merged manifest has taken it over; None: the time of
-    its manifest."""
+    """Time of the last append that read it, if a merged manifest has taken it over; None: the time
+    of its manifest."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -111,10 +116,20 @@ class Snapshot(msgspec.Struct, frozen=True):
     """Frozen states of topics in which every record may count."""
 
 
+class StoredReadings(msgspec.Struct, frozen=True):
+    """Readings of all partitions up to a merge, in a file (`readings_file`)."""
+
+    stored: StoredFile
+    all_read_ms: int
+    """Time of the last append that read every partition to its end, in ms since 1970; 0 without."""
+
+
 class Merge(msgspec.Struct, frozen=True):
     """Marks the manifest of a merge, and names the file with the manifests that it replaces."""
 
     replaced: StoredFile
+    readings: StoredReadings | UnsetType = UNSET
+    """Readings that the merge has taken over. Earlier versions left each of them in `reaches`."""
 
 
 class ExpiredRecords(msgspec.Struct, frozen=True):
@@ -187,6 +202,11 @@ class Manifest(msgspec.Struct, frozen=True):
     """Records that retention has removed so far; only in manifests of merges, unset without any."""
 
     @property
+    def readings(self) -> StoredReadings | UnsetType:
+        """Readings that a merge has taken over; unset if they are in `reaches`."""
+        return UNSET if self.merge is UNSET else self.merge.readings
+
+    @property
     def removed_records(self) -> tuple[RemovedRecords, ...]:
         """Records that retention has removed so far, by partition."""
         return () if self.removed is UNSET else self.removed
@@ -204,6 +224,8 @@ class Manifest(msgspec.Struct, frozen=True):
                 yield snapshot.folded
         if self.merge is not UNSET:
             yield self.merge.replaced
+            if self.merge.readings is not UNSET:
+                yield self.merge.readings.stored
         yield from (removed.offsets for removed in self.removed_records)
 
 
@@ -390,9 +412,9 @@ def decoded(name: str, content: bytes) -> Manifest:
     try:
         document = msgspec.json.decode(content)
         written_as = document.get("format") if isinstance(document, dict) else None
-        if isinstance(written_as, int) and written_as > RETENTION_FORMAT:
+        if isinstance(written_as, int) and written_as > READINGS_FORMAT:
             raise NoArchive(
-                f"{name} has format {written_as}, but only {FORMAT} to {RETENTION_FORMAT} are "
+                f"{name} has format {written_as}, but only {FORMAT} to {READINGS_FORMAT} are "
                 "known: use a newer replay"
             )
         return _DECODER.decode(content)

@@ -2,16 +2,17 @@
 
 The order of writes makes a merge whole or absent:
 
-1. Segments of two or more original ones are written, and a file with the manifests so far.
+1. Segments of two or more original ones are written, a file with the manifests so far, and a file
+   with the readings so far.
 2. One manifest makes them count. Its name exists once: of two merges, or of a merge and an append,
    one gets it. An append does not change what is merged, so the merge takes the next name. After
    another merge it ends, and removes its files.
 3. Then the originals are removed (`replaced_files`). A merge that was killed before is completed by
    the next one.
 
-Records, their order, read ranges and gaps stay as they are, so no answer changes. With a retention,
-records that are superseded at its cut are left out (`retention`); answers about moments from the
-cut on stay the same.
+Records, their order and gaps stay as they are, and so do the ends of looks on which certainty
+depends. So no answer changes. With a retention, records that are superseded at its cut are left out
+(`retention`); answers about moments from the cut on stay the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,29 +23,29 @@ from time import monotonic, time
 from typing import NamedTuple
 from uuid import uuid4
 
-import msgspec
 from msgspec import UNSET, UnsetType
 
 from replay.archive import layout
-from replay.archive.archived_cluster import PartitionId, open_cluster
+from replay.archive.archived_cluster import PartitionId, open_cluster, parts_in
 from replay.archive.concurrent_requests import concurrently
 from replay.archive.integrity import checked
-from replay.archive.looks import is_partial, read_at_ms
+from replay.archive.looks import ArchivedReadings, spans
 from replay.archive.manifest import (
-    MERGE_FORMAT,
-    RETENTION_FORMAT,
+    READINGS_FORMAT,
     Chain,
     ExpiredRecords,
     Manifest,
     Merge,
-    ReadRange,
     RemovedRecords,
     Retention,
     Segment,
     Snapshot,
+    StoredReadings,
     encoded,
     read_chain,
 )
+from replay.archive.readings import reduced
+from replay.archive.readings_file import encoded_readings
 from replay.archive.removed_offsets import OffsetColumn, encoded_offsets, read_offsets
 from replay.archive.replaced_manifests import packed
 from replay.archive.retention import PlanMaker, RecordRemoval, segments_before
@@ -276,12 +277,24 @@ class Merger:
             replaced_name, file = packed(self._store, name, chain, writer)
         except ArchiveBusy:
             return None
+        readings = self._readings(writer, chain)
         add_file(self._store, replaced_name, file)
-        made = self._whole(chain, rewrite, Merge(file.stored(replaced_name)))
+        made = self._whole(chain, rewrite, Merge(file.stored(replaced_name), readings))
         if self._store.take(layout.manifest(name, made.number), encoded(made)):
             return made
         self._store.remove(replaced_name)
+        self._store.remove(readings.stored.file)
         return None
+
+    def _readings(self, writer: str, chain: Chain) -> StoredReadings:
+        """Write the readings of a chain; what changes no doubt is joined."""
+        archived = ArchivedReadings(self.cluster.store, chain)
+        parts = sorted(parts_in(chain).items())
+        file = encoded_readings(reduced(archived.of(place), part.segments) for place, part in parts)
+        name = layout.readings(self.cluster.name, chain.next_number, file.sha256, writer)
+        stored = file.stored(name)
+        add_file(self._store, name, file)
+        return StoredReadings(stored, archived.all_read_ms)
 
     def _whole(self, chain: Chain, rewrite: _Rewrite, merge: Merge) -> Manifest:
         """Describe everything that a chain describes, with new segments in place of originals."""
@@ -301,10 +314,10 @@ class Merger:
             first.topics,
             first.secrets,
             int(time() * 1_000),
-            tuple(_read_ranges(chain)),
+            tuple(spans(chain)),
             tuple(sorted(segments, key=attrgetter("topic", "partition", "start"))),
             tuple(_snapshots(chain, removed)),
-            format=RETENTION_FORMAT if removed else MERGE_FORMAT,
+            format=READINGS_FORMAT,
             base=number,
             merge=merge,
             retention=self._retention_of(rewrite),
@@ -349,20 +362,6 @@ def _number_of_files(chain: Chain) -> int:
 def _files(chain: Chain) -> dict[str, int]:
     """Sizes of the files that a chain names."""
     return {file.file: file.bytes for file in chain.files}
-
-
-def _read_ranges(chain: Chain) -> Iterator[ReadRange]:
-    """Read ranges in the order of their appends, with the time of each and the end of its look.
-
-    They are not joined: what is certain depends on where looks ended (`looks.py`).
-    """
-    for manifest in chain.manifests:
-        for reach in manifest.reaches:
-            yield msgspec.structs.replace(
-                reach,
-                partial=is_partial(manifest, reach),
-                read_at_ms=read_at_ms(manifest, reach),
-            )
 
 
 def _snapshots(chain: Chain, removed: Sequence[RemovedRecords]) -> Iterator[Snapshot]:

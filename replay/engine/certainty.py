@@ -11,24 +11,61 @@ follows, partition by partition (docs/replay.md has the argument):
   commit. An offset that is missing after the first look leaves that part unknown.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import cached_property
 from typing import NamedTuple
+
+import numpy as np
 
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
-from replay.archive.looks import Looks, PartitionLook, looks_of
+from replay.archive.looks import ArchivedReadings
+from replay.archive.readings import Flags, PartitionLooks
 from replay.doubts import Doubt, DoubtKind, RetentionTimes
+from replay.engine.hole_index import HoleIndex, Int64s, MissingOffsets
 from replay.engine.lost_offsets import behind_cut
 from replay.engine.offset_counts import OffsetCounts
+
+
+class UnknownSpans(NamedTuple):
+    """Spans of a partition in which the last records are unknown, in columns, the oldest first."""
+
+    after: Int64s
+    """Last offset before the missing ones."""
+    until: Int64s
+    """First offset from which it is known again, where `ends` is true."""
+    missing: Int64s
+    """Number of missing offsets."""
+    ends: Flags
+
+    @classmethod
+    def of(cls, looks: PartitionLooks, missing: MissingOffsets) -> "UnknownSpans":
+        """One span for each look that misses an offset before its last record."""
+        until = np.where(looks.whole, missing.end_before(looks.ends), looks.ends)
+        until = np.maximum(until, looks.starts)
+        counts = missing.before(until) - missing.before(looks.starts)
+        rows = np.flatnonzero(counts)
+        after = missing.first_from(looks.starts[rows]) - 1
+        return cls(after, until[rows], counts[rows], looks.whole[rows])
+
+    def doubts(self, place: PartitionId) -> Iterator[Doubt]:
+        """Yield the spans as doubts about a partition."""
+        for after, until, missing, ends in zip(*(each.tolist() for each in self), strict=True):
+            yield Doubt(*place, DoubtKind.STATE, after, until if ends else None, missing)
+
+    def has(self, offset: int) -> bool:
+        """True if an offset lies in a span."""
+        at = int(np.searchsorted(self.after, offset - 1)) - 1
+        return at >= 0 and (not self.ends[at] or offset < self.until[at])
 
 
 class PartitionDoubts(NamedTuple):
     """Doubts about a whole partition."""
 
-    spans: tuple[Doubt, ...] = ()
-    """Spans in which the last records are unknown, the oldest first."""
+    place: PartitionId
+    spans: UnknownSpans | None = None
+    """Spans in which the last records are unknown; None: no offset is missing."""
     removed: Doubt | None = None
     """Span from which retention has removed records."""
     doubtful_from: int | None = None
@@ -42,13 +79,15 @@ class PartitionDoubts(NamedTuple):
         if self.doubtful_from is not None:
             return None
         removed_until = self.removed.until if self.removed and self.removed.until else 0
-        until = self.spans[-1].until if self.spans else 0
-        return None if until is None else max(until, removed_until)
+        if self.spans is None or not len(self.spans.until):
+            return removed_until
+        return max(int(self.spans.until[-1]), removed_until) if self.spans.ends[-1] else None
 
     @property
     def unknown(self) -> tuple[Doubt, ...]:
         """All spans in which the last records are unknown; what retention removed comes first."""
-        return self.spans if self.removed is None else (self.removed, *self.spans)
+        spans = () if self.spans is None else self.spans.doubts(self.place)
+        return (*spans,) if self.removed is None else (self.removed, *spans)
 
 
 class ArchiveCertainty:
@@ -57,13 +96,16 @@ class ArchiveCertainty:
     def __init__(self, cluster: ArchivedCluster) -> None:
         self.cluster = cluster
         self.counts = OffsetCounts(cluster)
-        self.looks: Mapping[PartitionId, Looks] = {
-            place: (looks[0]._replace(start=0), *looks[1:])  # what came before is missing as well
-            for place, looks in looks_of(cluster.chain).items()
-        }
+        self.holes = HoleIndex(cluster)
+        self._last: tuple[PartitionId, PartitionLooks] | None = None
+        """Partition that was asked about last, and its looks."""
         self._summaries: dict[PartitionId, PartitionDoubts] = {}
         self._dense = {place for place, part in cluster.parts.items() if part.end == part.records}
         """Partitions without any missing offset: the usual case."""
+
+    @cached_property
+    def _readings(self) -> ArchivedReadings:
+        return ArchivedReadings(self.cluster.store, self.cluster.chain)
 
     @property
     def is_complete(self) -> bool:
@@ -90,13 +132,16 @@ class ArchiveCertainty:
 
     def of_partition(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
         """Doubts about one partition before an offset."""
-        looks = self._until(place, cut)
-        if place in self._dense or not looks:
+        if place in self._dense:
+            return
+        looks = self.looks(place)
+        at = int(np.searchsorted(looks.starts, cut)) - 1
+        if at < 0:
             return
         removed = self.removed(place)
         if removed is not None and removed.after + 1 < cut < (removed.until or 0):
             yield removed
-        yield from self._state(place, looks, cut)
+        yield from self._state(place, looks, at, cut)
         yield from self._deletions(place, looks, cut)
         if place[0] in self._needs_all:
             yield from self._derived(place, cut)
@@ -131,14 +176,13 @@ class ArchiveCertainty:
     def _is_behind_missing(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
         """True if records just before this one are missing."""
         summary = self.summary(place)
-        at = bisect_left(summary.spans, offset, key=lambda span: span.after + 1)
-        span = summary.spans[at - 1] if at else None
+        if summary.spans is not None and summary.spans.has(offset):
+            return True
+        removed = summary.removed
         # Retention removes no record of a connector's config.
-        is_whole = place[0] == self.cluster.topics.config and not derived
-        return any(
-            each is not None and each.after < offset and (each.until is None or offset < each.until)
-            for each in (span, None if is_whole else summary.removed)
-        )
+        if removed is None or (place[0] == self.cluster.topics.config and not derived):
+            return False
+        return removed.after < offset < (removed.until or 0)
 
     def may_be_older(self, position: Position) -> bool:
         """True if what begins with this record may be older: `FirstSeen`.
@@ -159,18 +203,29 @@ class ArchiveCertainty:
 
     def _summary(self, place: PartitionId) -> "PartitionDoubts":
         if place in self._dense:
-            return PartitionDoubts()
-        part, counts = self._part(place), self.counts
-        late = ((start, look.end) for look in self.looks[place] for start in look.late)
-        missed = [counts.first_missing(place, *two) for two in late if counts.missing(place, *two)]
+            return PartitionDoubts(place)
+        part, looks, missing = self._part(place), self.looks(place), self.holes.missing(place)
+        is_missed = missing.before(looks.late_ends) > missing.before(looks.late)
+        missed = missing.first_from(looks.late[is_missed]).tolist()
         doubtful = [*missed, *(gap.start for gap in part.gaps)]
         derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, part.end)]
         return PartitionDoubts(
-            tuple(self.unknown_spans(place)),
+            place,
+            UnknownSpans.of(looks, missing),
             self.removed(place),
             min(doubtful, default=None),
             min(derived, default=None),
         )
+
+    def looks(self, place: PartitionId) -> PartitionLooks:
+        """Looks at a partition. Those of one are kept: they are many.
+
+        Raises:
+            ArchiveCorrupt: a file with readings is missing or damaged.
+        """
+        if self._last is None or self._last[0] != place:
+            self._last = place, self._readings.of(place).looks
+        return self._last[1]
 
     def removed(self, place: PartitionId) -> Doubt | None:
         """Span from which retention has removed records; None if it has removed none."""
@@ -181,48 +236,38 @@ class ArchiveCertainty:
         span = (records.start - 1, records.end, records.records)
         return Doubt(*place, DoubtKind.RETENTION, *span, retention)
 
-    def unknown_spans(self, place: PartitionId) -> Iterator[Doubt]:
-        """Spans of a partition in which the last records are unknown, the oldest first."""
-        for look in self.looks[place] if place not in self._dense else ():
-            yield from self._state_in(place, look)
-
-    def _until(self, place: PartitionId, cut: int) -> Looks:
-        """Looks that begin before an offset; looks without offsets are left out."""
-        return [look for look in self.looks[place] if look.start < min(cut, look.end)]
-
     @property
     def _needs_all(self) -> tuple[str, ...]:
         """Topics in which earlier records may count as well."""
         topics = self.cluster.topics
         return topics.config, topics.status, topics.commands
 
-    def _state(self, place: PartitionId, looks: Looks, cut: int) -> Iterator[Doubt]:
-        look = looks[-1]
-        end = min(cut, look.end)
-        is_at_end = look.is_whole and not self.counts.archived(place, end, look.end)
-        if not is_at_end and self.counts.missing(place, look.start, end):
-            yield from self._state_in(place, look)
-
-    def _state_in(self, place: PartitionId, look: PartitionLook) -> Iterator[Doubt]:
-        """Unknown span of a look; there is none if it misses nothing before its last record."""
-        until = self._archived_end(place, look.end) if look.is_whole else look.end
-        missing = self.counts.missing(place, look.start, until)
+    def _state(
+        self, place: PartitionId, looks: PartitionLooks, at: int, cut: int
+    ) -> Iterator[Doubt]:
+        """Unknown span of a look, if the cut lies in it."""
+        start, look_end, is_whole = int(looks.starts[at]), int(looks.ends[at]), looks.whole[at]
+        end = min(cut, look_end)
+        is_at_end = is_whole and not self.counts.archived(place, end, look_end)
+        if is_at_end or not self.counts.missing(place, start, end):
+            return
+        until = self._archived_end(place, look_end) if is_whole else look_end
+        missing = self.counts.missing(place, start, until)
         if missing:
-            after = self.counts.first_missing(place, look.start, until) - 1
-            known_from = until if look.is_whole else None
-            yield Doubt(*place, DoubtKind.STATE, after, known_from, missing)
+            after = self.counts.first_missing(place, start, until) - 1
+            yield Doubt(*place, DoubtKind.STATE, after, until if is_whole else None, missing)
 
-    def _deletions(self, place: PartitionId, looks: Looks, cut: int) -> Iterator[Doubt]:
+    def _deletions(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
         """The latest reading that may have missed a tombstone stands for all before it."""
-        for look in reversed(looks):
-            for start in reversed(look.late):
-                missing = self.counts.missing(place, start, min(cut, look.end))
-                if missing > 0:
-                    yield Doubt(*place, DoubtKind.DELETIONS, start - 1, None, missing)
-                    return
+        for at in range(int(np.searchsorted(looks.late, cut)) - 1, -1, -1):
+            start = int(looks.late[at])
+            missing = self.counts.missing(place, start, min(cut, int(looks.late_ends[at])))
+            if missing > 0:
+                yield Doubt(*place, DoubtKind.DELETIONS, start - 1, None, missing)
+                return
 
     def _derived(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
-        begin, until = self.looks[place][0].end, self._archived_end(place, cut)
+        begin, until = self.looks(place).first_end, self._archived_end(place, cut)
         missing = self.counts.missing(place, begin, until) - self._lost(place, begin, until)
         if missing > 0:
             after = self.counts.first_missing(place, begin, until) - 1

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.doubts import Doubt
 from replay.engine.certainty import ArchiveCertainty
-from replay.engine.hole_index import HoleIndex
 
 HOLES_LISTED = 1_000
 """Holes listed per partition, the oldest first; `holes` counts all. A compacted topic has many."""
@@ -70,7 +69,7 @@ def _coverage(
     cluster: ArchivedCluster, certainty: ArchiveCertainty, place: PartitionId
 ) -> PartitionCoverage:
     part, doubts = cluster.parts[place], certainty.summary(place)
-    segments, holes = part.segments, HoleIndex(cluster).ranges(place)
+    segments, holes = part.segments, certainty.holes.missing(place)
     times = (segment.first_ms for segment in segments if segment.first_ms >= 0)
     latest = segments[-1].latest_ms if segments else -1
     return PartitionCoverage(
@@ -80,11 +79,11 @@ def _coverage(
         segments[-1].end - 1 if segments else None,
         next(times, None),
         latest if latest >= 0 else None,
-        sum(look.end > look.start for look in certainty.looks[place]),
+        certainty.looks(place).number,
         part.end - part.read_records,
         sum(map(len, part.gaps)),
-        len(holes),
-        holes[:HOLES_LISTED],
+        len(holes.starts),
+        holes.first(HOLES_LISTED),
         doubts.known_from,
         doubts.unknown,
         part.removed.records if part.removed else 0,

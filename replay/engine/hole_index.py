@@ -27,6 +27,37 @@ class Hole(NamedTuple):
     """Number of missing offsets; archived records may lie between them."""
 
 
+class MissingOffsets(NamedTuple):
+    """Ranges of a partition that never had an archived record, ascending; they do not touch."""
+
+    starts: Int64s
+    stops: Int64s
+
+    def first(self, number: int) -> list[range]:
+        """The first ranges, at most a number of them."""
+        return list(map(range, self.starts[:number].tolist(), self.stops[:number].tolist()))
+
+    def before(self, offsets: Int64s) -> Int64s:
+        """Number of missing offsets before each offset."""
+        totals = np.concatenate(([0], np.cumsum(self.stops - self.starts)))
+        at = np.searchsorted(self.starts, offsets)
+        behind = np.append(self.stops, 0)[at - 1] - offsets
+        return totals[at] - np.where(at > 0, np.maximum(behind, 0), 0)
+
+    def end_before(self, offsets: Int64s) -> Int64s:
+        """For each offset, the offset after the last archived record before it; 0 without."""
+        at = np.searchsorted(self.stops, offsets)
+        starts = np.append(self.starts, np.iinfo(np.int64).max)
+        ends: Int64s = np.minimum(starts[at], offsets)
+        return ends
+
+    def first_from(self, offsets: Int64s) -> Int64s:
+        """The first missing offset from each offset on, after which one is missing."""
+        at = np.searchsorted(self.stops, offsets, side="right")
+        first: Int64s = np.maximum(self.starts[at], offsets)
+        return first
+
+
 class HoleIndex:
     """Missing offsets of a cluster's partitions, read when they are first needed."""
 
@@ -34,7 +65,7 @@ class HoleIndex:
         self._cluster = cluster
         self._edges: dict[PartitionId, _HoleEdges] = {}
 
-    def ranges(self, place: PartitionId) -> list[range]:
+    def missing(self, place: PartitionId) -> MissingOffsets:
         """Ranges that never had an archived record, also before the first and after the last one.
 
         Raises:
@@ -46,7 +77,7 @@ class HoleIndex:
         starts = np.sort(np.concatenate((edges.starts, removed.ends)))
         stops = np.sort(np.concatenate((edges.stops, removed.starts)))
         holes = starts < stops
-        return list(map(range, starts[holes].tolist(), stops[holes].tolist()))
+        return MissingOffsets(starts[holes], stops[holes])
 
     def between(self, place: PartitionId, after: int, until: int) -> Hole | None:
         """Hole from an archived record to a later one, or to the end; None if nothing is missing.

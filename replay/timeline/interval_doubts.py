@@ -9,7 +9,7 @@ from controlplane.core.text.record_text import place
 from controlplane.core.views.diff import Aspect
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.engine.certainty import ArchiveCertainty
-from replay.engine.hole_index import Hole, HoleIndex
+from replay.engine.hole_index import Hole
 from replay.timeline.intervals import Interval
 
 DERIVED = frozenset(
@@ -50,7 +50,6 @@ class IntervalDoubts:
         self.cluster = cluster.name
         self._ends = ends
         self._certainty = ArchiveCertainty(cluster)
-        self._holes = HoleIndex(cluster)
 
     def of(self, interval: Interval) -> IntervalDoubt:
         """Return the doubt about an interval.
@@ -66,4 +65,4 @@ class IntervalDoubts:
         end = until.position.offset if until and is_same else self._ends[topic][partition]
         derived = interval.aspect in DERIVED
         first_seen = self._certainty.is_first_seen(where, since, derived=derived)
-        return IntervalDoubt(first_seen, self._holes.between(where, since, end))
+        return IntervalDoubt(first_seen, self._certainty.holes.between(where, since, end))
