@@ -133,7 +133,7 @@ def _appends(chain: Chain) -> Iterator[_ReadAppend]:
             continue
         by_time: dict[int, list[ReadRange]] = defaultdict(list)
         for reach in manifest.reaches:
-            by_time[_read_at_ms(manifest, reach)].append(reach)
+            by_time[read_at_ms(manifest, reach)].append(reach)
         for ms, reaches in by_time.items() or [(manifest.written_at_ms, [])]:
             yield _ReadAppend(manifest, ms, reaches)
 
@@ -153,14 +153,14 @@ def spans(chain: Chain) -> Iterator[ReadRange]:
                     reach,
                     start=ranges.pop().start if adjoins else reach.start,
                     partial=is_partial(manifest, reach),
-                    read_at_ms=_read_at_ms(manifest, reach),
+                    read_at_ms=read_at_ms(manifest, reach),
                 )
             )
     for _, ranges in sorted(joined.items()):
         yield from ranges
 
 
-def _read_at_ms(manifest: Manifest, reach: ReadRange) -> int:
+def read_at_ms(manifest: Manifest, reach: ReadRange) -> int:
     """Time of the append that read a range."""
     return manifest.written_at_ms if reach.read_at_ms is None else reach.read_at_ms
 

@@ -4,10 +4,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec import UNSET
+from msgspec.structs import replace
+
 from controlplane.core.entry import Entry
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
+from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster
+from replay.archive.looks import is_partial, read_at_ms
+from replay.archive.manifest import MERGE_FORMAT, RETENTION_FORMAT, encoded, read_chain
 from replay.archive.merge import Merger, MergeResult
 from replay.archive.replaced_files import Removal, remove_replaced
 from replay.archive.segments import SegmentSizes
@@ -34,6 +40,30 @@ def merge(store: ArchiveStore, sizes: SegmentSizes = LARGER) -> tuple[MergeResul
 def merged(folder: Path, sizes: SegmentSizes = LARGER) -> tuple[MergeResult, Removal]:
     """Merge an archive in a folder."""
     return merge(FolderStore(str(folder)), sizes)
+
+
+def earlier_merge(store: ArchiveStore, name: str) -> None:
+    """Merge as earlier versions did: the manifest has every reading, and names no file of them.
+
+    The archive must not have been merged in the present form.
+    """
+    reaches = tuple(
+        replace(reach, partial=is_partial(manifest, reach), read_at_ms=read_at_ms(manifest, reach))
+        for manifest in read_chain(store, name).manifests
+        for reach in manifest.reaches
+    )
+    Merger(store, name).run()
+    (made,) = read_chain(store, name).manifests
+    if made.merge is UNSET or made.merge.readings is UNSET:  # nothing was merged
+        return
+    earlier = replace(
+        made,
+        format=MERGE_FORMAT if made.removed is UNSET else RETENTION_FORMAT,
+        reaches=reaches,
+        merge=replace(made.merge, readings=UNSET),
+    )
+    store.remove(made.merge.readings.stored.file)
+    store.replace(layout.manifest(name, made.number), encoded(earlier))
 
 
 def looks(folder: Path, entries: Sequence[Entry], number: int) -> None:

@@ -1,7 +1,7 @@
 """Random logs that a cleaner compacts between the looks of a capture, and what is known of them."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -9,14 +9,16 @@ from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.state import Topics
+from replay.archive import layout
 from replay.archive.appender import Appender
-from replay.archive.archived_cluster import ArchivedCluster, PartitionId, parts_in
-from replay.archive.manifest import read_chain
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
+from replay.archive.manifest import encoded
 from replay.archive.segments import SegmentSizes
-from replay.archive.store import FolderStore
+from replay.archive.store import ArchiveStore, FolderStore
 from tests.core.logs import KeyValue
 
 TOPICS = Topics()
+NAME = "c"
 PARTITIONS = {TOPICS.config: 1, TOPICS.status: 2, TOPICS.offsets: 2}
 
 
@@ -54,6 +56,9 @@ OFFSETS: tuple[KeyValue, ...] = (
 
 MARKERS = 0.1
 """Share of records that follow the marker of a transaction."""
+
+LOSING = 0.3
+"""Share of partitions that lose records, when some do."""
 
 HOUR_MS = 3_600_000
 TOMBSTONE_MS = 24 * HOUR_MS
@@ -106,14 +111,31 @@ class LossyArchive(NamedTuple):
     reference: list[Entry]
 
 
-class CleanedCluster:
-    """A cluster whose log is written, cleaned, and looked at by a capture, in any order."""
+Upkeep = Callable[[ArchiveStore], object]
+"""Done to the archive after each append, for example a merge."""
 
-    def __init__(self, random: Random, folder: str) -> None:
+
+class CleanedCluster:
+    """A cluster whose log is written, cleaned, and looked at by a capture, in any order.
+
+    `is_losing`: the topics also lose their oldest records at times, archived or not.
+    """
+
+    def __init__(
+        self,
+        random: Random,
+        folder: str,
+        upkeep: Upkeep = lambda _: None,
+        *,
+        is_losing: bool = False,
+    ) -> None:
         self._random = random
         self._store = FolderStore(folder)
+        self._upkeep = upkeep
         self._now_ms = 0
-        self._looks_ms: list[int] = []
+        self._is_seen = False
+        self._losing = 0.5 if is_losing else 0
+        self._begins: dict[PartitionId, int] = defaultdict(int)
         self._log: dict[PartitionId, list[tuple[int, Entry]]] = {
             (topic, number): [] for topic, count in PARTITIONS.items() for number in range(count)
         }
@@ -129,36 +151,53 @@ class CleanedCluster:
             self._now_ms += self._random.choice(self._pauses_hours) * HOUR_MS
             self._write(entry)
             for act in self._random.choices(
-                (self._look, self._clean, None), (1, self._cleaning, 9)
+                (self._look, self._clean, self._lose, None), (1, self._cleaning, self._losing, 9)
             ):
                 if act is not None:
                     act()
         self._look()
-        return LossyArchive(self._archived(), self._reference)
+        return LossyArchive(open_cluster(self._store, NAME), self._reference)
 
     def _write(self, entry: Entry) -> None:
         place = entry.topic, entry.partition
         self._log[place].append((self._now_ms, entry))
         self._ends[place] = entry.offset + 1
-        if self._looks_ms:
+        if self._is_seen:
             self._reference.append(entry)
 
     def _look(self) -> None:
         """Archive what the log has now; in halves at times, as a capture that commits between."""
-        if not self._looks_ms:
+        if not self._is_seen:
             self._reference = [entry for part in self._log.values() for _, entry in part]
         halves = (0.5, 1.0) if self._random.random() < 0.3 else (1.0,)
         for share in halves:
-            appender = Appender(self._store, "c", TOPICS, sizes=SegmentSizes(4, 2))
+            appender = Appender(self._store, NAME, TOPICS, sizes=SegmentSizes(4, 2))
             for place, part in self._log.items():
                 end = int(self._ends[place] * share)
                 begun = appender.end_of(*place) or 0
                 fresh = [entry for _, entry in part if begun <= entry.offset < end]
                 if fresh:
                     appender.add(batch_of(fresh))
-                appender.reached(*place, 0, max(begun, end), partial=end < self._ends[place])
-            if appender.commit() is not None:
-                self._looks_ms.append(self._now_ms)
+                is_partial = end < self._ends[place]
+                appender.reached(*place, self._begins[place], max(begun, end), partial=is_partial)
+            self._commit(appender)
+
+    def _commit(self, appender: Appender) -> None:
+        """Write the manifest, as if at the time of the cluster."""
+        made = appender.commit()
+        if made is not None:
+            self._is_seen = True
+            timed = replace(made, written_at_ms=self._now_ms)
+            self._store.replace(layout.manifest(NAME, made.number), encoded(timed))
+            self._upkeep(self._store)
+
+    def _lose(self) -> None:
+        """Remove the oldest records of some partitions."""
+        for place, part in self._log.items():
+            if self._random.random() < LOSING:
+                begin = self._random.randint(self._begins[place], self._ends[place])
+                self._begins[place] = begin
+                part[:] = [(ms, entry) for ms, entry in part if entry.offset >= begin]
 
     def _clean(self) -> None:
         """Remove some records that the cleaner may remove."""
@@ -176,18 +215,11 @@ class CleanedCluster:
                 kept.add(entry.key)
                 yield written_ms, entry
 
-    def _archived(self) -> ArchivedCluster:
-        """The archive, as if its manifests had been written at the times of the looks."""
-        chain = read_chain(self._store, "c")
-        manifests = tuple(
-            replace(manifest, written_at_ms=ms)
-            for manifest, ms in zip(chain.manifests, self._looks_ms, strict=True)
-        )
-        timed = chain._replace(manifests=manifests)
-        return ArchivedCluster(self._store, "c", timed, parts_in(timed))
 
-
-def lossy_archive(seed: int, folder: str) -> LossyArchive:
-    """Let a cluster live, and archive it."""
+def lossy_archive(
+    seed: int, folder: str, upkeep: Upkeep = lambda _: None, *, is_losing: bool = False
+) -> LossyArchive:
+    """Let a cluster live, and archive it. The same seed gives the same log and the same looks."""
     random = Random(seed)
-    return CleanedCluster(random, folder).live(random_log(random))
+    cluster = CleanedCluster(random, folder, upkeep, is_losing=is_losing)
+    return cluster.live(random_log(random))

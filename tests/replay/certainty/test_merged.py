@@ -1,0 +1,158 @@
+"""Law: merges and retentions change no answer about what is certain, at any offset."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
+from replay.archive.looks import ArchivedReadings
+from replay.archive.merge import Merger
+from replay.archive.replaced_files import remove_replaced
+from replay.archive.retention import PlanMaker
+from replay.archive.segments import SegmentSizes
+from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.verification import verified
+from replay.doubts import Doubt, DoubtKind
+from replay.engine.certainty import ArchiveCertainty
+from replay.engine.coverage import coverage
+from replay.engine.retention_plan import older_than
+from tests.conftest import PROVE
+from tests.replay.certainty.lossy_archive import NAME, lossy_archive
+from tests.replay.merges import LARGER, earlier_merge
+
+pytestmark = pytest.mark.slow
+
+SEEDS = 300 if PROVE else 12
+
+
+class RandomMerges:
+    """Merges an archive up to three times, at random moments; `retains` also removes records."""
+
+    def __init__(self, seed: int, *, retains: bool = False) -> None:
+        self._random = Random(f"merges {seed}")
+        self._retains = retains
+        self._left = self._random.randint(0, 3)
+
+    def __call__(self, store: ArchiveStore) -> None:
+        """Merge, or not."""
+        if self._left and self._random.random() < 0.4:
+            self._left -= 1
+            self.merge(store)
+
+    def merge(self, store: ArchiveStore) -> None:
+        """Merge now."""
+        sizes = self._random.choice((SegmentSizes(10, 4), LARGER, SegmentSizes()))
+        plan: PlanMaker | None = None
+        if self._retains and self._random.random() < 0.7:
+            plan = older_than(0, self._random.randint(1, 50))
+        Merger(store, NAME, sizes, plan).run()
+        remove_replaced(store, NAME, 0)
+
+
+def cuts_of(cluster: ArchivedCluster) -> Iterable[tuple[PartitionId, int]]:
+    """Every offset of every partition."""
+    for place, part in sorted(cluster.parts.items()):
+        yield from ((place, offset) for offset in range(part.end + 2))
+
+
+def known(doubts: Iterable[Doubt]) -> list[Doubt]:
+    """Doubts that no retention has caused."""
+    return [doubt for doubt in doubts if doubt.kind is not DoubtKind.RETENTION]
+
+
+def certainty_from_records(cluster: ArchivedCluster) -> list[Any]:
+    """Doubts at every offset and about the past, and what is missing, but for a retention."""
+    certainty = ArchiveCertainty(cluster)
+    answers: list[Any] = [known(certainty.of_partition(*cut)) for cut in cuts_of(cluster)]
+    for place in sorted(cluster.parts):
+        summary = certainty.summary(place)
+        answers.append((known(summary.unknown), summary.doubtful_from, summary.derived_from))
+    kept = ("looks", "missing", "lost", "holes", "listed")
+    answers += [[getattr(part, name) for name in kept] for part in coverage(cluster)]
+    return answers
+
+
+def certainty_of(cluster: ArchivedCluster) -> list[Any]:
+    """Every answer about what is certain, at every offset."""
+    certainty = ArchiveCertainty(cluster)
+    answers = certainty_from_records(cluster)
+    answers += [
+        certainty.is_first_seen(*cut, derived=derived)
+        for cut in cuts_of(cluster)
+        for derived in (True, False)
+    ]
+    return [*answers, *coverage(cluster)]
+
+
+@pytest.mark.parametrize("is_losing", [False, True])
+@pytest.mark.parametrize("first", range(0, SEEDS, 6))
+def test_merges_change_no_doubt(first: int, tmp_path: Path, *, is_losing: bool) -> None:
+    """Holes, gaps, partial and late looks; merged up to three times, and once more at the end."""
+    for seed in range(first, first + 6):
+        plain, small = str(tmp_path / f"plain-{seed}"), str(tmp_path / f"small-{seed}")
+        merges = RandomMerges(seed)
+        before = lossy_archive(seed, plain, is_losing=is_losing).cluster
+        after = lossy_archive(seed, small, merges, is_losing=is_losing).cluster
+        expected = certainty_of(before)
+        assert certainty_of(after) == expected
+        merges.merge(after.store)
+        merged = open_cluster(after.store, NAME)
+        assert certainty_of(merged) == expected
+        result = verified(merged)
+        assert (result.flaws, result.leftovers, result.replaced) == ((), (), 0)
+
+
+@pytest.mark.parametrize("is_losing", [False, True])
+@pytest.mark.parametrize("first", range(0, SEEDS, 6))
+def test_retentions_add_only_their_own_doubts(
+    first: int, tmp_path: Path, *, is_losing: bool
+) -> None:
+    """A removed record counts as archived, so looks that are joined stay joined."""
+    for seed in range(first, first + 6):
+        plain, thin = str(tmp_path / f"plain-{seed}"), str(tmp_path / f"thin-{seed}")
+        merges = RandomMerges(seed, retains=True)
+        before = lossy_archive(seed, plain, is_losing=is_losing).cluster
+        after = lossy_archive(seed, thin, merges, is_losing=is_losing).cluster
+        expected = certainty_from_records(before)
+        assert certainty_from_records(after) == expected
+        merges.merge(after.store)
+        assert certainty_from_records(open_cluster(after.store, NAME)) == expected
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, 6))
+def test_merges_of_an_earlier_version_are_merged_again(first: int, tmp_path: Path) -> None:
+    """Their manifests have every reading; the next merge moves them into a file."""
+    moved = 0
+    for seed in range(first, first + 6):
+        moments = Random(f"earlier merges {seed}")
+
+        def upkeep(store: ArchiveStore, moments: Random = moments) -> None:
+            if moments.random() < 0.4:
+                earlier_merge(store, NAME)
+
+        before = lossy_archive(seed, str(tmp_path / str(seed)), upkeep).cluster
+        Merger(before.store, NAME).run()
+        after = open_cluster(before.store, NAME)
+        assert certainty_of(after) == certainty_of(before)
+        is_earlier = before.chain.base is not UNSET
+        moved += is_earlier and after.chain.manifests[0].readings is not UNSET
+    assert moved > 1
+
+
+def test_the_cases_occur(tmp_path: Path) -> None:
+    """Joined looks, late and partial readings, holes and gaps are among the random archives."""
+    found = set()
+    for seed in range(6):
+        merges = RandomMerges(seed)
+        cluster = lossy_archive(seed, str(tmp_path / str(seed)), merges, is_losing=True).cluster
+        merges.merge(cluster.store)
+        merged = open_cluster(FolderStore(str(tmp_path / str(seed))), NAME)
+        for place in merged.parts:
+            readings = ArchivedReadings(merged.store, merged.chain).of(place)
+            cases = (readings.joined, readings.late, ~readings.whole, ~readings.dense)
+            found |= {case for case, rows in enumerate((*cases, readings.lost[1:])) if rows.any()}
+    assert found == {*range(5)}
