@@ -107,9 +107,9 @@ def test_a_newer_format_is_refused(small: Path) -> None:
     """By the merge, too."""
     path = small / f"cluster={NAME}" / "_manifest" / f"{LOOKS:010}.json"
     document = msgspec.json.decode(path.read_bytes())
-    path.write_bytes(msgspec.json.encode(document | {"format": 4}))
+    path.write_bytes(msgspec.json.encode(document | {"format": 5}))
     before = content(small)
-    assert f"{LOOKS:010}.json has format 4, but only 1 to 3 are known" in refusal(
+    assert f"{LOOKS:010}.json has format 5, but only 1 to 4 are known" in refusal(
         call("compact-archive", small)
     )
     assert content(small) == before
@@ -127,6 +127,71 @@ def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
         "format": 2,
         "merged_into": LOOKS + 1,
     }
+
+
+def test_versions_that_know_no_file_of_readings_refuse_it(small: Path) -> None:
+    """They know formats 1 to 3, and would take a joined range for one look."""
+    merged(small)
+    document = msgspec.json.decode((small / BASE).read_bytes())
+    assert document["format"] == 4
+    reaches = {(reach["topic"], reach["partition"]) for reach in document["reaches"]}
+    assert len(document["reaches"]) == len(reaches)
+
+
+def readings_file(folder: Path) -> Path:
+    """The file with the readings of the last merge."""
+    (path,) = (folder / f"cluster={NAME}" / "_manifest").glob("readings-*.parquet")
+    return path
+
+
+def test_an_altered_file_of_readings_is_named(small: Path) -> None:
+    """By `verify`, and by a command that asks what is certain; a dense archive answers without."""
+    merged(small)
+    file = readings_file(small)
+    file.write_bytes(file.read_bytes()[::-1])
+    assert f"{file.name} was altered" in refusal(call("verify", small))
+    assert call("state", small).code == 0
+
+
+def vouch(folder: Path, content: bytes) -> None:
+    """Write another file of readings, and let the manifest vouch for it."""
+    path = readings_file(folder)
+    path.write_bytes(content)
+    document = msgspec.json.decode((folder / BASE).read_bytes())
+    described = {"bytes": len(content), "sha256": sha256(content).hexdigest()}
+    document["merge"]["readings"]["stored"] |= described
+    (folder / BASE).write_bytes(msgspec.json.encode(document))
+
+
+def forged_readings(folder: Path, column: str, value: int) -> bytes:
+    """A file of readings with another first value in a column."""
+    file = pq.ParquetFile(readings_file(folder))
+    groups = [file.read_row_group(number) for number in range(file.num_row_groups)]
+    rows = groups[0].to_pylist()
+    rows[0][column] = value
+    groups[0] = pa.Table.from_pylist(rows, schema=groups[0].schema)
+    sink = pa.BufferOutputStream()
+    with pq.ParquetWriter(sink, groups[0].schema) as writer:
+        for group in groups:
+            writer.write_table(group)
+    return bytes(sink.getvalue())
+
+
+@pytest.mark.parametrize(("column", "value"), [("end", 1), ("lost", 1), ("lost", -1)])
+def test_readings_of_other_offsets_are_named(small: Path, column: str, value: int) -> None:
+    """They must cover the offsets that the manifest describes."""
+    merged(small)
+    vouch(small, forged_readings(small, column, value))
+    name = readings_file(small).name
+    assert f"{name} holds other readings than described" in refusal(call("verify", small))
+
+
+def test_a_file_without_readings_is_named(small: Path) -> None:
+    """It is no Parquet file."""
+    merged(small)
+    vouch(small, b"no file")
+    name = readings_file(small).name
+    assert f"{name} holds other readings than described" in refusal(call("verify", small))
 
 
 def test_a_missing_merged_manifest_is_named(small: Path) -> None:

@@ -7,7 +7,6 @@ from random import Random
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from controlplane.core.entry import Entry
 from controlplane.core.fold import Fold
@@ -16,13 +15,15 @@ from controlplane.core.order import Ends, before, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.end_vectors import FittedEnds
-from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.looks import looks_of
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
+from replay.archive.looks import ArchivedReadings
 from replay.archive.merge import Merger
+from replay.archive.readings import PartitionReadings
 from replay.archive.store import FolderStore
 from replay.engine.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
 from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
+from tests.replay.merges import earlier_merge
 
 pytestmark = pytest.mark.slow
 
@@ -32,11 +33,9 @@ VECTOR = '{"connect-configs":[0]}'
 
 
 def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
-    """The end, the ends of looks, and offsets anywhere, in any mixture."""
+    """The end, the ends of readings, and offsets anywhere, in any mixture."""
     yield cluster.ends
-    reached = {
-        place: [look.end for look in looks] for place, looks in looks_of(cluster.chain).items()
-    }
+    reached = {place: readings_of(cluster, place).ends.tolist() for place in cluster.parts}
     for share in (0.2, 0.4, 0.6, 0.8):
         number = int(len(cluster.chain.manifests) * share)
         yield {
@@ -47,6 +46,11 @@ def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
             topic: [int(end * share) if random.random() < 0.7 else end for end in ends]
             for topic, ends in cluster.ends.items()
         }
+
+
+def readings_of(cluster: ArchivedCluster, place: PartitionId) -> PartitionReadings:
+    """Readings of a partition."""
+    return ArchivedReadings(cluster.store, cluster.chain).of(place)
 
 
 def answers(state: ClusterState) -> Mapping[str, Any]:
@@ -100,36 +104,17 @@ def test_what_is_certain_is_true(first: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_merged_manifest_knows_the_looks(seed: int, tmp_path: Path) -> None:
+def test_an_earlier_merge_knows_the_looks(seed: int, tmp_path: Path) -> None:
     """One manifest with all ranges and their times: the same looks, or more doubts."""
-    chain = lossy_archive(seed, str(tmp_path)).cluster.chain
-    reaches = [
-        replace(reach, read_at_ms=manifest.written_at_ms)
-        for manifest in chain.manifests
-        for reach in manifest.reaches
-    ]
-    merged = replace(chain.manifests[0], reaches=tuple(reaches))
-    together = looks_of(chain._replace(manifests=(merged,)))
-    for place, looks in looks_of(chain).items():
-        assert [look[:3] for look in together[place]] == [look[:3] for look in looks]
-        for look, other in zip(looks, together[place], strict=True):
-            assert {*look.late} <= {*other.late}
-
-
-@pytest.mark.parametrize("seed", range(8))
-def test_a_merge_keeps_the_looks(seed: int, tmp_path: Path) -> None:
-    """Merged twice, each partition has the looks that it had, with their times."""
-    lossy_archive(seed, str(tmp_path))
-    store = FolderStore(str(tmp_path))
-    before = looks_of(open_cluster(store, "c").chain)
-    for _ in range(2):
-        Merger(store, "c").run()
-        chain = open_cluster(store, "c").chain
-        assert len(chain.manifests) == 1
-        after = looks_of(chain)
-        assert {place: [look[:3] for look in looks] for place, looks in after.items()} == {
-            place: [look[:3] for look in looks] for place, looks in before.items()
-        }
+    cluster = lossy_archive(seed, str(tmp_path)).cluster
+    before = {place: readings_of(cluster, place).looks for place in cluster.parts}
+    earlier_merge(cluster.store, "c")
+    after = open_cluster(cluster.store, "c")
+    for place, looks in before.items():
+        merged = readings_of(after, place).looks
+        for column in ("starts", "ends", "whole"):
+            assert getattr(merged, column).tolist() == getattr(looks, column).tolist()
+        assert {*looks.late.tolist()} <= {*merged.late.tolist()}
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -260,9 +260,9 @@ def test_an_altered_file_of_removed_offsets_is_named(thin: Path) -> None:
 
 
 def test_an_earlier_version_refuses_the_archive(thin: Path) -> None:
-    """It knows formats 1 and 2; the present manifest has 3, and appends name it as their base."""
+    """It knows formats 1 and 2; the present manifest has 4, and appends name it as their base."""
     looks(thin, ENTRIES, 1)
-    assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 3
+    assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 4
 
 
 def test_no_file_with_removed_records_is_left(whole: Path) -> None:
