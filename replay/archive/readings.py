@@ -112,7 +112,7 @@ def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> Parti
         starts,
         ends,
         readings.whole[lasts],
-        readings.late[rows] & ~joins,
+        readings.late[rows],
         dense[rows],
         np.where(joins, looks - (starts < ends), readings.joined[rows]),
     )

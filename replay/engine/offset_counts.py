@@ -1,6 +1,7 @@
 """Numbers of archived records between offsets; files are read only where offsets are missing."""
 
 from bisect import bisect_left, bisect_right
+from itertools import accumulate
 
 import numpy as np
 
@@ -24,6 +25,7 @@ class OffsetCounts:
         self._last: tuple[str, Int64s] = "", np.zeros(0, np.int64)
         """File name and offsets of the last segment that was read."""
         self._removed: dict[PartitionId, RemovedOffsets] = {}
+        self._records: dict[PartitionId, list[int]] = {}
 
     def archived(self, place: PartitionId, start: int, end: int) -> int:
         """Number of records from `start` to before `end` that were archived.
@@ -36,8 +38,19 @@ class OffsetCounts:
         segments = self.cluster.parts[place].segments
         low = bisect_right(segments, start, key=lambda segment: segment.end)
         high = bisect_left(segments, end, key=lambda segment: segment.start)
-        present = sum(self._within(segment, start, end) for segment in segments[low:high])
+        outer = (segments[at] for at in range(low, high, max(high - low - 1, 1)))
+        present = sum(self._within(segment, start, end) for segment in outer)
+        if high - low > 2:  # the inner segments count whole
+            totals = self._totals(place)
+            present += totals[high - 1] - totals[low + 1]
         return present + self.removed(place).within(start, end)
+
+    def _totals(self, place: PartitionId) -> list[int]:
+        """Number of records before each segment, and in all."""
+        if place not in self._records:
+            records = (each.stored.records for each in self.cluster.parts[place].segments)
+            self._records[place] = [*accumulate(records, initial=0)]
+        return self._records[place]
 
     def removed(self, place: PartitionId) -> RemovedOffsets:
         """Offsets of a partition that retention has removed.
