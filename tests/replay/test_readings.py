@@ -16,7 +16,9 @@ from replay.archive.merge import Merger
 from replay.archive.readings import PartitionReadings
 from replay.archive.readings_file import encoded_readings
 from replay.archive.store import FolderStore
+from replay.engine.retention_plan import older_than
 from tests.replay.archives import NAME
+from tests.replay.certainty.certainty_answers import certainty_of
 
 OFFSETS = Topics().offsets
 PARTITIONS = range(3)
@@ -27,6 +29,7 @@ def looked_at(folder: Path, looks: int, stride: int) -> ArchivedCluster:
     store = FolderStore(str(folder))
     for look in range(looks):
         appender = Appender(store, NAME, Topics())
+        appender.reached(Topics().config, 0, 0, 0)
         for partition in PARTITIONS:
             offset = look * stride
             entry = Entry(OFFSETS, partition, offset, look, b'["a",{}]', b"{}")
@@ -35,6 +38,16 @@ def looked_at(folder: Path, looks: int, stride: int) -> ArchivedCluster:
         appender.commit()
     Merger(store, NAME).run()
     return open_cluster(store, NAME)
+
+
+def looked_at_again(cluster: ArchivedCluster) -> ArchivedCluster:
+    """The archive after a look that found one record, and a merge."""
+    appender = Appender(cluster.store, NAME, Topics())
+    appender.add(batch_of([Entry(OFFSETS, 0, 10, 10, b'["a",{}]', b"{}")]))
+    appender.reached(OFFSETS, 0, 0, 11)
+    appender.commit()
+    Merger(cluster.store, NAME).run()
+    return open_cluster(cluster.store, NAME)
 
 
 def rows_of(cluster: ArchivedCluster) -> list[int]:
@@ -53,7 +66,7 @@ def test_a_merged_manifest_does_not_grow_with_looks(stride: int, tmp_path: Path)
     """It has one range for each partition; only digits of numbers are added."""
     ten = looked_at(tmp_path / "ten", 10, stride)
     twenty = looked_at(tmp_path / "twenty", 20, stride)
-    assert len(twenty.chain.manifests[0].reaches) == len(PARTITIONS)
+    assert len(twenty.chain.manifests[0].reaches) == len(PARTITIONS) + 1
     assert manifest_bytes(twenty) - manifest_bytes(ten) < 50
 
 
@@ -61,20 +74,46 @@ def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> Non
     """Also across merges. Their number is kept."""
     cluster = looked_at(tmp_path, 10, 1)
     assert rows_of(cluster) == [1, 1, 1]
-    appender = Appender(cluster.store, NAME, Topics())
-    appender.add(batch_of([Entry(OFFSETS, 0, 10, 0, b'["a",{}]', b"{}")]))
-    appender.reached(OFFSETS, 0, 0, 11)
-    appender.commit()
-    Merger(cluster.store, NAME).run()
-    again = open_cluster(cluster.store, NAME)
+    again = looked_at_again(cluster)
     assert rows_of(again) == [1, 1, 1]
     readings = ArchivedReadings(again.store, again.chain)
     assert [readings.of((OFFSETS, at)).looks.number for at in PARTITIONS] == [11, 10, 10]
 
 
+def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: Path) -> None:
+    """Their segments have holes then, but nothing was missing when they were joined."""
+    cluster = looked_at(tmp_path, 10, 1)
+    result = Merger(cluster.store, NAME, retention=older_than(0, 5)).run()
+    assert [expired.records for expired in result.expired] == [4, 4, 4]
+    assert rows_of(looked_at_again(cluster)) == [1, 1, 1]
+
+
 def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
     """The marker of a transaction ends each look: its end is a certain moment."""
     assert rows_of(looked_at(tmp_path, 10, 2)) == [10, 10, 10]
+
+
+@pytest.mark.parametrize(
+    "readings",
+    [
+        pytest.param([(5, 8, False), (8, 10, False)], id="the first look begins behind offset 0"),
+        pytest.param([(0, 3, True), (5, 8, False), (8, 10, False)], id="a gap within a look"),
+    ],
+)
+def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
+    readings: list[tuple[int, int, bool]], tmp_path: Path
+) -> None:
+    """All that it has read is archived, yet its end is the only certain moment."""
+    store = FolderStore(str(tmp_path))
+    for start, end, is_partial in readings:
+        appender = Appender(store, NAME, Topics())
+        offsets = range(start, end)
+        appender.add(batch_of([Entry(OFFSETS, 0, at, at, b'["a",{}]', b"{}") for at in offsets]))
+        appender.reached(OFFSETS, 0, start, end, partial=is_partial)
+        appender.commit()
+    before = certainty_of(open_cluster(store, NAME))
+    Merger(store, NAME).run()
+    assert certainty_of(open_cluster(store, NAME)) == before
 
 
 def test_a_reading_with_holes_takes_few_bytes() -> None:

@@ -1,14 +1,12 @@
 """Law: merges and retentions change no answer about what is certain, at any offset."""
 
-from collections.abc import Iterable
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 from msgspec import UNSET
 
-from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
+from replay.archive.archived_cluster import open_cluster
 from replay.archive.looks import ArchivedReadings
 from replay.archive.merge import Merger
 from replay.archive.replaced_files import remove_replaced
@@ -16,11 +14,9 @@ from replay.archive.retention import PlanMaker
 from replay.archive.segments import SegmentSizes
 from replay.archive.store import ArchiveStore, FolderStore
 from replay.archive.verification import verified
-from replay.doubts import Doubt, DoubtKind
-from replay.engine.certainty import ArchiveCertainty
-from replay.engine.coverage import coverage
 from replay.engine.retention_plan import older_than
 from tests.conftest import PROVE
+from tests.replay.certainty.certainty_answers import certainty_from_records, certainty_of
 from tests.replay.certainty.lossy_archive import NAME, lossy_archive
 from tests.replay.merges import LARGER, earlier_merge
 
@@ -51,41 +47,6 @@ class RandomMerges:
             plan = older_than(0, self._random.randint(1, 50))
         Merger(store, NAME, sizes, plan).run()
         remove_replaced(store, NAME, 0)
-
-
-def cuts_of(cluster: ArchivedCluster) -> Iterable[tuple[PartitionId, int]]:
-    """Every offset of every partition."""
-    for place, part in sorted(cluster.parts.items()):
-        yield from ((place, offset) for offset in range(part.end + 2))
-
-
-def known(doubts: Iterable[Doubt]) -> list[Doubt]:
-    """Doubts that no retention has caused."""
-    return [doubt for doubt in doubts if doubt.kind is not DoubtKind.RETENTION]
-
-
-def certainty_from_records(cluster: ArchivedCluster) -> list[Any]:
-    """Doubts at every offset and about the past, and what is missing, but for a retention."""
-    certainty = ArchiveCertainty(cluster)
-    answers: list[Any] = [known(certainty.of_partition(*cut)) for cut in cuts_of(cluster)]
-    for place in sorted(cluster.parts):
-        summary = certainty.summary(place)
-        answers.append((known(summary.unknown), summary.doubtful_from, summary.derived_from))
-    kept = ("looks", "missing", "lost", "holes", "listed")
-    answers += [[getattr(part, name) for name in kept] for part in coverage(cluster)]
-    return answers
-
-
-def certainty_of(cluster: ArchivedCluster) -> list[Any]:
-    """Every answer about what is certain, at every offset."""
-    certainty = ArchiveCertainty(cluster)
-    answers = certainty_from_records(cluster)
-    answers += [
-        certainty.is_first_seen(*cut, derived=derived)
-        for cut in cuts_of(cluster)
-        for derived in (True, False)
-    ]
-    return [*answers, *coverage(cluster)]
 
 
 @pytest.mark.parametrize("is_losing", [False, True])

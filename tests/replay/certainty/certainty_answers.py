@@ -1,0 +1,44 @@
+"""Every answer about what is certain in an archive."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from replay.archive.archived_cluster import ArchivedCluster, PartitionId
+from replay.doubts import Doubt, DoubtKind
+from replay.engine.certainty import ArchiveCertainty
+from replay.engine.coverage import coverage
+
+
+def cuts_of(cluster: ArchivedCluster) -> Iterable[tuple[PartitionId, int]]:
+    """Every offset of every partition."""
+    for place, part in sorted(cluster.parts.items()):
+        yield from ((place, offset) for offset in range(part.end + 2))
+
+
+def known(doubts: Iterable[Doubt]) -> list[Doubt]:
+    """Doubts that no retention has caused."""
+    return [doubt for doubt in doubts if doubt.kind is not DoubtKind.RETENTION]
+
+
+def certainty_from_records(cluster: ArchivedCluster) -> list[Any]:
+    """Doubts at every offset and about the past, and what is missing, but for a retention."""
+    certainty = ArchiveCertainty(cluster)
+    answers: list[Any] = [known(certainty.of_partition(*cut)) for cut in cuts_of(cluster)]
+    for place in sorted(cluster.parts):
+        summary = certainty.summary(place)
+        answers.append((known(summary.unknown), summary.doubtful_from, summary.derived_from))
+    kept = ("looks", "missing", "lost", "holes", "listed")
+    answers += [[getattr(part, name) for name in kept] for part in coverage(cluster)]
+    return answers
+
+
+def certainty_of(cluster: ArchivedCluster) -> list[Any]:
+    """Every answer about what is certain, at every offset."""
+    certainty = ArchiveCertainty(cluster)
+    answers = certainty_from_records(cluster)
+    answers += [
+        certainty.is_first_seen(*cut, derived=derived)
+        for cut in cuts_of(cluster)
+        for derived in (True, False)
+    ]
+    return [*answers, *coverage(cluster)]
