@@ -6,13 +6,13 @@ An archive has one record per look in each of `--partitions` partitions of the o
 captured in `--looks` looks (default: a minute for a year) and merged. It is made at once, not look
 by look. With `--markers`, 1 to 30 markers of transactions follow each record, so every look has a
 hole, and looks find different numbers of offsets.
-`--earlier` writes every reading into the manifest, as earlier versions did.
+`--earlier` writes every reading into the manifest, as earlier versions did. Times are CPU times.
 """
 
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import process_time
 from typing import Any, NamedTuple
 
 import click
@@ -154,7 +154,7 @@ def _readings(bounds: OffsetColumn) -> PartitionReadings:
 
 
 class Measurement(NamedTuple):
-    """Bytes of what is kept of the looks, and seconds of questions."""
+    """Bytes of what is kept of the looks, and CPU seconds of questions."""
 
     manifest: int
     readings: int
@@ -195,9 +195,9 @@ def _summaries(cluster: ArchivedCluster) -> None:
 
 
 def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
-    begin = perf_counter()
+    begin = process_time()
     result = work()
-    return result, perf_counter() - begin
+    return result, process_time() - begin
 
 
 @click.command()

@@ -27,9 +27,9 @@ from msgspec import UNSET, UnsetType
 
 from replay.archive import layout
 from replay.archive.archived_cluster import PartitionId, open_cluster, parts_in
+from replay.archive.archived_readings import ArchivedReadings, spans
 from replay.archive.concurrent_requests import concurrently
 from replay.archive.integrity import checked
-from replay.archive.looks import ArchivedReadings, spans
 from replay.archive.manifest import (
     READINGS_FORMAT,
     Chain,

@@ -20,7 +20,7 @@ import numpy as np
 from controlplane.core.entry import Position
 from controlplane.core.order import Ends
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
-from replay.archive.looks import ArchivedReadings
+from replay.archive.archived_readings import ArchivedReadings
 from replay.archive.readings import Flags, PartitionLooks
 from replay.doubts import Doubt, DoubtKind, RetentionTimes
 from replay.engine.hole_index import HoleIndex, Int64s, MissingOffsets

@@ -12,7 +12,7 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.looks import is_partial, read_at_ms
+from replay.archive.archived_readings import is_partial, read_at_ms
 from replay.archive.manifest import MERGE_FORMAT, RETENTION_FORMAT, encoded, read_chain
 from replay.archive.merge import Merger, MergeResult
 from replay.archive.replaced_files import Removal, remove_replaced

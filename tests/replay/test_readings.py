@@ -11,14 +11,16 @@ from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.looks import ArchivedReadings
+from replay.archive.archived_readings import ArchivedReadings
 from replay.archive.merge import Merger
 from replay.archive.readings import PartitionReadings
 from replay.archive.readings_file import encoded_readings
 from replay.archive.store import FolderStore
+from replay.engine.certainty import ArchiveCertainty
 from replay.engine.retention_plan import older_than
 from tests.replay.archives import NAME
 from tests.replay.certainty.certainty_answers import certainty_of
+from tests.replay.certainty.lossy_archive import HOUR_MS, commit_at
 
 OFFSETS = Topics().offsets
 PARTITIONS = range(3)
@@ -114,6 +116,21 @@ def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
     before = certainty_of(open_cluster(store, NAME))
     Merger(store, NAME).run()
     assert certainty_of(open_cluster(store, NAME)) == before
+
+
+def test_a_partition_without_news_was_read_by_each_append(tmp_path: Path) -> None:
+    """After 20 hours it is not late: an append 10 hours before, since merged, had found nothing."""
+    for merges in (False, True):
+        store = FolderStore(str(tmp_path / str(merges)))
+        for hours, partition, offset in ((0, 0, 0), (0, 1, 0), (10, 1, 1), (20, 0, 3)):
+            appender = Appender(store, NAME, Topics())
+            appender.add(batch_of([Entry(OFFSETS, partition, offset, 0, b'["a",{}]', b"{}")]))
+            appender.reached(OFFSETS, partition, 0, offset + 1)
+            commit_at(store, appender, hours * HOUR_MS)
+            if merges:
+                Merger(store, NAME).run()
+        cluster = open_cluster(store, NAME)
+        assert ArchiveCertainty(cluster).doubts(cluster.ends, None) == ()
 
 
 def test_a_reading_with_holes_takes_few_bytes() -> None:

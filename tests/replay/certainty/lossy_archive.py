@@ -183,12 +183,8 @@ class CleanedCluster:
             self._commit(appender)
 
     def _commit(self, appender: Appender) -> None:
-        """Write the manifest, as if at the time of the cluster."""
-        made = appender.commit()
-        if made is not None:
+        if commit_at(self._store, appender, self._now_ms):
             self._is_seen = True
-            timed = replace(made, written_at_ms=self._now_ms)
-            self._store.replace(layout.manifest(NAME, made.number), encoded(timed))
             self._upkeep(self._store)
 
     def _lose(self) -> None:
@@ -214,6 +210,16 @@ class CleanedCluster:
             if not (may_go and self._random.random() < 0.7):
                 kept.add(entry.key)
                 yield written_ms, entry
+
+
+def commit_at(store: ArchiveStore, appender: Appender, ms: int) -> bool:
+    """Write the manifest of an append as if at a time; return False if nothing is new."""
+    made = appender.commit()
+    if made is None:
+        return False
+    timed = replace(made, written_at_ms=ms)
+    store.replace(layout.manifest(made.cluster, made.number), encoded(timed))
+    return True
 
 
 def lossy_archive(

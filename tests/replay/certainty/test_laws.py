@@ -16,7 +16,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
-from replay.archive.looks import ArchivedReadings
+from replay.archive.archived_readings import ArchivedReadings
 from replay.archive.merge import Merger
 from replay.archive.readings import PartitionReadings
 from replay.archive.store import FolderStore

@@ -7,7 +7,7 @@ import pytest
 from msgspec import UNSET
 
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.looks import ArchivedReadings
+from replay.archive.archived_readings import ArchivedReadings
 from replay.archive.merge import Merger
 from replay.archive.replaced_files import remove_replaced
 from replay.archive.retention import PlanMaker
