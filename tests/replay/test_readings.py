@@ -96,14 +96,14 @@ def test_looks_with_missing_offsets_stay_apart(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "readings",
+    ("readings", "span"),
     [
-        pytest.param([(5, 8, False), (8, 10, False)], id="the first look begins behind offset 0"),
-        pytest.param([(0, 3, True), (5, 8, False), (8, 10, False)], id="a gap within a look"),
+        pytest.param([(5, 8, False), (8, 10, False)], (-1, 8, 5), id="first look behind offset 0"),
+        pytest.param([(0, 3, True), (5, 8, False), (8, 10, False)], (2, 8, 2), id="gap in a look"),
     ],
 )
 def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
-    readings: list[tuple[int, int, bool]], tmp_path: Path
+    readings: list[tuple[int, int, bool]], span: tuple[int, int, int], tmp_path: Path
 ) -> None:
     """All that it has read is archived, yet its end is the only certain moment."""
     store = FolderStore(str(tmp_path))
@@ -113,9 +113,25 @@ def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
         appender.add(batch_of([Entry(OFFSETS, 0, at, at, b'["a",{}]', b"{}") for at in offsets]))
         appender.reached(OFFSETS, 0, start, end, partial=is_partial)
         appender.commit()
-    before = certainty_of(open_cluster(store, NAME))
+    before = open_cluster(store, NAME)
+    (unknown,) = ArchiveCertainty(before).summary((OFFSETS, 0)).unknown
+    assert (unknown.after, unknown.until, unknown.missing) == span
     Merger(store, NAME).run()
-    assert certainty_of(open_cluster(store, NAME)) == before
+    assert certainty_of(open_cluster(store, NAME)) == certainty_of(before)
+
+
+def test_a_look_that_found_only_markers_leaves_nothing_unknown(tmp_path: Path) -> None:
+    """No record was written in it."""
+    store = FolderStore(str(tmp_path))
+    for offset, end in ((0, 1), (None, 3), (3, 4)):
+        appender = Appender(store, NAME, Topics())
+        if offset is not None:
+            appender.add(batch_of([Entry(OFFSETS, 0, offset, offset, b'["a",{}]', b"{}")]))
+        appender.reached(OFFSETS, 0, 0, end)
+        appender.commit()
+    certainty = ArchiveCertainty(open_cluster(store, NAME))
+    assert certainty.looks((OFFSETS, 0)).number == 3
+    assert certainty.summary((OFFSETS, 0)).unknown == ()
 
 
 def test_a_partition_without_news_was_read_by_each_append(tmp_path: Path) -> None:

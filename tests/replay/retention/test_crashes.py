@@ -29,8 +29,8 @@ HISTORY = "roll-3.4-3.9-3.4"
 ENTRIES = first_of(HISTORY)
 CUT_MS = ENTRIES[-5].timestamp
 
-REPLACED, MANIFEST = 0, 1
-"""Files that a merge links among the manifests, in this order."""
+REPLACED, MANIFEST = 1, 2
+"""Numbers of the files that a merge links among the manifests, behind the file of readings."""
 
 
 @pytest.fixture
