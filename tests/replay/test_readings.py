@@ -120,18 +120,29 @@ def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
     assert certainty_of(open_cluster(store, NAME)) == certainty_of(before)
 
 
-def test_a_look_that_found_only_markers_leaves_nothing_unknown(tmp_path: Path) -> None:
-    """No record was written in it."""
+@pytest.mark.parametrize(
+    ("looks", "spans"),
+    [
+        pytest.param([([0], 1), ([], 3), ([], 5), ([5], 6)], [], id="markers alone"),
+        pytest.param([([0], 3), ([5], 7)], [(2, 6, 2)], id="markers on both sides of a border"),
+    ],
+)
+def test_markers_at_the_end_of_a_look_leave_nothing_unknown(
+    looks: list[tuple[list[int], int]], spans: list[tuple[int, int, int]], tmp_path: Path
+) -> None:
+    """Those before a record of the look do."""
     store = FolderStore(str(tmp_path))
-    for offset, end in ((0, 1), (None, 3), (3, 4)):
+    for offsets, end in looks:
         appender = Appender(store, NAME, Topics())
-        if offset is not None:
-            appender.add(batch_of([Entry(OFFSETS, 0, offset, offset, b'["a",{}]', b"{}")]))
+        if offsets:
+            entries = [Entry(OFFSETS, 0, at, at, b'["a",{}]', b"{}") for at in offsets]
+            appender.add(batch_of(entries))
         appender.reached(OFFSETS, 0, 0, end)
         appender.commit()
     certainty = ArchiveCertainty(open_cluster(store, NAME))
-    assert certainty.looks((OFFSETS, 0)).number == 3
-    assert certainty.summary((OFFSETS, 0)).unknown == ()
+    assert certainty.looks((OFFSETS, 0)).number == len(looks)
+    unknown = certainty.summary((OFFSETS, 0)).unknown
+    assert [(span.after, span.until, span.missing) for span in unknown] == spans
 
 
 def test_a_partition_without_news_was_read_by_each_append(tmp_path: Path) -> None:
