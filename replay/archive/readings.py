@@ -75,12 +75,12 @@ class PartitionReadings(NamedTuple):
         starts, ends = self.starts[firsts], self.ends[lasts]
         starts[0] = 0
         of_late = np.searchsorted(lasts, np.flatnonzero(self.late))
-        found = starts < ends
-        number = int(np.count_nonzero(found) + self.joined.sum())
+        has_offsets = starts < ends
+        number = int(np.count_nonzero(has_offsets) + self.joined.sum())
         return PartitionLooks(
-            starts[found],
-            ends[found],
-            self.whole[lasts][found],
+            starts[has_offsets],
+            ends[has_offsets],
+            self.whole[lasts][has_offsets],
             int(ends[0]),
             self.starts[self.late],
             ends[of_late],

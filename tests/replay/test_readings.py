@@ -130,7 +130,7 @@ def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
 def test_markers_at_the_end_of_a_look_leave_nothing_unknown(
     looks: list[tuple[list[int], int]], spans: list[tuple[int, int, int]], tmp_path: Path
 ) -> None:
-    """Those before a record of the look do."""
+    """Markers before a record of the look do."""
     store = FolderStore(str(tmp_path))
     for offsets, end in looks:
         appender = Appender(store, NAME, Topics())
