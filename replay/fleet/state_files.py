@@ -28,6 +28,7 @@ from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.order_marks import OrderMarks
 from replay.errors import NotWritable
 from replay.fleet.cluster_summaries import (
+    ClusterCut,
     FleetQuestion,
     FoldedCluster,
     StateSummary,
@@ -78,7 +79,8 @@ class StateFolder(msgspec.Struct, frozen=True):
         row_batches = chain([empty_batch(schema)], batches(schema, columns))
         written = 0
         for number, file in enumerate(encoded_files(schema, row_batches)):
-            store.add(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
+            # In an object store, a task that was killed may have left a file of another version.
+            store.replace(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
             written += file.rows
         return written
 
@@ -109,9 +111,10 @@ class StateTask(msgspec.Struct, frozen=True):
     offset_facts: dict[str, MarksByRelease] = {}
     """Facts of such offsets that depend on the order, by cluster."""
 
-    def __call__(self, cluster: str) -> Iterator[StateSummary]:
+    def __call__(self, cut: ClusterCut) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""
-        folded = attempted(cluster, partial(self._folded, cluster))
+        cluster = cut.cluster
+        folded = attempted(cluster, partial(self._folded, cut))
         if isinstance(folded, ClusterProblem):
             yield StateSummary(cluster, problem=folded.problem)
             return
@@ -119,9 +122,9 @@ class StateTask(msgspec.Struct, frozen=True):
             rows = self._written(state, cluster, folded.marks)
             yield summary_of(folded.plan, state, rows, offsets=self.offsets)
 
-    def _folded(self, cluster: str) -> FoldedCluster:
+    def _folded(self, cut: ClusterCut) -> FoldedCluster:
         marked = self.folder is not None and CONNECTORS_TABLE in self.tables
-        return self.question.fold(cluster, offsets=self.offsets, marked=marked)
+        return self.question.fold(cut, offsets=self.offsets, marked=marked)
 
     def _written(
         self, state: ClusterState, cluster: str, marks: OrderMarks | None
