@@ -239,6 +239,7 @@ class ArchiveFeed:
         Raises:
             ValueError: the archive was opened without a Spark session.
             CheckpointMismatch: the checkpoint belongs to another archive.
+            NoSpark: Spark cannot write the checkpoint.
         """
         if self._spark is None:
             raise ValueError("there is no Spark session: open the archive with `spark=`")

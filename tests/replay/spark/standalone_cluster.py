@@ -32,6 +32,11 @@ ENVIRONMENT = {
 
 NO_CONF: Mapping[str, str] = MappingProxyType({})
 
+QUICK = MappingProxyType(
+    {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+)
+"""Executors live for seconds, too short for the optimising compiler to pay."""
+
 _HERE = ("--host", "127.0.0.1")
 _SMALL = ("--cores", "1", "--memory", "1g")
 
@@ -69,7 +74,7 @@ class StandaloneCluster:
 
     def options(self, conf: Mapping[str, str] = NO_CONF) -> list[str]:
         """Options with which `replay` works on this cluster."""
-        settings = {"spark.driver.host": "127.0.0.1", **conf}
+        settings = {"spark.driver.host": "127.0.0.1", **QUICK, **conf}
         pairs = (("--conf", f"{name}={value}") for name, value in settings.items())
         return ["--engine", "spark", "--master", self.url, *chain.from_iterable(pairs)]
 

@@ -31,11 +31,11 @@ from tests.replay.spark.standalone_cluster import (
 
 pytestmark = [pytest.mark.java, pytest.mark.prove]
 
-SDK = "2.35.4"
-"""Version of AWS's SDK that Hadoop 3.5 is built with."""
-
-PARTS = ("s3", "s3-transfer-manager", "sts")
-"""Parts of the SDK that Hadoop needs; its whole bundle is 700 MB."""
+CLIENT = (
+    *(f"software.amazon.awssdk:{part}:2.35.4" for part in ("s3", "s3-transfer-manager", "sts")),
+    "software.amazon.s3.analyticsaccelerator:analyticsaccelerator-s3:1.3.1",
+)
+"""Clients of S3 that Hadoop 3.5 is built with; the bundle that it names has 700 MB."""
 
 LOGS = {name: recorded_entries(name) for name in ("roll-3.4-3.9-3.4", "mirror-3.9")}
 
@@ -47,7 +47,7 @@ def jars() -> str:
     version = api.stem.rpartition("-")[2]
     try:
         hadoop = jar_alone(f"org.apache.hadoop:hadoop-aws:{version}")
-        path = classpath(*(f"software.amazon.awssdk:{part}:{SDK}" for part in PARTS))
+        path = classpath(*CLIENT)
     except JarsUnavailable as missing:
         pytest.skip(str(missing))
     others = (jar for jar in path.split(":") if not Path(jar).name.startswith("slf4j-"))
@@ -131,3 +131,19 @@ def test_everything_in_an_object_store(
     settings = HadoopSettings(server.bucket.hadoop)
     tables = FeedTables(f"{place}/progress/tables", settings)
     assert sorted_rows(tables) == sorted_rows(FeedTables(str(tmp_path / "tables"), settings))
+
+
+def test_a_stream_without_the_jars(
+    cluster: StandaloneCluster, server: ObjectServer, tmp_path: Path
+) -> None:
+    """One sentence says what is missing; nothing is written."""
+    for name, log in LOGS.items():
+        archived(tmp_path, log[:40], name)
+    where = f"s3a://{server.bucket.name}/nowhere"
+    words = ["watch", str(tmp_path / "archive"), "--once", "--checkpoint", where]
+    refused = run_driver(*words, *server.bucket.conf(), *cluster.options())
+    assert refused.code == 2
+    (line,) = refused.err.splitlines()
+    assert f"Error: Spark cannot write {where}/stream (" in line
+    assert "it needs Hadoop's jars" in line
+    assert not (server.files / server.bucket.name / "nowhere").exists()
