@@ -68,7 +68,7 @@ def check_reaches(cluster: ArchivedCluster, ends: Ends) -> None:
     """
     for topic, topic_ends in ends.items():
         archived = cluster.ends.get(topic, [])
-        if any(end > there for end, there in zip_longest(topic_ends, archived, fillvalue=0)):
+        if any(end > known for end, known in zip_longest(topic_ends, archived, fillvalue=0)):
             raise ArchiveBusy(
                 f"the archive of {cluster.name} ends before the records of {topic} that were "
                 "planned: run it again"

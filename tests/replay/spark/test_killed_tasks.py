@@ -37,7 +37,7 @@ MIDDLE = "mirror"
 """Cluster whose task is interrupted; tasks of others have ended, or have not begun."""
 
 
-class Work(NamedTuple):
+class PausedCommand(NamedTuple):
     """Command, and the step at which one of its tasks pauses."""
 
     words: Callable[[Path], list[str]]
@@ -60,16 +60,16 @@ def tables_in(folder: Path) -> FeedTables:
     return FeedTables(str(folder / "tables"), NONE)
 
 
-WORKS = {
+COMMANDS = {
     # Some tables of the cluster are written, and the others are not.
-    "state": Work(
+    "state": PausedCommand(
         lambda out: ["state", "--release", "3.4", "--release", "3.9", *_parquet(out)],
         lambda out, _: content(out) if out.exists() else None,
         None,
         "os.rename",
         f"/offsets/cluster={MIDDLE}/",
     ),
-    "audit": Work(
+    "audit": PausedCommand(
         lambda _: ["audit", "-o", "json"],
         lambda _, said: json.loads(said) if said else None,
         None,
@@ -77,7 +77,7 @@ WORKS = {
         f"/cluster={MIDDLE}/_manifest/",
     ),
     # The changes of the state are written, and those of the findings are not.
-    "watch": Work(
+    "watch": PausedCommand(
         lambda out: ["watch", "--once", "--checkpoint", str(out)],
         lambda out, _: sorted_rows(tables_in(out)),
         {name: [] for name in FEED_SCHEMAS},
@@ -116,19 +116,19 @@ def fleet(shared_fleet: Fleet) -> Fleet:
     return shared_fleet
 
 
-@pytest.fixture(params=WORKS)
-def work(request: pytest.FixtureRequest) -> Work:
+@pytest.fixture(params=COMMANDS)
+def work(request: pytest.FixtureRequest) -> PausedCommand:
     """Each work in turn."""
-    return WORKS[request.param]
+    return COMMANDS[request.param]
 
 
-def words_of(work: Work, archive: Path, folder: Path) -> list[str]:
+def words_of(work: PausedCommand, archive: Path, folder: Path) -> list[str]:
     """Words of a command on an archive."""
     name, *rest = work.words(folder)
     return [name, str(archive), *rest]
 
 
-def expected(work: Work, archive: Path, folder: Path) -> tuple[int, Any]:
+def expected(work: PausedCommand, archive: Path, folder: Path) -> tuple[int, Any]:
     """Exit code and answer of this process."""
     here = call(*words_of(work, archive, folder))
     return here.code, work.answer(folder, here.out)
@@ -148,7 +148,7 @@ Kill = Callable[[StandaloneCluster, TaskProcesses], None]
 
 
 @pytest.mark.parametrize("kill", [kill_executor, kill_worker])
-def test_results_are_whole(fleet: Fleet, work: Work, kill: Kill, tmp_path: Path) -> None:
+def test_results_are_whole(fleet: Fleet, work: PausedCommand, kill: Kill, tmp_path: Path) -> None:
     """The task is repeated by another executor, and the answer is that of this process."""
     point, out = work.point(tmp_path / "pause"), tmp_path / "there"
     words = words_of(work, fleet.archive, out)
@@ -163,7 +163,7 @@ def test_results_are_whole(fleet: Fleet, work: Work, kill: Kill, tmp_path: Path)
     assert not [*out.rglob(".*-draft")]
 
 
-def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: Work, tmp_path: Path) -> None:
+def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: PausedCommand, tmp_path: Path) -> None:
     """Its executors end with it; a second run has the whole answer."""
     point, out = work.point(tmp_path / "pause"), tmp_path / "there"
     words = words_of(work, fleet.archive, out)
@@ -181,7 +181,7 @@ def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: Work, tmp_path: Path
 
 def test_a_repeated_task_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> None:
     """All tables are of one moment, although the archive has grown before the task is repeated."""
-    work, entries = WORKS["state"], recorded_entries(CLUSTERS[MIDDLE])
+    work, entries = COMMANDS["state"], recorded_entries(CLUSTERS[MIDDLE])
     archived(tmp_path, entries[: len(entries) // 2], MIDDLE)
     archive, out = tmp_path / "archive", tmp_path / "there"
     code, earlier = expected(work, archive, tmp_path / "here")
@@ -200,7 +200,7 @@ def test_a_repeated_batch_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> N
     """A stream whose driver was killed ends the batch where it was to end; then it goes on."""
     logs = {name: recorded_entries(CLUSTERS[name]) for name in (MIDDLE, "roll")}
     progress = tmp_path / "progress"
-    words = words_of(WORKS["watch"], tmp_path / "archive", progress)
+    words = words_of(COMMANDS["watch"], tmp_path / "archive", progress)
     for end in (40, None):
         for name, log in logs.items():
             archived(tmp_path, log[:end], name)
