@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -33,6 +33,8 @@ OTHER_BINDINGS = ("slf4j-log4j12-", "slf4j-reload4j-", "log4j-slf4j", "logback-c
 """Jars that would also claim to be slf4j's binding. Log4j itself stays: Kafka calls it directly."""
 
 GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:build-classpath"
+
+COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
 
 # Since 1.0 Kafka's tree has a POM (javax.ws.rs-api) whose packaging is this property.
 POM = """<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -94,6 +96,35 @@ def classpath(*artifacts: str, silent: bool = True, soon: Iterable[Artifacts] = 
     return _remembered(remembered) or _resolve_once(
         (*first, *artifacts), [(*first, *later) for later in soon]
     )
+
+
+def jar_alone(artifact: str) -> Path:
+    """Jar of one artifact, `group:name:version[:jar:classifier]`, without its dependencies.
+
+    Raises:
+        JarsUnavailable: there is no Maven, or no registry.
+    """
+    _, name, version, *kind = artifact.split(":")
+    jar = CACHE / f"{'-'.join([name, version, *kind[1:]])}.jar"
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with _locked(CACHE / "lock"):
+        for mode in (("--offline",), ()):
+            if not jar.exists():
+                _copy(artifact, *mode)
+    if not jar.exists():
+        raise JarsUnavailable(f"{artifact} cannot be fetched: check Maven and the network")
+    return jar
+
+
+def _copy(artifact: str, *mode: str) -> None:
+    words = ["mvn", "--batch-mode", "--quiet", *mode, COPY, f"-Dartifact={artifact}"]
+    with suppress(OSError, subprocess.TimeoutExpired):
+        subprocess.run(
+            [*words, f"-DoutputDirectory={CACHE}"],
+            check=False,
+            capture_output=True,
+            timeout=RESOLVE_TIMEOUT_S,
+        )
 
 
 def compiled(sources: Path, against: str, cache: Path) -> Path:

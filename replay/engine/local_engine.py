@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from controlplane.core.entry import Batch
 from controlplane.core.fold import TopicSnapshot
+from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import offsets_topics
@@ -21,7 +22,7 @@ from replay.archive.manifest import Snapshot
 from replay.archive.winners import reducible
 from replay.engine.certainty import ArchiveCertainty
 from replay.engine.lost_offsets import gaps_before
-from replay.engine.moment_cut import cut_at
+from replay.engine.moment_cut import check_reaches, cut_at
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.read_plan import PartitionPlan, PlanStart, ReadPlan, nearest, planned
 from replay.engine.state_builder import FoldOptions, ReducedTopic, states
@@ -53,17 +54,28 @@ class LocalEngine:
         ] = {}
 
     def plan(
-        self, moment: str | None, profiles: Sequence[Profile], *, past: bool = False
+        self,
+        moment: str | None,
+        profiles: Sequence[Profile],
+        *,
+        past: bool = False,
+        ends: Ends | None = None,
     ) -> ReadPlan:
         """Plan the states at a moment; None is the end of the archive.
 
-        With `past`, the plan has the doubts about anything before the moment as well.
+        With `past`, the plan has the doubts about anything before the moment as well. `ends` are
+        the end offsets that an earlier plan has found for the moment; the archive may have grown.
 
         Raises:
             UnknownMoment: an invalid moment, or the archive has nothing there.
+            ArchiveBusy: the archive ends before `ends`.
             ArchiveCorrupt: a file with the moment in it is missing or damaged.
         """
-        cut = cut_at(self.cluster, moment, self.own_topics)
+        if ends is None:
+            cut = cut_at(self.cluster, moment, self.own_topics)
+        else:
+            check_reaches(self.cluster, ends)
+            cut = FittedEnds(ends)
         gaps = gaps_before(self.cluster, cut, moment)
         certainty = ArchiveCertainty(self.cluster)
         doubts = (certainty.past if past else certainty.doubts)(cut.ends, moment)

@@ -7,6 +7,7 @@ own greatest one: at most one row group per partition is read.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 
 from controlplane.clock import now_ms
 from controlplane.core.entry import Position
@@ -22,13 +23,14 @@ from controlplane.core.moments import (
     read_vector,
     too_early,
 )
-from controlplane.core.order import Rank, time_limit
+from controlplane.core.order import Ends, Rank, time_limit
 from controlplane.logs.end_vectors import FittedEnds, fitted, padded
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
 from replay.archive.removed_offsets import read_offsets
 from replay.archive.segments import opened
 from replay.doubts import RetentionTimes
 from replay.engine.row_lookup import UNKNOWN_MS, inside, time_of_offset
+from replay.errors import ArchiveBusy
 
 OwnTopics = Callable[[Sequence[int]], Iterable[str]]
 """Finds the dedicated offsets topics that the config topic names before its ends."""
@@ -56,6 +58,21 @@ def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) 
     if all(cut.ends[topic] == ends[topic] for topic in topic_names):  # else a clock was ahead
         check_not_future(moment, now_ms())
     return cut
+
+
+def check_reaches(cluster: ArchivedCluster, ends: Ends) -> None:
+    """Check that an archive has all records before the ends that an earlier plan has found.
+
+    Raises:
+        ArchiveBusy: it does not; a shared file system may show an earlier archive for a while.
+    """
+    for topic, topic_ends in ends.items():
+        archived = cluster.ends.get(topic, [])
+        if any(end > known for end, known in zip_longest(topic_ends, archived, fillvalue=0)):
+            raise ArchiveBusy(
+                f"the archive of {cluster.name} ends before the records of {topic} that were "
+                "planned: run it again"
+            )
 
 
 def _named(cluster: ArchivedCluster) -> list[str]:

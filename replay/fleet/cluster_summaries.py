@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 import pyarrow as pa
 
+from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from replay.engine.order_marks import OffsetMark, OrderMarks
@@ -72,6 +73,18 @@ class FoldedCluster(NamedTuple):
     """Facts that depend on the order between partitions, if they were searched."""
 
 
+class ClusterCut(NamedTuple):
+    """Cluster, and the end offsets of its state if they are fixed.
+
+    Fixed ends give each part of a state, and each attempt of a task, the same records, although the
+    archive grows meanwhile.
+    """
+
+    cluster: str
+    ends: dict[str, list[int]] | None = None
+    """None: the moment of the question decides."""
+
+
 class FleetQuestion(msgspec.Struct, frozen=True):
     """Archive, moment and releases of the wanted states."""
 
@@ -79,24 +92,25 @@ class FleetQuestion(msgspec.Struct, frozen=True):
     moment: str | None
     profiles: tuple[Profile, ...]
 
-    def query(self, cluster: str) -> StateQuery:
-        """Open and plan one cluster.
+    def query(self, cluster: str, ends: Ends | None = None) -> StateQuery:
+        """Open and plan one cluster; `ends` are those of an earlier plan.
 
         Raises:
             ReplayError: the cluster is unreadable.
             UnknownMoment: the cluster has no such moment.
         """
         local = self.source.local(cluster)
-        return StateQuery(local, local.plan(self.moment, self.profiles), self.profiles)
+        plan = local.plan(self.moment, self.profiles, ends=ends)
+        return StateQuery(local, plan, self.profiles)
 
-    def fold(self, cluster: str, *, offsets: bool = True, marked: bool = False) -> FoldedCluster:
+    def fold(self, cut: ClusterCut, *, offsets: bool = True, marked: bool = False) -> FoldedCluster:
         """Fold one cluster, on request without its offsets, or with marks.
 
         Raises:
             ReplayError: the cluster is unreadable.
             UnknownMoment: the cluster has no such moment.
         """
-        local, plan, _ = self.query(cluster)
+        local, plan, _ = self.query(*cut)
         others = [topic for topic in plan.ends if topic not in plan.offsets_topics]
         read = plan if offsets else plan.only(others)
         reduced = local.reduced(read, self.profiles)

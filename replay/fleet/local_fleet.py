@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from replay.engine.executors import Executor, SerialExecutor
-from replay.fleet.cluster_summaries import FleetQuestion, StateSummary
+from replay.fleet.cluster_summaries import ClusterCut, FleetQuestion, StateSummary
 from replay.fleet.state_files import StateFolder, StateTask
 from replay.fleet.table_run import TableWork, readable_batches
 from replay.progress import NoProgress, ProgressListener
@@ -44,6 +44,7 @@ class LocalFleet:
             NotWritable: no room, or no permission.
         """
         self._progress.begin("writing" if folder else "folding", len(clusters))
-        for summaries in self.executor.run(StateTask(question, folder, tuple(tables)), clusters):
+        cuts = [ClusterCut(cluster) for cluster in clusters]
+        for summaries in self.executor.run(StateTask(question, folder, tuple(tables)), cuts):
             yield from summaries
             self._progress.advance(1)

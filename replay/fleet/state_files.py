@@ -28,6 +28,7 @@ from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.order_marks import OrderMarks
 from replay.errors import NotWritable
 from replay.fleet.cluster_summaries import (
+    ClusterCut,
     FleetQuestion,
     FoldedCluster,
     StateSummary,
@@ -78,7 +79,8 @@ class StateFolder(msgspec.Struct, frozen=True):
         row_batches = chain([empty_batch(schema)], batches(schema, columns))
         written = 0
         for number, file in enumerate(encoded_files(schema, row_batches)):
-            store.add(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
+            # In an object store, a task that was killed may have left a file of another version.
+            store.replace(f"{place}/part-{bucket:05}-{number:05}.parquet", file.content)
             written += file.rows
         return written
 
@@ -109,9 +111,10 @@ class StateTask(msgspec.Struct, frozen=True):
     offset_facts: dict[str, MarksByRelease] = {}
     """Facts of such offsets that depend on the order, by cluster."""
 
-    def __call__(self, cluster: str) -> Iterator[StateSummary]:
+    def __call__(self, cut: ClusterCut) -> Iterator[StateSummary]:
         """Yield the summary of each release, or the problem of an unreadable cluster."""
-        folded = attempted(cluster, partial(self._folded, cluster))
+        cluster = cut.cluster
+        folded = attempted(cluster, partial(self._folded, cut))
         if isinstance(folded, ClusterProblem):
             yield StateSummary(cluster, problem=folded.problem)
             return
@@ -119,9 +122,9 @@ class StateTask(msgspec.Struct, frozen=True):
             rows = self._written(state, cluster, folded.marks)
             yield summary_of(folded.plan, state, rows, offsets=self.offsets)
 
-    def _folded(self, cluster: str) -> FoldedCluster:
+    def _folded(self, cut: ClusterCut) -> FoldedCluster:
         marked = self.folder is not None and CONNECTORS_TABLE in self.tables
-        return self.question.fold(cluster, offsets=self.offsets, marked=marked)
+        return self.question.fold(cut, offsets=self.offsets, marked=marked)
 
     def _written(
         self, state: ClusterState, cluster: str, marks: OrderMarks | None
@@ -143,11 +146,17 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
         NotWritable: the place exists and has files, or cannot be written.
     """
     store = open_store(where, settings)
-    if store.names(""):
-        raise NotWritable(f"{where} has files: name a new folder")
+    names = store.names("")
     if not isinstance(store, FolderStore):
+        if names and SUCCESS not in names:
+            raise NotWritable(
+                f"{where} has files but no {SUCCESS}, as after a run that was killed: remove them, "
+                "or name a new folder"
+            )
+        _check_new(where, names)
         yield StateFolder(where, settings)
         return
+    _check_new(where, names)
     target = Path(store.where).absolute()
     draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.draft")
     try:
@@ -158,3 +167,8 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
         raise NotWritable(unwritable(target, error)) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def _check_new(where: str, names: Sequence[str]) -> None:
+    if names:
+        raise NotWritable(f"{where} has files: name a new folder")

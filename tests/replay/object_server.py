@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,40 +10,18 @@ import boto3
 import httpx
 import pytest
 
-from tests.jars import CACHE, RESOLVE_TIMEOUT_S, JarsUnavailable
+from tests.jars import JarsUnavailable, jar_alone
 from tests.kafka.process import JavaProgram
 from tests.ports import free_ports
 from tests.replay.buckets import Bucket
 
 S3PROXY = "org.gaul:s3proxy:4.0.0:jar:jar-with-dependencies"
-MAIN = "org.gaul.s3proxy.Main"
-COPY = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+"""The server's jar, which has all that it needs (100 MB)."""
 
+MAIN = "org.gaul.s3proxy.Main"
 IDENTITY, CREDENTIAL = "archivist", "a-secret-of-this-test"
 
 BUCKET = "fleet"
-
-
-def _jar() -> Path:
-    """The server's jar, which has all that it needs; Maven fetches it once (100 MB).
-
-    Raises:
-        JarsUnavailable: there is no Maven, or no registry.
-    """
-    _, name, version, _, classifier = S3PROXY.split(":")
-    jar = CACHE / f"{name}-{version}-{classifier}.jar"
-    if not jar.exists():
-        words = ["mvn", "--batch-mode", "--quiet", COPY, f"-Dartifact={S3PROXY}"]
-        try:
-            subprocess.run(
-                [*words, f"-DoutputDirectory={CACHE}"],
-                check=True,
-                capture_output=True,
-                timeout=RESOLVE_TIMEOUT_S,
-            )
-        except (OSError, subprocess.SubprocessError) as failure:
-            raise JarsUnavailable(f"{S3PROXY} cannot be fetched: {failure}") from None
-    return jar
 
 
 class ObjectServer:
@@ -89,7 +66,7 @@ class ObjectServer:
 def object_server(folder: Path) -> Iterator[ObjectServer]:
     """A server that is up, with its bucket; the test is skipped where its jars cannot be had."""
     try:
-        server = ObjectServer(folder, _jar())
+        server = ObjectServer(folder, jar_alone(S3PROXY))
     except JarsUnavailable as missing:
         pytest.skip(str(missing))
     server.start()

@@ -95,6 +95,19 @@ def test_a_cluster_without_its_manifests_is_named(
     assert "cluster=roll/_manifest has no manifest: restore" in result.err
 
 
+def test_states_appear_file_by_file(store: Bucket, archives: tuple[str, Path]) -> None:
+    """The last file says that all are there; a folder without it is that of a killed run."""
+    where, folder = "s3a://fleet/states", "fleet/states"
+    words = ("state", archives[0], "-o", "parquet", "--folder", where, *store.conf())
+    assert call(*words).code == 0
+    assert store.system.get_file_info([f"{folder}/_SUCCESS"])[0].is_file
+    assert f"{where} has files: name a new folder" in refusal(call(*words))
+    store.system.delete_file(f"{folder}/_SUCCESS")
+    assert f"{where} has files but no _SUCCESS, as after a run that was" in refusal(call(*words))
+    store.system.delete_dir_contents(folder)
+    assert call(*words).code == 0
+
+
 # --- where settings come from ---------------------------------------------------------------------
 
 

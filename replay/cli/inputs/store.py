@@ -2,16 +2,25 @@
 
 import click
 
-from replay.archive.hadoop_settings import settings
+from replay.archive.hadoop_settings import HadoopSettings, settings
 from replay.archive.store import ArchiveStore, open_store
 
 
 def store_named(where: str) -> ArchiveStore:
-    """Open the store at a path or URL, with the command's `--conf`; outside of a command without.
+    """Open the store at a path or URL, with the command's settings.
 
     Raises:
         NoArchive: the URL cannot hold an archive.
         BadStoreSetting: a setting is unknown or invalid.
     """
+    return open_store(where, command_settings())
+
+
+def command_settings() -> HadoopSettings:
+    """Settings of object stores: the command's `--conf`; outside of a command without.
+
+    Raises:
+        BadStoreSetting: `core-site.xml` cannot be read.
+    """
     context = click.get_current_context(silent=True)
-    return open_store(where, settings(dict(context.params["conf"] if context else ())))
+    return settings(dict(context.params["conf"] if context else ()))

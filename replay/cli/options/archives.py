@@ -15,7 +15,7 @@ from replay.archive import layout
 from replay.archive.concurrent_requests import concurrently
 from replay.atomic_file import check_place
 from replay.cli.exit_codes import REFUSED
-from replay.cli.inputs.store import store_named
+from replay.cli.inputs.store import command_settings, store_named
 from replay.cli.output.gaps import tell_doubts, tell_gaps
 from replay.cli.output.printer import read_profile
 from replay.cluster_problem import ClusterProblem, attempted
@@ -67,7 +67,8 @@ class ArchiveInput(NamedTuple):
 
     def source(self, *, derived: bool = True) -> ArchiveSource:
         """The archive as a value; `anywhere` of it is valid for tasks."""
-        settings = store_named(self.archive).settings
+        # The archive may be a folder, and what is written in an object store.
+        settings = command_settings()
         return ArchiveSource(self.archive, settings, self.trusting, self.exactly_once, derived)
 
     def selected(self) -> list[str]:

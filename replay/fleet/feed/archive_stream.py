@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.streaming.query import StreamingQuery
 
+from replay.engine.spark.session import NoSpark, root_cause
 from replay.errors import NoArchive
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.feed.positions import ClusterLook, followed_names, looks_at
@@ -127,7 +130,11 @@ def looks_in(offset: Mapping[str, str]) -> dict[str, ClusterLook]:
 
 
 def started(session: SparkSession, feed: "ArchiveFeed", every_s: float | None) -> StreamingQuery:
-    """Start the query of a feed. Settings of object stores are not in its plan."""
+    """Start the query of a feed. Settings of object stores are not in its plan.
+
+    Raises:
+        NoSpark: Spark cannot write the checkpoint.
+    """
     archive = FollowedArchive(
         feed.context.source, feed.clusters, feed.batch, frozenset(feed.unread)
     )
@@ -149,11 +156,12 @@ def started(session: SparkSession, feed: "ArchiveFeed", every_s: float | None) -
     when: dict[str, Any] = (
         {"availableNow": True} if every_s is None else {"processingTime": f"{every_s} seconds"}
     )
-    return (
-        session.readStream.format(FORMAT)
-        .load()
-        .writeStream.foreachBatch(run)
-        .option("checkpointLocation", f"{feed.context.checkpoint.rstrip('/')}/stream")
-        .trigger(**when)
-        .start()
-    )
+    place = f"{feed.context.checkpoint.rstrip('/')}/stream"
+    stream = session.readStream.format(FORMAT).load().writeStream.foreachBatch(run)
+    try:
+        return stream.option("checkpointLocation", place).trigger(**when).start()
+    except (PySparkException, Py4JError) as error:
+        raise NoSpark(
+            f"Spark cannot write {place} ({root_cause(error)}): check its settings; for an object "
+            "store it needs Hadoop's jars (docs/replay-data.md)"
+        ) from None

@@ -26,7 +26,7 @@ from replay.fleet.feed.cluster_batch import (
     change_rows,
     problem_row,
 )
-from replay.fleet.feed.feed_lock import locked
+from replay.fleet.feed.feed_lock import CheckpointLock, locked
 from replay.fleet.feed.feed_tables import FINDING_CHANGES, FLEET, FeedTables, other_feed
 from replay.fleet.feed.fleet_checkpoint import (
     FeedReading,
@@ -153,18 +153,20 @@ class ArchiveFeed:
                 f"the stream continues with batch {number}, but the tables {self.tables.where} "
                 f"end with batch {self.batch}: give the tables and the checkpoint of one feed"
             )
-        with locked(self._store) as is_ours:
-            if not is_ours or self.tables.last() != self.batch:
+        with locked(self._store) as lock:
+            if not lock.is_held() or self.tables.last() != self.batch:
                 raise other_feed(self.tables.where, number)
-            self._run(number, looks)
+            self._run(number, looks, lock)
         return True
 
-    def _run(self, number: int, looks: Mapping[str, ClusterLook]) -> None:
+    def _run(self, number: int, looks: Mapping[str, ClusterLook], lock: CheckpointLock) -> None:
         self.tables.clear(number)
         every = dict(self._fleet.looks) | dict(looks)
         work = list(self._work(every))
-        task = ClusterBatch(self.context, number)
+        task = ClusterBatch(self.context, number, lock.lease)
         outcomes = list(chain.from_iterable(self._executor.run(task, work)))
+        if not lock.is_held():
+            raise other_feed(self.tables.where, number)
         self._finish(number, every, work, outcomes)
 
     def _work(self, looks: Mapping[str, ClusterLook]) -> list[ClusterWork]:
@@ -237,6 +239,7 @@ class ArchiveFeed:
         Raises:
             ValueError: the archive was opened without a Spark session.
             CheckpointMismatch: the checkpoint belongs to another archive.
+            NoSpark: Spark cannot write the checkpoint.
         """
         if self._spark is None:
             raise ValueError("there is no Spark session: open the archive with `spark=`")

@@ -23,6 +23,7 @@ from replay.errors import ArchiveBusy, NotWritable
 from replay.findings import Finding
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.feed.cluster_checkpoint import CheckpointFiles, ClusterCheckpoint
+from replay.fleet.feed.feed_lock import check_lease
 from replay.fleet.feed.feed_tables import (
     FINDING_CHANGES,
     STATE_CHANGES,
@@ -98,12 +99,15 @@ class ClusterBatch(msgspec.Struct, frozen=True):
 
     context: FeedContext
     number: int
+    lease: str | None = None
+    """Lease of the checkpoint; a task whose feed has lost it writes nothing."""
 
     def __call__(self, work: ClusterWork) -> Iterator[ClusterOutcome]:
         """Yield the outcome, or the problem of an unreadable cluster.
 
         Raises:
             NotWritable: the tables or the checkpoint cannot be written.
+            LeaseLost: another feed has taken the checkpoint over.
         """
         problem = ""
         for _ in range(_ATTEMPTS):
@@ -136,6 +140,7 @@ class ClusterBatch(msgspec.Struct, frozen=True):
                 f"the checkpoint of batch {since.batch} is missing, damaged or of another version, "
                 "and retention has removed records of it: start a new feed in other folders"
             )
+        check_lease(files.store, self.lease)
         files.keep_only({since.batch: last} if since else {})
         cluster = cluster._replace(store=FeedSnapshotStore(cluster.store, files.store))
         begin, ends = since.position.ends if since else None, work.target.ends
@@ -146,6 +151,7 @@ class ClusterBatch(msgspec.Struct, frozen=True):
         )
         before, after = states.before(last, begin), states.after(last, ends)
         findings = self._audited(cluster, files).changes(last.audit if last else None, begin, ends)
+        check_lease(files.store, self.lease)
         files.write(self.number, ClusterCheckpoint(after.snapshot, after.cut, findings.checkpoint))
         positions = offset_positions(
             cluster,

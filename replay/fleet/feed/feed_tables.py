@@ -42,7 +42,7 @@ def other_feed(where: str, batch: int) -> ArchiveBusy:
     """Create the error for a batch that another feed writes, or has written."""
     return ArchiveBusy(
         f"another feed writes batch {batch} in {where}: run one at a time. If it was killed just "
-        "now, an object store keeps its claim for ten minutes"
+        "now, an object store keeps its lease for two minutes, and a claim for ten"
     )
 
 

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from controlplane.core import views
 from controlplane.core.state import ClusterState
-from replay.cluster_problem import ClusterProblem, streamed
+from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.executors import Executor
 from replay.engine.key_buckets import BucketFold, BucketPart, in_buckets
 from replay.engine.order_marks import OffsetMark
@@ -28,7 +28,7 @@ from replay.engine.slices import PlanSlice, TaskLimits, slices
 from replay.engine.spark.task_output_codec import rows_content, rows_of, wrong_content
 from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bundles, read_context
 from replay.errors import ArchiveCorrupt, ReplayError
-from replay.fleet.cluster_summaries import FleetQuestion
+from replay.fleet.cluster_summaries import ClusterCut, FleetQuestion
 
 PIECE_BYTES = 1024 * 1024
 """Size of a piece in the shuffle: the JVM sorts pieces, and needs pages for them."""
@@ -67,26 +67,36 @@ class LargeCluster(msgspec.Struct, frozen=True):
         ]
 
 
-class LargePlanTask(msgspec.Struct, frozen=True):
-    """Task: plan one cluster; yield it if it is very large."""
+class PlannedCluster(msgspec.Struct, frozen=True):
+    """Cluster with the cut at the moment of a question."""
+
+    cut: ClusterCut
+    large: LargeCluster | None = None
+    """Work on its offsets, if there are too many for one process."""
+
+
+class PlanTask(msgspec.Struct, frozen=True):
+    """Task: plan one cluster."""
 
     question: FleetQuestion
     limits: TaskLimits
 
-    def __call__(self, cluster: str) -> Iterator[LargeCluster]:
-        """Yield the cluster if it is very large; an unreadable one is not."""
-        for planned in streamed(cluster, lambda: self._planned(cluster)):
-            if not isinstance(planned, ClusterProblem):  # else the fold of the cluster reports it
-                yield planned
+    def __call__(self, cluster: str) -> Iterator[PlannedCluster]:
+        """Yield the planned cluster."""
+        planned = attempted(cluster, lambda: self._planned(cluster))
+        if isinstance(planned, ClusterProblem):  # the fold of the cluster reports it
+            planned = PlannedCluster(ClusterCut(cluster))
+        yield planned
 
-    def _planned(self, cluster: str) -> Iterator[LargeCluster]:
+    def _planned(self, cluster: str) -> PlannedCluster:
         question, limits = self.question, self.limits
         local, plan, _ = question.query(cluster)
+        cut = ClusterCut(cluster, plan.ends)
         topics = plan.offsets_topics
         parts = [part for part in plan.busy if part.topic in topics]
         rows = sum(part.rows for part in parts)
         if rows <= limits.fold_rows:
-            return
+            return PlannedCluster(cut)
         configs = local.states(plan.only([plan.topics.config]), question.profiles)
         fold = BucketFold(
             plan.topics,
@@ -95,8 +105,9 @@ class LargePlanTask(msgspec.Struct, frozen=True):
             -(-rows // limits.bucket_rows),
             {state.profile.release: _own_topics(state) for state in configs},
         )
-        cut = (each for part in parts for each in slices(local.cluster, part, limits))
-        yield LargeCluster(cluster, read_context(local, question.profiles), fold, tuple(cut))
+        cuts = (each for part in parts for each in slices(local.cluster, part, limits))
+        context = read_context(local, question.profiles)
+        return PlannedCluster(cut, LargeCluster(cluster, context, fold, tuple(cuts)))
 
 
 def _own_topics(state: ClusterState) -> dict[str, str]:
@@ -105,11 +116,11 @@ def _own_topics(state: ClusterState) -> dict[str, str]:
     return {name: topics[0] for name, topics in own.items() if topics}
 
 
-def large_clusters(
+def planned_clusters(
     question: FleetQuestion, clusters: Sequence[str], limits: TaskLimits, by: Executor
-) -> list[LargeCluster]:
-    """Find the very large clusters; each cluster is planned in a task."""
-    task = LargePlanTask(question, limits)
+) -> list[PlannedCluster]:
+    """Plan clusters, each in a task."""
+    task = PlanTask(question, limits)
     return list(chain.from_iterable(by.run(task, clusters)))
 
 

@@ -13,6 +13,7 @@ import replay
 from controlplane.core.entry import Entry
 from replay.archive.segments import SegmentSizes
 from replay.fleet.feed.change_feed import ArchiveFeed
+from replay.fleet.feed.feed_tables import FeedTables
 from replay.fleet.feed.state_changes import row_text
 from replay.fleet.open_archive import OpenArchive
 from replay.tables.schemas import FEED_SCHEMAS, STATE_SCHEMAS
@@ -62,6 +63,15 @@ def rows_of(feed: ArchiveFeed) -> dict[str, list[dict[str, Any]]]:
     for row in tables["batches"]:
         row.pop("head")
     return tables
+
+
+def sorted_rows(tables: FeedTables, last: int | None = None) -> dict[str, list[str]]:
+    """Rows of the batches that count, or of those up to one, in an order without a meaning."""
+    batches = range((tables.last() if last is None else last) + 1)
+    return {
+        name: sorted(repr(row) for batch in batches for row in tables.rows(name, batch))
+        for name in FEED_SCHEMAS
+    }
 
 
 def assert_adds_up(feed: ArchiveFeed, archive: OpenArchive[Any]) -> None:

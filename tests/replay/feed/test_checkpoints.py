@@ -1,19 +1,22 @@
 """Checkpoints that differ from the archive, broken clusters, merges meanwhile: nothing is lost."""
 
 import shutil
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
 
 import replay
+from controlplane.core.entry import Entry
 from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import open_store
+from replay.archive.store import ArchiveStore, open_store
 from replay.errors import ArchiveBusy, ArchiveCorrupt
 from replay.fleet.feed.change_feed import ArchiveFeed
-from replay.fleet.feed.feed_lock import locked
+from replay.fleet.feed.cluster_batch import ClusterBatch, ClusterWork
+from replay.fleet.feed.feed_lock import LEASES, LeaseLost, locked
 from replay.fleet.feed.fleet_checkpoint import OtherReading
 from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
 from replay.fleet.open_archive import OpenArchive
@@ -136,8 +139,8 @@ def test_a_feed_in_progress_has_its_checkpoint_alone(tmp_path: Path) -> None:
     archived(tmp_path, ENTRIES)
     before = content(tmp_path)
     feed = feed_in(tmp_path)
-    with locked(feed.context.store) as is_ours:
-        assert is_ours
+    with locked(feed.context.store) as lock:
+        assert lock.is_held()
         with pytest.raises(ArchiveBusy, match="another feed writes batch 1"):
             feed.advance()
     assert content(tmp_path) == before
@@ -358,25 +361,80 @@ def test_a_merge_in_the_middle_of_a_batch(tmp_path: Path) -> None:
 # --- object stores --------------------------------------------------------------------------
 
 
+class FeedInBucket(NamedTuple):
+    """Archive, tables and checkpoint of a feed, as objects."""
+
+    place: str
+    hadoop: dict[str, str]
+
+    def store(self, folder: str) -> ArchiveStore:
+        """Store of a part."""
+        return open_store(f"{self.place}/{folder}", HadoopSettings(self.hadoop))
+
+    def archived(self, entries: Sequence[Entry]) -> None:
+        """Capture a log."""
+        capture_into(self.store("archive"), log_of(entries))
+
+    def archive(self) -> OpenArchive[Any]:
+        """The archive, open."""
+        conf = {f"spark.hadoop.{name}": value for name, value in self.hadoop.items()}
+        return replay.open(f"{self.place}/archive", conf=conf)
+
+    def feed(self) -> ArchiveFeed:
+        """The feed, open."""
+        return self.archive().follow(f"{self.place}/tables", f"{self.place}/checkpoint")
+
+
+@pytest.fixture
+def objects(request: pytest.FixtureRequest) -> Iterator[FeedInBucket]:
+    """A feed in an object store, with a bucket for each test."""
+    with bucket(request.node.name.replace("_", "-")) as made:
+        yield FeedInBucket(f"s3a://{made.name}/fleet", made.hadoop)
+
+
+@pytest.mark.slow
+def test_two_feeds_in_a_bucket(objects: FeedInBucket) -> None:
+    """A feed in progress has its checkpoint alone, there as well; then the other goes on."""
+    objects.archived(ENTRIES[:60])
+    feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
+    with locked(checkpoint) as lock:
+        assert lock.is_held()
+        with pytest.raises(ArchiveBusy, match="another feed writes batch 0"):
+            feed.advance()
+        assert not [*objects.store("tables").walk("")]
+        assert lock.is_held()
+    assert feed.advance() == 0
+    assert not [*checkpoint.walk(LEASES)]
+
+
+@pytest.mark.slow
+def test_a_feed_that_was_taken_over(objects: FeedInBucket) -> None:
+    """Its tasks write nothing, and neither does its commit."""
+    objects.archived(ENTRIES[:60])
+    feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
+    look = looks_at(feed.context.source.store, [NAME], {})[NAME]
+    assert look.position is not None
+    work = ClusterWork(NAME, None, look.position)
+    with locked(checkpoint) as lock:
+        task = ClusterBatch(feed.context, 0, lock.lease)
+        checkpoint.remove(str(lock.lease))
+        before = [*checkpoint.walk("")]
+        with pytest.raises(LeaseLost, match="another feed has taken over"):
+            list(task(work))
+        assert not lock.is_held()
+    assert [*checkpoint.walk("")] == before
+    assert not [*objects.store("tables").walk("")]
+
+
 @pytest.mark.prove
-def test_everything_in_a_bucket(tmp_path: Path) -> None:
+def test_everything_in_a_bucket(objects: FeedInBucket) -> None:
     """Archive, tables and checkpoint are objects; a batch that was cut off is repeated."""
-    with bucket("feeds") as made:
-        place = f"s3a://{made.name}/fleet"
-        settings = HadoopSettings(made.hadoop)
-        store = open_store(f"{place}/archive", settings)
-        conf = {f"spark.hadoop.{name}": value for name, value in made.hadoop.items()}
-
-        def feed() -> tuple[ArchiveFeed, OpenArchive[Any]]:
-            archive = replay.open(f"{place}/archive", conf=conf)
-            return archive.follow(f"{place}/tables", f"{place}/checkpoint"), archive
-
-        for end in (60, None):
-            capture_into(store, log_of(ENTRIES[:end]))
-            feed()[0].advance()
-        tables = open_store(f"{place}/tables", settings)
-        tables.replace("state_changes/batch=2/cluster-left-00000.parquet", b"left")
-        capture_into(store, log_of([*ENTRIES, replace(ENTRIES[-1], offset=ENTRIES[-1].offset + 1)]))
-        last, archive = feed()
-        assert last.advance() == 2
-        assert_adds_up(last, archive)
+    for end in (60, None):
+        objects.archived(ENTRIES[:end])
+        objects.feed().advance()
+    left = "state_changes/batch=2/cluster-left-00000.parquet"
+    objects.store("tables").replace(left, b"left")
+    objects.archived([*ENTRIES, replace(ENTRIES[-1], offset=ENTRIES[-1].offset + 1)])
+    feed = objects.feed()
+    assert feed.advance() == 2
+    assert_adds_up(feed, objects.archive())

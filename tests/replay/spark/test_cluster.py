@@ -1,40 +1,54 @@
 """Spark on a cluster: tasks run in processes that share nothing with the driver but the archive."""
 
-import asyncio
-import signal
-import subprocess
+import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-import pyspark
+import pyarrow.dataset as ds
 import pytest
 
+from replay.tables.schemas import STATE_SCHEMAS
 from tests.cli.command_calls import CommandResult
-from tests.conftest import ROOT
-from tests.kafka.process import JavaProgram
-from tests.ports import free_ports
 from tests.replay.buckets import archived, bucket
 from tests.replay.cli.replay_calls import call
+from tests.replay.fleet.fleets import CLUSTERS, fleet_in, rows_of
+from tests.replay.spark.standalone_cluster import (
+    ENVIRONMENT,
+    StandaloneCluster,
+    run_driver,
+    standalone,
+)
 
 # Up to six JVMs, for most of a minute.
 pytestmark = [pytest.mark.java, pytest.mark.prove]
-
-SPARK = Path(pyspark.__file__).parent
-
-ENVIRONMENT = {
-    # Workers start executors with these; Spark's own scripts would set them.
-    "SPARK_HOME": str(SPARK),
-    "SPARK_SCALA_VERSION": "2.13",
-    # Tasks need this Python; the driver passes it to the workers.
-    "PYSPARK_PYTHON": sys.executable,
-}
 
 COMMANDS = (
     ("state", "--profile", "3.4", "--profile", "3.9", "-o", "json"),
     ("audit", "-o", "json"),
 )
+
+WITHOUT_RIGHTS = """#!/bin/sh
+exec setpriv --bounding-set=-dac_override,-dac_read_search {} "$@"
+"""
+"""Python that root runs without root's right to read every file."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of Spark's processes."""
+    return tmp_path_factory.mktemp("cluster")
+
+
+@pytest.fixture(scope="module")
+def cluster(folder: Path) -> Iterator[StandaloneCluster]:
+    """A master and two workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        with standalone(folder) as started:
+            yield started
 
 
 @pytest.fixture
@@ -53,70 +67,90 @@ def expected(archives: list[list[str]]) -> list[CommandResult]:
     return [call(*words, *archives[0]) for words in COMMANDS]
 
 
-async def test_tasks_of_workers_say_the_same(
+def test_tasks_of_workers_say_the_same(
+    cluster: StandaloneCluster,
+    folder: Path,
     archives: list[list[str]],
     expected: list[CommandResult],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Spark workers give the outputs of this process, with kernels and record by record."""
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    async with standalone(tmp_path, workers=2) as master:
-        for words, here in zip(COMMANDS, expected, strict=True):
-            for archive in archives:
-                there = await asyncio.to_thread(_asked, master, *words, *archive)
-                assert (there.code, there.out) == (here.code, here.out), there.err
-    logs = (tmp_path / f"worker-{number}.log" for number in range(2))
+    for words, here in zip(COMMANDS, expected, strict=True):
+        for archive in archives:
+            there = run_driver(*words, *archive, *cluster.options())
+            assert (there.code, there.out) == (here.code, here.out), there.err
+    logs = (folder / f"worker-{number}.log" for number in range(2))
     assert all("Asked to launch executor" in log.read_text() for log in logs)
 
 
-def _asked(master: str, *words: str) -> CommandResult:
-    """A command in a process of its own, which has that cluster work it out."""
-    spark = ("--master", master, "--conf", "spark.driver.host=127.0.0.1")
-    done = subprocess.run(
-        [sys.executable, "-m", "replay", *words, *spark],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return CommandResult(done.returncode, done.stdout, done.stderr)
+# --- executors without access -------------------------------------------------------------------
 
 
-@asynccontextmanager
-async def standalone(folder: Path, workers: int) -> AsyncIterator[str]:
-    """Start Spark's own master with workers of one core each; yield the URL of the master."""
-    port, *pages = free_ports(2 + workers)
-    url = f"spark://127.0.0.1:{port}"
-    here = ("--host", "127.0.0.1")
-    master = _program("master", folder, *here, "--port", str(port), "--webui-port", str(pages[0]))
-    small = ("--cores", "1", "--memory", "1g", "--work-dir", str(folder / "work"))
-    others = [
-        _program(f"worker-{number}", folder, *here, *small, "--webui-port", str(page), url)
-        for number, page in enumerate(pages[1:])
-    ]
-    try:
-        master.start()
-        await master.ready(_said(master, "New state: ALIVE"))
-        for one in others:
-            one.start()
-        for one in others:
-            await one.ready(_said(one, "Successfully registered with master"))
-        yield url
-    finally:
-        for one in (*others, master):
-            await one.end(signal.SIGTERM)
+@pytest.fixture
+def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An archive with a cluster, `life`, that executors may not read."""
+    archive = fleet_in(tmp_path / "archive")
+    python = tmp_path / "python"
+    python.write_text(WITHOUT_RIGHTS.format(sys.executable))
+    python.chmod(0o755)
+    if os.geteuid() == 0:
+        monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    (archive / "cluster=life").chmod(0)
+    yield archive
+    (archive / "cluster=life").chmod(0o700)
 
 
-def _program(name: str, folder: Path, *arguments: str) -> JavaProgram:
-    kind = name.partition("-")[0]
-    main = f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"
-    return JavaProgram(name, folder, str(SPARK / "jars" / "*"), main, *arguments)
+OTHERS = [name for name in CLUSTERS if name != "life"]
+SELECTED = [word for name in OTHERS for word in ("--cluster", name)]
 
 
-def _said(program: JavaProgram, words: str) -> Callable[[], Awaitable[bool]]:
-    async def said() -> bool:
-        return words in program.log.read_text(errors="replace")
+def test_a_cluster_without_access_is_named(cluster: StandaloneCluster, closed: Path) -> None:
+    """With the reason, and exit code 2; commands answer about the others."""
+    for words in COMMANDS:
+        there = run_driver(words[0], str(closed), *words[1:], *cluster.options())
+        here = call(words[0], closed, *words[1:], *SELECTED)
+        assert without_failed(there) == without_failed(here)
+        assert_named(there)
 
-    return said
+
+def without_failed(result: CommandResult) -> Any:
+    """The answer; the document of an audit also names the clusters that failed."""
+    document = result.json
+    if isinstance(document, dict):
+        document.pop("failed")
+    return document
+
+
+def assert_named(result: CommandResult) -> None:
+    """The one error is that of the cluster without access."""
+    assert result.code == 2
+    (line,) = (line for line in result.err.splitlines() if line.startswith("Error: "))
+    assert "cluster=life" in line
+    assert "cannot be read (Permission denied)" in line
+
+
+def test_states_without_access(cluster: StandaloneCluster, closed: Path, tmp_path: Path) -> None:
+    """The other clusters are written; the summaries have the problem."""
+    out = tmp_path / "there", tmp_path / "here"
+    words = ("state", str(closed), "-o", "parquet", "--folder")
+    assert_named(run_driver(*words, str(out[0]), *cluster.options()))
+    call(*words, out[1], *SELECTED)
+    for table in STATE_SCHEMAS:
+        there, here = (ds.dataset(each / table, partitioning="hive").to_table() for each in out)
+        assert rows_of(there) == rows_of(here)
+    summaries = ds.dataset(out[0] / "summaries").to_table().to_pylist()
+    problems = {row["cluster"]: row["problem"] for row in summaries if row["problem"]}
+    assert problems.keys() == {"life"}
+
+
+def test_a_feed_without_access(cluster: StandaloneCluster, closed: Path, tmp_path: Path) -> None:
+    """The batch has the rows of the others; with access, the next run has those of the cluster."""
+    words = ("watch", str(closed), "--once", "-o", "json", "--checkpoint", str(tmp_path / "feed"))
+    first = run_driver(*words, *cluster.options())
+    assert_named(first)
+    here = call("watch", closed, "--once", "-o", "json", *SELECTED)
+    rows = [row for row in first.out.splitlines() if '"cluster": "life"' not in row]
+    assert sorted(rows) == sorted(here.out.splitlines())
+    (closed / "cluster=life").chmod(0o700)
+    second = run_driver(*words, *cluster.options())
+    assert (second.code, second.err) == (0, "")
+    assert '"cluster": "life"' in second.out

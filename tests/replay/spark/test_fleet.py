@@ -138,6 +138,22 @@ def test_a_moment_in_buckets(spark: SparkSession, folder: Path) -> None:
     assert len(counts) == 3
 
 
+def test_an_archive_that_grows_meanwhile(spark: SparkSession, tmp_path: Path) -> None:
+    """Offsets and the rest of a very large cluster are folded one after the other, to one end."""
+    entries = recorded_entries(CLUSTERS["life"])
+    capture(tmp_path, log_of(entries[: len(entries) // 2]), name="life")
+    expected = replay.open(str(tmp_path)).summaries().to_pylist()
+    question = FleetQuestion(ArchiveSource(str(tmp_path)), None, (Profile.of("kip"),))
+    parts = SparkFleet(spark, BUCKETS).summaries(question, ["life"])
+    folded = [next(parts)]
+    capture(tmp_path, log_of(entries), name="life")
+    (summary,) = summary_table(joined([*folded, *parts]), ["life"]).to_pylist()
+    (earlier,) = expected
+    assert (summary["as_of"], summary["digest"]) == (earlier["as_of"], earlier["digest"])
+    (later,) = replay.open(str(tmp_path)).summaries().to_pylist()
+    assert later["digest"] != earlier["digest"]
+
+
 def split_spellings() -> list[Entry]:
     """Spellings of one source partition in several partitions, removed and written again."""
     spellings = [b'["a",{"p":1,"q":2}]', b'["a", {"q":2, "p":1}]', b'["\\u0061",{"p":1,"q":2}]']

@@ -1,0 +1,109 @@
+"""Leases of checkpoints in object stores: one owner at a time, also after a kill or a pause."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+from pyarrow import fs
+
+from replay.archive.object_store import BucketStore
+from replay.fleet.feed import feed_lock
+from replay.fleet.feed.feed_lock import (
+    KEPT_S,
+    LEASE_S,
+    LEASES,
+    Lease,
+    LeaseLost,
+    check_lease,
+    locked,
+)
+from tests.patience import PATIENCE_S
+from tests.replay.cli.replay_calls import LOOKS_A_SECOND
+
+A_WHILE_S = 10
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> BucketStore:
+    """Object store whose files can be given an age."""
+    (tmp_path / LEASES).mkdir()
+    return BucketStore("a folder", fs.LocalFileSystem(), str(tmp_path))
+
+
+def age(folder: Path, lease: str, age_s: float) -> None:
+    """Make a lease older."""
+    path = folder / lease
+    then = path.stat().st_mtime - age_s
+    os.utime(path, (then, then))
+
+
+def taken(store: BucketStore) -> Lease:
+    """A lease of a process that wants the checkpoint."""
+    lease = Lease(store)
+    lease.take()
+    return lease
+
+
+def test_one_process_has_it(store: BucketStore, tmp_path: Path) -> None:
+    """The next one gets it when the first has ended; an attempt in between takes nothing away."""
+    with locked(store) as first:
+        with locked(store) as second:
+            assert not second.is_held()
+        assert first.is_held()
+    assert not [*(tmp_path / LEASES).iterdir()]
+    with locked(store) as third:
+        assert third.is_held()
+
+
+def test_a_lease_of_a_killed_process_ends(store: BucketStore, tmp_path: Path) -> None:
+    """By its age; the next owner removes it."""
+    killed = taken(store)
+    age(tmp_path, killed.lease, LEASE_S - A_WHILE_S)
+    with locked(store) as other:
+        assert not other.is_held()
+    age(tmp_path, killed.lease, 2 * A_WHILE_S)
+    with locked(store) as other:
+        assert other.is_held()
+        assert store.names(LEASES) == [Path(str(other.lease)).name]
+
+
+def test_an_owner_that_was_away_has_lost_it(store: BucketStore, tmp_path: Path) -> None:
+    """Before another process may have had the checkpoint, and for good."""
+    owner = taken(store)
+    for away_s, is_held in ((KEPT_S - A_WHILE_S, True), (KEPT_S + A_WHILE_S, False)):
+        age(tmp_path, owner.lease, away_s)
+        assert owner.is_held() is is_held
+    assert not owner.is_held()
+    assert KEPT_S < LEASE_S
+
+
+def test_tasks_of_a_former_owner_stop(store: BucketStore, tmp_path: Path) -> None:
+    """Before they write; tasks of the owner go on."""
+    former = taken(store)
+    check_lease(store, former.lease)
+    age(tmp_path, former.lease, LEASE_S + A_WHILE_S)
+    with locked(store) as other:
+        check_lease(store, other.lease)
+        for _ in range(2):
+            with pytest.raises(LeaseLost, match="another feed has taken over a folder"):
+                check_lease(store, former.lease)
+            assert not former.is_held()
+        assert other.is_held()
+
+
+def test_it_is_renewed_meanwhile(
+    store: BucketStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A batch may take longer than a lease."""
+    monkeypatch.setattr(feed_lock, "RENEWAL_S", 0.01)
+    with locked(store) as lock:
+        path = tmp_path / str(lock.lease)
+        age(tmp_path, str(lock.lease), A_WHILE_S)
+        aged_s = path.stat().st_mtime
+        for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+            if path.stat().st_mtime > aged_s:
+                break
+            time.sleep(1 / LOOKS_A_SECOND)
+        assert path.stat().st_mtime > aged_s
+        assert lock.is_held()

@@ -1,0 +1,125 @@
+"""Daemon of Spark's Python workers in which one task pauses at a chosen step, to be killed there.
+
+Spark starts it in each executor in place of its own daemon (`spark.python.daemon.module`). A step
+is an operation on files, seen as an audit event of Python, as in `tests.replay.crash_points`. Only
+the first task that comes there pauses.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from pyspark.daemon import manager
+
+from tests.tidy.source import ROOT
+
+PATIENCE_S = 120
+
+VARIABLE = "REPLAY_TEST_PAUSE"
+"""Environment variable of executors with the point in JSON; without it nothing pauses."""
+
+LOOK_S = 0.01
+"""Pause between two looks at a file."""
+
+
+class TaskProcesses(NamedTuple):
+    """Ids of the processes of a task that pauses."""
+
+    task: int
+    executor: int
+
+
+class PausePoint(msgspec.Struct, frozen=True):
+    """Point before a numbered operation on a file in one task, counted from 0."""
+
+    event: str
+    within: str
+    """Substring of the file's path."""
+    folder: str
+    """Folder for files about the pause; its path does not contain `within`."""
+    number: int = 0
+
+    @property
+    def conf(self) -> dict[str, str]:
+        """Settings of Spark with which a task pauses here."""
+        return {
+            "spark.python.daemon.module": __name__,
+            "spark.executorEnv.PYTHONPATH": str(ROOT),
+            f"spark.executorEnv.{VARIABLE}": msgspec.json.encode(self).decode(),
+        }
+
+    def reached(self, driver: "subprocess.Popen[str]") -> TaskProcesses:
+        """Wait until a task pauses here; return its processes."""
+        for _ in range(int(PATIENCE_S / LOOK_S)):
+            with suppress(FileNotFoundError):
+                return msgspec.json.decode(self._reached.read_bytes(), type=TaskProcesses)
+            assert driver.poll() is None, driver.communicate()[1]
+            time.sleep(LOOK_S)
+        raise AssertionError(f"no task came to {self}")
+
+    @property
+    def _reached(self) -> Path:
+        return Path(self.folder) / "reached"
+
+    def pause(self, processes: TaskProcesses) -> None:
+        """Pause this process if it is the first that comes here."""
+        draft = Path(self.folder) / f"draft-{os.getpid()}"
+        draft.write_bytes(msgspec.json.encode(processes))
+        with suppress(FileExistsError):
+            os.link(draft, self._reached)
+            signal.pause()
+
+
+def pause_at(point: PausePoint) -> None:
+    """Pause the first of the child processes that comes to a point."""
+    executor = os.getppid()
+    steps = count()
+    is_over = False
+
+    def look(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal is_over
+        if is_over or event != point.event or point.within not in str(arguments[0]):
+            return
+        if next(steps) == point.number:
+            is_over = True  # the pause works on files, too
+            point.pause(TaskProcesses(os.getpid(), executor))
+
+    sys.addaudithook(look)
+
+
+def wait_for_end(process: int) -> None:
+    """Wait until a process, which may be no child of this one, has ended."""
+    for _ in range(int(PATIENCE_S / LOOK_S)):
+        if _has_ended(process):
+            return
+        time.sleep(LOOK_S)
+    raise AssertionError(f"process {process} has not ended")
+
+
+def _has_ended(process: int) -> bool:
+    """True without such a process, or if its parent has still to notice its end."""
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state in "XZ"
+
+
+def killed(process: int) -> None:
+    """Kill a process, and wait for its end."""
+    with suppress(ProcessLookupError):
+        os.kill(process, signal.SIGKILL)
+    wait_for_end(process)
+
+
+if __name__ == "__main__":
+    if VARIABLE in os.environ:
+        pause_at(msgspec.json.decode(os.environ[VARIABLE], type=PausePoint))
+    manager()

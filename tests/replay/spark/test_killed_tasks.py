@@ -1,0 +1,223 @@
+"""Spark's own cluster, from which processes are killed in the middle of a task.
+
+A killed executor or worker changes nothing. A killed driver leaves no result, or one that no reader
+takes for whole; a second run has it.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from replay.archive.hadoop_settings import NONE
+from replay.fleet.feed.feed_tables import FeedTables
+from replay.tables.schemas import FEED_SCHEMAS
+from tests.recorded_requests import recorded_entries
+from tests.replay.cli.replay_calls import call, content
+from tests.replay.feed.feed_laws import archive_in, archived, assert_adds_up, feed_in, sorted_rows
+from tests.replay.fleet.fleets import CLUSTERS, fleet_in
+from tests.replay.spark.paused_tasks import PausePoint, TaskProcesses, killed, wait_for_end
+from tests.replay.spark.standalone_cluster import (
+    ENVIRONMENT,
+    StandaloneCluster,
+    driver,
+    kill_driver,
+    result_of,
+    run_driver,
+    standalone,
+)
+
+# Five JVMs, for ten seconds each time.
+pytestmark = [pytest.mark.java, pytest.mark.prove]
+
+MIDDLE = "mirror"
+"""Cluster whose task is interrupted; tasks of others have ended, or have not begun."""
+
+
+class PausedCommand(NamedTuple):
+    """Command, and the step at which one of its tasks pauses."""
+
+    words: Callable[[Path], list[str]]
+    """Words for an output folder."""
+    answer: Callable[[Path, str], Any]
+    """Answer in the output folder, or on standard output."""
+    nothing: Any
+    """Answer of a run that was killed."""
+    event: str
+    within: str
+
+    def point(self, folder: Path) -> PausePoint:
+        """Point with its files in a new folder."""
+        folder.mkdir()
+        return PausePoint(self.event, self.within, str(folder))
+
+
+def tables_in(folder: Path) -> FeedTables:
+    """Tables of a feed."""
+    return FeedTables(str(folder / "tables"), NONE)
+
+
+COMMANDS = {
+    # Some tables of the cluster are written, and the others are not.
+    "state": PausedCommand(
+        lambda out: ["state", "--release", "3.4", "--release", "3.9", *_parquet(out)],
+        lambda out, _: content(out) if out.exists() else None,
+        None,
+        "os.rename",
+        f"/offsets/cluster={MIDDLE}/",
+    ),
+    "audit": PausedCommand(
+        lambda _: ["audit", "-o", "json"],
+        lambda _, said: json.loads(said) if said else None,
+        None,
+        "open",
+        f"/cluster={MIDDLE}/_manifest/",
+    ),
+    # The changes of the state are written, and those of the findings are not.
+    "watch": PausedCommand(
+        lambda out: ["watch", "--once", "--checkpoint", str(out)],
+        lambda out, _: sorted_rows(tables_in(out)),
+        {name: [] for name in FEED_SCHEMAS},
+        "os.rename",
+        f"/finding_changes/batch=0/.cluster-{MIDDLE}-",
+    ),
+}
+
+
+def _parquet(folder: Path) -> list[str]:
+    return ["-o", "parquet", "--folder", str(folder)]
+
+
+class Fleet(NamedTuple):
+    """Archive of several clusters, and Spark's cluster that works on it."""
+
+    spark: StandaloneCluster
+    archive: Path
+
+
+@pytest.fixture(scope="module")
+def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """Five recorded clusters, a master and two workers."""
+    archive = fleet_in(tmp_path_factory.mktemp("archive"))
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in ENVIRONMENT.items():
+            patch.setenv(name, value)
+        with standalone(tmp_path_factory.mktemp("cluster")) as spark:
+            yield Fleet(spark, archive)
+
+
+@pytest.fixture
+def fleet(shared_fleet: Fleet) -> Fleet:
+    """The fleet with all workers of Spark, also after a test that killed one."""
+    shared_fleet.spark.start()
+    return shared_fleet
+
+
+@pytest.fixture(params=COMMANDS)
+def work(request: pytest.FixtureRequest) -> PausedCommand:
+    """Each work in turn."""
+    return COMMANDS[request.param]
+
+
+def words_of(work: PausedCommand, archive: Path, folder: Path) -> list[str]:
+    """Words of a command on an archive."""
+    name, *rest = work.words(folder)
+    return [name, str(archive), *rest]
+
+
+def expected(work: PausedCommand, archive: Path, folder: Path) -> tuple[int, Any]:
+    """Exit code and answer of this process."""
+    here = call(*words_of(work, archive, folder))
+    return here.code, work.answer(folder, here.out)
+
+
+def kill_executor(_: StandaloneCluster, processes: TaskProcesses) -> None:
+    """Kill an executor; its worker starts another."""
+    killed(processes.executor)
+
+
+def kill_worker(spark: StandaloneCluster, processes: TaskProcesses) -> None:
+    """Kill a worker, with which its executor ends."""
+    killed(spark.worker_of(processes.executor).pid)
+
+
+Kill = Callable[[StandaloneCluster, TaskProcesses], None]
+
+
+@pytest.mark.parametrize("kill", [kill_executor, kill_worker])
+def test_results_are_whole(fleet: Fleet, work: PausedCommand, kill: Kill, tmp_path: Path) -> None:
+    """The task is repeated by another executor, and the answer is that of this process."""
+    point, out = work.point(tmp_path / "pause"), tmp_path / "there"
+    words = words_of(work, fleet.archive, out)
+    with driver(*words, *fleet.spark.options(point.conf)) as process:
+        processes = point.reached(process)
+        kill(fleet.spark, processes)
+        for each in processes:
+            wait_for_end(each)
+        there = result_of(process)
+    found = there.code, work.answer(out, there.out)
+    assert found == expected(work, fleet.archive, tmp_path / "here"), there.err
+    assert not [*out.rglob(".*-draft")]
+
+
+def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: PausedCommand, tmp_path: Path) -> None:
+    """Its executors end with it; a second run has the whole answer."""
+    point, out = work.point(tmp_path / "pause"), tmp_path / "there"
+    words = words_of(work, fleet.archive, out)
+    with driver(*words, *fleet.spark.options(point.conf)) as process:
+        processes = point.reached(process)
+        kill_driver(process)
+        said, _ = process.communicate()
+    for each in processes:
+        wait_for_end(each)
+    assert work.answer(out, said) == work.nothing
+    there = run_driver(*words, *fleet.spark.options())
+    found = there.code, work.answer(out, there.out)
+    assert found == expected(work, fleet.archive, tmp_path / "here"), there.err
+
+
+def test_a_repeated_task_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> None:
+    """All tables are of one moment, although the archive has grown before the task is repeated."""
+    work, entries = COMMANDS["state"], recorded_entries(CLUSTERS[MIDDLE])
+    archived(tmp_path, entries[: len(entries) // 2], MIDDLE)
+    archive, out = tmp_path / "archive", tmp_path / "there"
+    code, earlier = expected(work, archive, tmp_path / "here")
+    point = work.point(tmp_path / "pause")
+    words = words_of(work, archive, out)
+    with driver(*words, *fleet.spark.options(point.conf)) as process:
+        processes = point.reached(process)
+        archived(tmp_path, entries, MIDDLE)
+        killed(processes.executor)
+        there = result_of(process)
+    assert (there.code, work.answer(out, there.out)) == (code, earlier), there.err
+    assert expected(work, archive, tmp_path / "later") != (code, earlier)
+
+
+def test_a_repeated_batch_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> None:
+    """A stream whose driver was killed ends the batch where it was to end; then it goes on."""
+    logs = {name: recorded_entries(CLUSTERS[name]) for name in (MIDDLE, "roll")}
+    progress = tmp_path / "progress"
+    words = words_of(COMMANDS["watch"], tmp_path / "archive", progress)
+    for end in (40, None):
+        for name, log in logs.items():
+            archived(tmp_path, log[:end], name)
+        feed_in(tmp_path).advance()
+        if end:
+            assert run_driver(*words, *fleet.spark.options()).code == 0
+    point = PausePoint("os.rename", "/finding_changes/batch=1/.cluster-roll-", str(tmp_path))
+    with driver(*words, *fleet.spark.options(point.conf)) as process:
+        processes = point.reached(process)
+        kill_driver(process)
+    for each in processes:
+        wait_for_end(each)
+    assert tables_in(progress).last() == 0
+    for name, log in logs.items():
+        archived(tmp_path, [*log, replace(log[-1], offset=log[-1].offset + 1)], name)
+    assert run_driver(*words, *fleet.spark.options()).code == 0
+    assert sorted_rows(tables_in(progress), last=1) == sorted_rows(tables_in(tmp_path))
+    feed = archive_in(tmp_path).follow(str(progress / "tables"), str(progress))
+    assert feed.batch == 2
+    assert_adds_up(feed, archive_in(tmp_path))
