@@ -67,8 +67,8 @@ def check_reaches(cluster: ArchivedCluster, ends: Ends) -> None:
         ArchiveBusy: it does not; a shared file system may show an earlier archive for a while.
     """
     for topic, topic_ends in ends.items():
-        archived = cluster.ends.get(topic, [])
-        if any(end > known for end, known in zip_longest(topic_ends, archived, fillvalue=0)):
+        archived = zip_longest(topic_ends, cluster.ends.get(topic, []), fillvalue=0)
+        if any(end > archived_end for end, archived_end in archived):
             raise ArchiveBusy(
                 f"the archive of {cluster.name} ends before the records of {topic} that were "
                 "planned: run it again"

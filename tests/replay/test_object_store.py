@@ -312,6 +312,14 @@ def test_a_server_that_refuses_checksums() -> None:
     assert told.endswith("AWS_REQUEST_CHECKSUM_CALCULATION=when_required")
 
 
+def test_a_refusal_without_a_word() -> None:
+    """The kind of the error is told, and what to check."""
+    error = OSError(
+        "When reading information for key 'x': AWS Error ACCESS_DENIED during HeadObject operation: "
+    )
+    assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
+
+
 # --- names that are taken -------------------------------------------------------------------------
 
 
