@@ -314,9 +314,7 @@ def test_a_server_that_refuses_checksums() -> None:
 
 def test_a_refusal_without_a_word() -> None:
     """The kind of the error is told, and what to check."""
-    error = OSError(
-        "When reading information for key 'x': AWS Error ACCESS_DENIED during HeadObject operation: "
-    )
+    error = OSError("When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: ")
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
 
 
