@@ -3,12 +3,13 @@
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
 import boto3
 import pytest
-from moto import settings
+from moto import backends, settings
 from moto.core.authorization import ActionAuthenticatorMixin
 from moto.server import ThreadedMotoServer
 from pyarrow import fs
@@ -72,12 +73,23 @@ class Bucket(NamedTuple):
 def serving() -> Iterator[str]:
     """An endpoint, host:port, as long as it takes. All of this process serve the same buckets."""
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        host, port = server.get_host_and_port()
-        yield f"{host}:{port}"
-    finally:
-        server.stop()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(backends, "list_of_moto_modules", _services)
+        server.start()
+        try:
+            host, port = server.get_host_and_port()
+            yield f"{host}:{port}"
+        finally:
+            server.stop()
+
+
+_list_of_services = backends.list_of_moto_modules
+
+
+@cache
+def _services() -> tuple[str, ...]:
+    """Names of the services. For each request, moto would list its folder of them twice."""
+    return tuple(_list_of_services())
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from tests.conftest import sampled
 from tests.recorded_requests import HISTORIES
 from tests.replay.cli.replay_calls import call, refusal
 from tests.replay.cli.terminal import Terminal
@@ -31,7 +32,10 @@ def said(command: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("command", ["state", "timeline -o json", "history --connector pages"])
+@pytest.mark.parametrize(
+    "command",
+    sampled(["state", "timeline -o json", "history --connector pages"], "state"),
+)
 def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None:
     """A full or closed standard output is one error; a reader that stops early is none."""
     code, told = said(f"R {command} {archive} > /dev/full")
@@ -85,7 +89,7 @@ def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
     assert told["head"] in "".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("columns", [40, 60])
+@pytest.mark.parametrize("columns", [40, pytest.param(60, marks=pytest.mark.prove)])
 def test_tables_of_sentences_break_between_words_in_narrow_windows(columns: int) -> None:
     """No word of a finding is broken: where columns have no room, a row becomes lines."""
     words = [sys.executable, "-m", "replay", "audit", str(HISTORIES / "odd-records-3.9.log.jsonl")]

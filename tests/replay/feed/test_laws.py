@@ -48,7 +48,7 @@ def test_recorded_clusters(name: str, tmp_path: Path) -> None:
         assert feed.advance() is None
 
 
-@settings(max_examples=examples(5, proved=600))  # half a second each, on an idle core
+@settings(max_examples=examples(3, proved=600))  # half a second each, on an idle core
 @given(logs(), st.randoms(use_true_random=False))
 def test_random_logs(entries: list[Entry], random: Random) -> None:
     """Odd records, clocks that run backwards, keys in several partitions, aborted records."""

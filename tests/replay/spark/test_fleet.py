@@ -101,10 +101,10 @@ def test_offsets_in_buckets_are_the_same(
 
 
 def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -> None:
-    """Every history and random logs, for every release: tasks fold the states of the service."""
+    """Histories and random logs, for every release: tasks fold the states of the service."""
     logs = [
         recorded_entries(path.name.removesuffix(".log.jsonl"))
-        for path in sorted(HISTORIES.glob("*.log.jsonl"))
+        for path in sorted(HISTORIES.glob("*.log.jsonl"))[:: 1 if PROVE else 4]
     ]
     logs += [list(ask.entries) for ask in random_asks(LOGS)] + [split_spellings()]
     for number, log in enumerate(logs):
