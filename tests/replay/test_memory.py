@@ -15,11 +15,11 @@ from replay.archive.segments import SegmentSizes
 from tests.replay.archives import archive
 from tests.tidy.source import ROOT
 
-RECORDS = 2_500
-VALUE_BYTES = 4_000
+RECORDS = 5_000
+VALUE_BYTES = 2_000
 KEYS = 100
 
-SIZES = SegmentSizes(segment_records=1_000, row_group_rows=250)
+SIZES = SegmentSizes(segment_records=2_000, row_group_rows=500)
 """A row group is a megabyte of values."""
 
 MANY = 8
