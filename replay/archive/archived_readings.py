@@ -105,12 +105,13 @@ class ArchivedReadings:
 
     def _add(self, append: _ReadAppend) -> None:
         manifest, ms = append.manifest, append.ms
-        for reach in append.reaches:
+        whole = [not is_partial(manifest, reach) for reach in append.reaches]
+        for reach, is_whole in zip(append.reaches, whole, strict=True):
             place = reach.topic, reach.partition
-            is_whole, is_late = not is_partial(manifest, reach), self._times.is_late(place, ms)
+            is_late = self._times.is_late(place, ms)
             self._later[place].append(_Reading(reach.start, reach.end, is_whole, is_late))
             self._times.note(place, ms)
-        if not any(is_partial(manifest, reach) for reach in append.reaches):
+        if all(whole):
             self._times.note_all(ms)
 
 

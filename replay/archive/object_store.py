@@ -210,7 +210,7 @@ def why_not(error: OSError) -> str:
     if match is None:
         return because(error)
     kind, status = match[1], match[2]
-    words = match[3].partition("\n")[0] or "no reason given"  # some stores refuse without a word
+    words = next(iter(match[3].splitlines()), "no reason given")  # some refuse without a word
     if kind == "UNKNOWN" and status == _BAD_REQUEST:
         return f"(HTTP status {status}: {words}): {_CHECKSUMS}"
     return f"({kind}: {words}): {_ADVICE.get(kind, 'check the store')}"

@@ -28,10 +28,17 @@ class Hole(NamedTuple):
 
 
 class MissingOffsets(NamedTuple):
-    """Ranges of a partition that never had an archived record, ascending; they do not touch."""
+    """Missing ranges of a partition, ascending; they do not touch."""
 
     starts: Int64s
     stops: Int64s
+    totals: Int64s
+    """Number of missing offsets before each range, and in all."""
+
+    @classmethod
+    def of(cls, starts: Int64s, stops: Int64s) -> "MissingOffsets":
+        """Count the offsets of ranges."""
+        return cls(starts, stops, np.concatenate(([0], np.cumsum(stops - starts))))
 
     def first(self, number: int) -> list[range]:
         """The first ranges, at most a number of them."""
@@ -39,10 +46,9 @@ class MissingOffsets(NamedTuple):
 
     def before(self, offsets: Int64s) -> Int64s:
         """Number of missing offsets before each offset."""
-        totals = np.concatenate(([0], np.cumsum(self.stops - self.starts)))
         at = np.searchsorted(self.starts, offsets)
         behind = np.append(self.stops, 0)[at - 1] - offsets
-        return totals[at] - np.where(at > 0, np.maximum(behind, 0), 0)
+        return self.totals[at] - np.where(at > 0, np.maximum(behind, 0), 0)
 
     def end_before(self, offsets: Int64s) -> Int64s:
         """For each offset, the offset after the last archived record before it; 0 without."""
@@ -63,7 +69,8 @@ class HoleIndex:
 
     def __init__(self, cluster: ArchivedCluster) -> None:
         self._cluster = cluster
-        self._edges: dict[PartitionId, _HoleEdges] = {}
+        self._unarchived: dict[PartitionId, MissingOffsets] = {}
+        """Ranges without archived records; what retention has removed is one of them."""
 
     def missing(self, place: PartitionId) -> MissingOffsets:
         """Ranges that never had an archived record, also before the first and after the last one.
@@ -71,13 +78,15 @@ class HoleIndex:
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
-        edges, records = self._of(place), self._cluster.parts[place].removed
+        unarchived, records = self._of(place), self._cluster.parts[place].removed
+        if records is None:
+            return unarchived
         removed = read_offsets(self._cluster.store, records)
         # Each removed range lies in one hole and splits it.
-        starts = np.sort(np.concatenate((edges.starts, removed.ends)))
-        stops = np.sort(np.concatenate((edges.stops, removed.starts)))
+        starts = np.sort(np.concatenate((unarchived.starts, removed.ends)))
+        stops = np.sort(np.concatenate((unarchived.stops, removed.starts)))
         holes = starts < stops
-        return MissingOffsets(starts[holes], stops[holes])
+        return MissingOffsets.of(starts[holes], stops[holes])
 
     def between(self, place: PartitionId, after: int, until: int) -> Hole | None:
         """Hole from an archived record to a later one, or to the end; None if nothing is missing.
@@ -87,29 +96,20 @@ class HoleIndex:
         Raises:
             ArchiveCorrupt: a file is missing or damaged.
         """
-        starts, stops, missing = self._of(place)
+        starts, stops, totals = self._of(place)
         low, high = np.searchsorted(starts, (after, until))
         if low >= high:
             return None
-        number = int(missing[high] - missing[low])
+        number = int(totals[high] - totals[low])
         return Hole(int(starts[low]) - 1, int(stops[high - 1]), number)
 
-    def _of(self, place: PartitionId) -> "_HoleEdges":
-        if place not in self._edges:
-            self._edges[place] = _edges(self._cluster, self._cluster.parts[place])
-        return self._edges[place]
+    def _of(self, place: PartitionId) -> MissingOffsets:
+        if place not in self._unarchived:
+            self._unarchived[place] = _unarchived(self._cluster, self._cluster.parts[place])
+        return self._unarchived[place]
 
 
-class _HoleEdges(NamedTuple):
-    """Missing ranges of a partition in columns."""
-
-    starts: Int64s
-    stops: Int64s
-    missing: Int64s
-    """Number of missing offsets before each hole, and in all."""
-
-
-def _edges(cluster: ArchivedCluster, part: ArchivedPartition) -> _HoleEdges:
+def _unarchived(cluster: ArchivedCluster, part: ArchivedPartition) -> MissingOffsets:
     starts, stops = [], []
     behind = 0
     for offsets in _offsets(cluster, part):
@@ -122,8 +122,7 @@ def _edges(cluster: ArchivedCluster, part: ArchivedPartition) -> _HoleEdges:
         starts.append(np.array([behind]))
         stops.append(np.array([part.end]))
     empty = np.zeros(0, np.int64)
-    first, last = np.concatenate((empty, *starts)), np.concatenate((empty, *stops))
-    return _HoleEdges(first, last, np.concatenate(([0], np.cumsum(last - first))))
+    return MissingOffsets.of(np.concatenate((empty, *starts)), np.concatenate((empty, *stops)))
 
 
 def _offsets(cluster: ArchivedCluster, part: ArchivedPartition) -> Iterator[Int64s]:

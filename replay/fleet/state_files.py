@@ -147,16 +147,16 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
     """
     store = open_store(where, settings)
     names = store.names("")
+    if names and SUCCESS not in names and not isinstance(store, FolderStore):
+        raise NotWritable(
+            f"{where} has files but no {SUCCESS}, as after a run that was killed: remove them, "
+            "or name a new folder"
+        )
+    if names:
+        raise NotWritable(f"{where} has files: name a new folder")
     if not isinstance(store, FolderStore):
-        if names and SUCCESS not in names:
-            raise NotWritable(
-                f"{where} has files but no {SUCCESS}, as after a run that was killed: remove them, "
-                "or name a new folder"
-            )
-        _check_new(where, names)
         yield StateFolder(where, settings)
         return
-    _check_new(where, names)
     target = Path(store.where).absolute()
     draft = target.with_name(f".{target.name}.{uuid4().hex[:12]}.draft")
     try:
@@ -167,8 +167,3 @@ def new_folder(where: str, settings: HadoopSettings) -> Iterator[StateFolder]:
         raise NotWritable(unwritable(target, error)) from None
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def _check_new(where: str, names: Sequence[str]) -> None:
-    if names:
-        raise NotWritable(f"{where} has files: name a new folder")

@@ -53,11 +53,16 @@ _ORDER = PARTS.names[:-1]
 class LargeCluster(msgspec.Struct, frozen=True):
     """Cluster with too many offsets for one process: its slices, and the fold of its buckets."""
 
-    cluster: str
+    cut: ClusterCut
     context: ReadContext
     fold: BucketFold
     slices: tuple[PlanSlice, ...]
     """Slices of all partitions of its offsets topics."""
+
+    @property
+    def cluster(self) -> str:
+        """Its name."""
+        return self.cut.cluster
 
     @property
     def works(self) -> list[SliceWork]:
@@ -67,28 +72,20 @@ class LargeCluster(msgspec.Struct, frozen=True):
         ]
 
 
-class PlannedCluster(msgspec.Struct, frozen=True):
-    """Cluster with the cut at the moment of a question."""
-
-    cut: ClusterCut
-    large: LargeCluster | None = None
-    """Work on its offsets, if there are too many for one process."""
-
-
 class PlanTask(msgspec.Struct, frozen=True):
-    """Task: plan one cluster."""
+    """Task: plan one cluster at the moment of a question."""
 
     question: FleetQuestion
     limits: TaskLimits
 
-    def __call__(self, cluster: str) -> Iterator[PlannedCluster]:
-        """Yield the planned cluster."""
+    def __call__(self, cluster: str) -> Iterator[ClusterCut | LargeCluster]:
+        """Yield its cut, or the work on a very large cluster."""
+        planned: ClusterCut | LargeCluster | ClusterProblem
         planned = attempted(cluster, lambda: self._planned(cluster))
-        if isinstance(planned, ClusterProblem):  # the fold of the cluster reports it
-            planned = PlannedCluster(ClusterCut(cluster))
-        yield planned
+        # The fold of an unreadable cluster reports its problem.
+        yield ClusterCut(cluster) if isinstance(planned, ClusterProblem) else planned
 
-    def _planned(self, cluster: str) -> PlannedCluster:
+    def _planned(self, cluster: str) -> ClusterCut | LargeCluster:
         question, limits = self.question, self.limits
         local, plan, _ = question.query(cluster)
         cut = ClusterCut(cluster, plan.ends)
@@ -96,7 +93,7 @@ class PlanTask(msgspec.Struct, frozen=True):
         parts = [part for part in plan.busy if part.topic in topics]
         rows = sum(part.rows for part in parts)
         if rows <= limits.fold_rows:
-            return PlannedCluster(cut)
+            return cut
         configs = local.states(plan.only([plan.topics.config]), question.profiles)
         fold = BucketFold(
             plan.topics,
@@ -107,7 +104,7 @@ class PlanTask(msgspec.Struct, frozen=True):
         )
         cuts = (each for part in parts for each in slices(local.cluster, part, limits))
         context = read_context(local, question.profiles)
-        return PlannedCluster(cut, LargeCluster(cluster, context, fold, tuple(cuts)))
+        return LargeCluster(cut, context, fold, tuple(cuts))
 
 
 def _own_topics(state: ClusterState) -> dict[str, str]:
@@ -116,12 +113,13 @@ def _own_topics(state: ClusterState) -> dict[str, str]:
     return {name: topics[0] for name, topics in own.items() if topics}
 
 
-def planned_clusters(
+def divided(
     question: FleetQuestion, clusters: Sequence[str], limits: TaskLimits, by: Executor
-) -> list[PlannedCluster]:
-    """Plan clusters, each in a task."""
-    task = PlanTask(question, limits)
-    return list(chain.from_iterable(by.run(task, clusters)))
+) -> tuple[list[ClusterCut], list[LargeCluster]]:
+    """Plan clusters, each in a task; divide them into those that one task folds, and large ones."""
+    planned = list(chain.from_iterable(by.run(PlanTask(question, limits), clusters)))
+    large = [each for each in planned if isinstance(each, LargeCluster)]
+    return [each for each in planned if not isinstance(each, LargeCluster)], large
 
 
 class FoldedBucket(NamedTuple):

@@ -20,9 +20,8 @@ from replay.fleet.order_facts import MarksByRelease, facts_of_offsets
 from replay.fleet.spark.bucketed_states import (
     FoldedBucket,
     LargeCluster,
-    PlannedCluster,
     bucket_frame,
-    planned_clusters,
+    divided,
 )
 from replay.fleet.spark.frames import query_frame
 from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
@@ -63,10 +62,9 @@ class SparkFleet:
         if not isinstance(query, StateTableQuery) or query.table != OFFSETS_TABLE:
             return query_frame(self._session, work)
         question = FleetQuestion(work.source, query.moment, query.profiles)
-        planned = self._planned(question, work.clusters)
-        large = [each.large for each in planned if each.large is not None]
-        others = [each.cut.cluster for each in planned if each.large is None]
-        frame = query_frame(self._session, work._replace(clusters=others))
+        others, large = divided(question, work.clusters, self._limits, self.executor)
+        names = [cut.cluster for cut in others]
+        frame = query_frame(self._session, work._replace(clusters=names))
         if not large:
             return frame
         make = partial(_offset_rows, unreadable=work.unreadable)
@@ -89,16 +87,14 @@ class SparkFleet:
             NoSpark: Spark has failed.
             NotWritable: no room, or no permission.
         """
-        planned = self._planned(question, clusters)
-        large = [each.large for each in planned if each.large is not None]
+        others, large = divided(question, clusters, self._limits, self.executor)
         task = StateTask(question, folder, tuple(tables))
-        others = [each.cut for each in planned if each.large is None]
         yield from chain.from_iterable(self.executor.run(task, others))
         parts = joined(self._of_buckets(large, folder if OFFSETS_TABLE in tables else None))
         yield from parts
         # A cluster with a damaged bucket gets no files. The others get the facts of all buckets.
         damaged = {part.cluster for part in parts if part.problem is not None}
-        sound = [each.cut for each in planned if each.large and each.cut.cluster not in damaged]
+        sound = [each.cut for each in large if each.cluster not in damaged]
         facts = _facts_by_cluster(parts)
         without_offsets = msgspec.structs.replace(task, offsets=False, offset_facts=facts)
         yield from chain.from_iterable(self.executor.run(without_offsets, sound))
@@ -113,10 +109,6 @@ class SparkFleet:
         frame = bucket_frame(self._session, large, self._limits, make, _SUMMARIES)
         for encoded in run(frame, self._progress).column("summary").to_pylist():
             yield _DECODER.decode(encoded)
-
-    def _planned(self, question: FleetQuestion, clusters: Sequence[str]) -> list[PlannedCluster]:
-        """Plan all clusters; one task folds each of them, except for very large ones."""
-        return planned_clusters(question, clusters, self._limits, self.executor)
 
 
 def _facts_by_cluster(parts: Sequence[StateSummary]) -> dict[str, MarksByRelease]:
