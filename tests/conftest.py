@@ -72,7 +72,7 @@ def examples(count: int, proved: int) -> int:
     return proved if PROVE else min(count, QUICK_EXAMPLES) if QUICK else count
 
 
-def sampled(values: Iterable[str], *tested: str) -> list[Any]:
+def sampled(values: Iterable[object], *tested: object) -> list[Any]:
     """Parameters of a test: those `tested` run in `make test`, the others in `make prove` alone."""
     return [
         value if value in tested else pytest.param(value, marks=pytest.mark.prove)

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from xml.sax.saxutils import escape
@@ -108,23 +108,14 @@ def jar_alone(artifact: str) -> Path:
     jar = CACHE / f"{'-'.join([name, version, *kind[1:]])}.jar"
     CACHE.mkdir(parents=True, exist_ok=True)
     with _locked(CACHE / "lock"):
+        said = ""
         for mode in (("--offline",), ()):
             if not jar.exists():
-                _copy(artifact, *mode)
+                copy = (COPY, f"-Dartifact={artifact}", f"-DoutputDirectory={CACHE}")
+                said = _maven(_maven_program(), *mode, *copy)
     if not jar.exists():
-        raise JarsUnavailable(f"{artifact} cannot be fetched: check Maven and the network")
+        raise JarsUnavailable(f"Maven could not fetch {artifact}: {_complaint(said)}")
     return jar
-
-
-def _copy(artifact: str, *mode: str) -> None:
-    words = ["mvn", "--batch-mode", "--quiet", *mode, COPY, f"-Dartifact={artifact}"]
-    with suppress(OSError, subprocess.TimeoutExpired):
-        subprocess.run(
-            [*words, f"-DoutputDirectory={CACHE}"],
-            check=False,
-            capture_output=True,
-            timeout=RESOLVE_TIMEOUT_S,
-        )
 
 
 def compiled(sources: Path, against: str, cache: Path) -> Path:
@@ -202,12 +193,7 @@ def _resolve(wanted: list[Artifacts]) -> str:
 
     It asks the registry only if the first of `wanted` is not in its repository.
     """
-    maven = shutil.which("mvn")
-    if java() is None or maven is None:
-        missing = "Java" if java() is None else "Maven"
-        raise JarsUnavailable(
-            f"{missing} is missing: apt-get install openjdk-17-jdk-headless maven"
-        )
+    maven = _maven_program()
     first, said = wanted[0], ""
     for mode in (("--offline",), ()):
         said = _maven(maven, *mode, *_reactor(wanted))
@@ -216,6 +202,17 @@ def _resolve(wanted: list[Artifacts]) -> str:
         if first not in wanted:
             break
     return _complaint(said)
+
+
+def _maven_program() -> str:
+    """Path of Maven, which needs Java."""
+    maven = shutil.which("mvn")
+    if java() is None or maven is None:
+        missing = "Java" if java() is None else "Maven"
+        raise JarsUnavailable(
+            f"{missing} is missing: apt-get install openjdk-17-jdk-headless maven"
+        )
+    return maven
 
 
 def _folder_of(artifacts: Artifacts) -> Path:

@@ -4,9 +4,15 @@ A test waits for a condition, never for a time. This bound only turns a hang int
 far above what the slowest and busiest machine needs, so that load never fails a test.
 """
 
+import time
+from collections.abc import Callable
+
 from controlplane.controller.admission import CommandLimits
 
 PATIENCE_S = 120
+
+LOOK_S = 0.05
+"""Pause between two looks at what gives no signal: a file, or another's process."""
 
 NEVER_RETRIED = CommandLimits(
     write_patience_ms=1_000 * PATIENCE_S, retry_first_ms=2_000 * PATIENCE_S, retry_last_ms=10
@@ -15,3 +21,12 @@ NEVER_RETRIED = CommandLimits(
 
 Reading back still has all the time that a busy machine needs.
 """
+
+
+def wait_until(happened: Callable[[], bool], what: str) -> None:
+    """Wait for a condition outside of an event loop; `what` has not happened if it never holds."""
+    for _ in range(int(PATIENCE_S / LOOK_S)):
+        if happened():
+            return
+        time.sleep(LOOK_S)
+    raise AssertionError(f"{what} has not happened")

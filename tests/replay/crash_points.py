@@ -10,14 +10,14 @@ import runpy
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tests.patience import PATIENCE_S
-from tests.tidy.source import ROOT
+from tests.replay.process_groups import started_group
 
 STEPS = frozenset({"open", "os.link", "os.mkdir", "os.remove", "os.rename"})
 
@@ -89,14 +89,14 @@ def at_every_step(folder: Path, first: ArchiveAction, then: ArchiveAction, every
 def killed_at(moment: CrashPoint, module: str, *words: str) -> None:
     """Run a module that is killed at a moment; to which it must come."""
     told = (",".join(moment.events), moment.within, str(moment.number), str(int(moment.is_linked)))
-    with _started(__name__, *told, module, *words) as process:
+    with started_group(__name__, *told, module, *words) as process:
         _, complaint = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == -signal.SIGKILL, complaint
 
 
 def killed_when(found: Callable[[], bool], module: str, *words: str) -> None:
     """Run a module and kill it as soon as a condition holds."""
-    with _started(module, *words) as process:
+    with started_group(module, *words) as process:
         for _ in range(int(PATIENCE_S / LOOK_S)):
             if found():
                 break
@@ -105,24 +105,6 @@ def killed_when(found: Callable[[], bool], module: str, *words: str) -> None:
                 raise AssertionError(process.communicate()[1])
     assert process.returncode == -signal.SIGKILL
     assert found()
-
-
-@contextmanager
-def _started(module: str, *words: str) -> Iterator["subprocess.Popen[str]"]:
-    """Process that runs a module; killed afterwards with its children."""
-    with subprocess.Popen(
-        [sys.executable, "-m", module, *words],
-        cwd=ROOT,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
 
 
 def main(events: str, within: str, number: str, is_linked: str, module: str, *words: str) -> None:

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +10,7 @@ from click.testing import CliRunner
 
 from replay.cli.main import main
 from tests.cli.command_calls import CommandResult
-from tests.patience import PATIENCE_S
+from tests.patience import wait_until
 from tests.tidy.source import ROOT
 
 
@@ -41,14 +40,7 @@ def started(*arguments: object) -> Iterator["subprocess.Popen[str]"]:
 
 def wait_for(path: Path) -> None:
     """Wait until a file is there."""
-    for _ in range(PATIENCE_S * LOOKS_A_SECOND):
-        if path.exists():
-            return
-        time.sleep(1 / LOOKS_A_SECOND)
-    raise AssertionError(f"{path} has not come")
-
-
-LOOKS_A_SECOND = 20
+    wait_until(path.exists, f"{path} written")
 
 
 def refusal(said: CommandResult) -> str:

@@ -14,8 +14,7 @@ from threading import Thread
 from typing import NamedTuple
 
 from replay.cli.main import main
-from tests.patience import PATIENCE_S
-from tests.replay.cli.replay_calls import LOOKS_A_SECOND
+from tests.patience import LOOK_S, PATIENCE_S
 from tests.tidy.source import ROOT
 
 ENVIRONMENT = {"TERM": "xterm", "COLUMNS": "120"}
@@ -78,11 +77,11 @@ class Running(NamedTuple):
 
     def wait_for(self, pattern: str) -> None:
         """Wait until the terminal shows such a thing."""
-        for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+        for _ in range(int(PATIENCE_S / LOOK_S)):
             if re.search(pattern, self.terminal.shown):
                 return
             assert self.process.poll() is None, self.terminal.shown
-            time.sleep(1 / LOOKS_A_SECOND)
+            time.sleep(LOOK_S)
         raise AssertionError(f"{pattern!r} is not shown, but {self.terminal.shown!r}")
 
     def interrupted(self) -> TerminalResult:

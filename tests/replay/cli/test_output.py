@@ -89,7 +89,7 @@ def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
     assert told["head"] in "".join(done.stdout.split())
 
 
-@pytest.mark.parametrize("columns", [40, pytest.param(60, marks=pytest.mark.prove)])
+@pytest.mark.parametrize("columns", sampled([40, 60], 40))
 def test_tables_of_sentences_break_between_words_in_narrow_windows(columns: int) -> None:
     """No word of a finding is broken: where columns have no room, a row becomes lines."""
     words = [sys.executable, "-m", "replay", "audit", str(HISTORIES / "odd-records-3.9.log.jsonl")]

@@ -4,7 +4,6 @@ import asyncio
 import signal
 from pathlib import Path
 from subprocess import Popen
-from time import sleep
 
 import pytest
 
@@ -15,10 +14,10 @@ from replay.archive.verification import verified
 from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.options.background import BackgroundOptions
-from tests.patience import PATIENCE_S
+from tests.patience import LOOK_S, PATIENCE_S, wait_until
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import NAME, cluster_in
-from tests.replay.cli.replay_calls import LOOKS_A_SECOND, call, started, wait_for
+from tests.replay.cli.replay_calls import call, started, wait_for
 from tests.replay.merges import looks
 
 pytestmark = pytest.mark.slow
@@ -40,11 +39,11 @@ async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[s
     compaction.note(NAME)
     report = ""
     async with compaction.running():
-        for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+        for _ in range(int(PATIENCE_S / LOOK_S)):
             report += printed.readouterr().err
             if report:
                 return report
-            await asyncio.sleep(1 / LOOKS_A_SECOND)
+            await asyncio.sleep(LOOK_S)
     raise AssertionError("nothing was reported")
 
 
@@ -84,13 +83,13 @@ def test_a_merge_in_progress_is_ended_with_the_capture(folder: Path) -> None:
 
 def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
     """Wait until an archive has this number of records or fewer, and one manifest."""
-    for _ in range(PATIENCE_S * LOOKS_A_SECOND):
+
+    def is_compacted() -> bool:
         assert process.poll() is None, process.communicate()
         left = cluster_in(folder, "live")
-        if sum(part.records for part in left.parts.values()) <= records:
-            return
-        sleep(1 / LOOKS_A_SECOND)
-    raise AssertionError("nothing was compacted")
+        return sum(part.records for part in left.parts.values()) <= records
+
+    wait_until(is_compacted, "a compaction")
 
 
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
@@ -117,10 +116,9 @@ def test_a_running_capture_compacts(tmp_path: Path) -> None:
         wait_for(folder / "cluster=live" / "_manifest" / "0000000001.json")
         waited_for(process, folder, 2)
         asyncio.run(written(offsets(1)))
-        for _ in range(PATIENCE_S * LOOKS_A_SECOND):
-            if cluster_in(folder, "live").ends["connect-offsets"] == [21]:
-                break
-            sleep(1 / LOOKS_A_SECOND)
+        wait_until(
+            lambda: cluster_in(folder, "live").ends["connect-offsets"] == [21], "another look"
+        )
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == INTERRUPTED, told

@@ -9,7 +9,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
@@ -18,15 +17,11 @@ from typing import Any, NamedTuple
 import msgspec
 from pyspark.daemon import manager
 
+from tests.patience import wait_until
 from tests.tidy.source import ROOT
-
-PATIENCE_S = 120
 
 VARIABLE = "REPLAY_TEST_PAUSE"
 """Environment variable of executors with the point in JSON; without it nothing pauses."""
-
-LOOK_S = 0.01
-"""Pause between two looks at a file."""
 
 
 class TaskProcesses(NamedTuple):
@@ -57,12 +52,15 @@ class PausePoint(msgspec.Struct, frozen=True):
 
     def reached(self, driver: "subprocess.Popen[str]") -> TaskProcesses:
         """Wait until a task pauses here; return its processes."""
-        for _ in range(int(PATIENCE_S / LOOK_S)):
-            with suppress(FileNotFoundError):
-                return msgspec.json.decode(self._reached.read_bytes(), type=TaskProcesses)
+
+        def is_reached() -> bool:
+            if self._reached.exists():
+                return True
             assert driver.poll() is None, driver.communicate()[1]
-            time.sleep(LOOK_S)
-        raise AssertionError(f"no task came to {self}")
+            return False
+
+        wait_until(is_reached, f"{self} in a task")
+        return msgspec.json.decode(self._reached.read_bytes(), type=TaskProcesses)
 
     @property
     def _reached(self) -> Path:
@@ -96,11 +94,7 @@ def pause_at(point: PausePoint) -> None:
 
 def wait_for_end(process: int) -> None:
     """Wait until a process, which may be no child of this one, has ended."""
-    for _ in range(int(PATIENCE_S / LOOK_S)):
-        if _has_ended(process):
-            return
-        time.sleep(LOOK_S)
-    raise AssertionError(f"process {process} has not ended")
+    wait_until(lambda: _has_ended(process), f"the end of process {process}")
 
 
 def _has_ended(process: int) -> bool:

@@ -1,28 +1,28 @@
 """Spark's own cluster in processes of this machine: a master, and workers of one core each."""
 
 import asyncio
-import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 
 import pyspark
+import pytest
 
 from tests.cli.command_calls import CommandResult
-from tests.conftest import ROOT
 from tests.kafka.process import JavaProgram
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
+from tests.replay.process_groups import started_group
 
 SPARK = Path(pyspark.__file__).parent
 
-ENVIRONMENT = {
+_ENVIRONMENT = {
     # Workers start executors with these; Spark's own scripts would set them.
     "SPARK_HOME": str(SPARK),
     "SPARK_SCALA_VERSION": "2.13",
@@ -115,36 +115,21 @@ def _count(program: JavaProgram, words: str) -> int:
 
 @contextmanager
 def standalone(folder: Path, workers: int = 2) -> Iterator[StandaloneCluster]:
-    """Yield a cluster that is up."""
+    """Yield a cluster that is up; drivers of this process find its environment."""
     cluster = StandaloneCluster(folder, workers)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
-
-
-@contextmanager
-def driver(*words: str) -> Iterator["subprocess.Popen[str]"]:
-    """Process that runs `replay` with these words; killed afterwards with its JVM."""
-    with subprocess.Popen(
-        [sys.executable, "-m", "replay", *words],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        start_new_session=True,
-        text=True,
-    ) as process:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in _ENVIRONMENT.items():
+            patch.setenv(name, value)
         try:
-            yield process
+            cluster.start()
+            yield cluster
         finally:
-            kill_driver(process)
+            cluster.stop()
 
 
-def kill_driver(process: "subprocess.Popen[str]") -> None:
-    """Kill a driver and its JVM."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+def driver(*words: str) -> AbstractContextManager["subprocess.Popen[str]"]:
+    """Process that runs `replay` with these words; killed afterwards with its JVM."""
+    return started_group("replay", *words, stdout=subprocess.PIPE)
 
 
 def result_of(process: "subprocess.Popen[str]") -> CommandResult:

@@ -15,7 +15,6 @@ from tests.replay.buckets import archived, bucket
 from tests.replay.cli.replay_calls import call
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in, rows_of
 from tests.replay.spark.standalone_cluster import (
-    ENVIRONMENT,
     StandaloneCluster,
     run_driver,
     standalone,
@@ -44,11 +43,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def cluster(folder: Path) -> Iterator[StandaloneCluster]:
     """A master and two workers."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
-        with standalone(folder) as started:
-            yield started
+    with standalone(folder) as started:
+        yield started
 
 
 @pytest.fixture

@@ -19,12 +19,11 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.feed.feed_laws import archive_in, archived, assert_adds_up, feed_in, sorted_rows
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in
+from tests.replay.process_groups import kill_group
 from tests.replay.spark.paused_tasks import PausePoint, TaskProcesses, killed, wait_for_end
 from tests.replay.spark.standalone_cluster import (
-    ENVIRONMENT,
     StandaloneCluster,
     driver,
-    kill_driver,
     result_of,
     run_driver,
     standalone,
@@ -102,11 +101,8 @@ class Fleet(NamedTuple):
 def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """Five recorded clusters, a master and two workers."""
     archive = fleet_in(tmp_path_factory.mktemp("archive"))
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
-        with standalone(tmp_path_factory.mktemp("cluster")) as spark:
-            yield Fleet(spark, archive)
+    with standalone(tmp_path_factory.mktemp("cluster")) as spark:
+        yield Fleet(spark, archive)
 
 
 @pytest.fixture
@@ -169,7 +165,7 @@ def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: PausedCommand, tmp_p
     words = words_of(work, fleet.archive, out)
     with driver(*words, *fleet.spark.options(point.conf)) as process:
         processes = point.reached(process)
-        kill_driver(process)
+        kill_group(process)
         said, _ = process.communicate()
     for each in processes:
         wait_for_end(each)
@@ -210,7 +206,7 @@ def test_a_repeated_batch_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> N
     point = PausePoint("os.rename", "/finding_changes/batch=1/.cluster-roll-", str(tmp_path))
     with driver(*words, *fleet.spark.options(point.conf)) as process:
         processes = point.reached(process)
-        kill_driver(process)
+        kill_group(process)
     for each in processes:
         wait_for_end(each)
     assert tables_in(progress).last() == 0

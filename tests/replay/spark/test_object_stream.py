@@ -18,13 +18,12 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.cli.replay_calls import wait_for
 from tests.replay.feed.feed_laws import archived, feed_in, sorted_rows
 from tests.replay.object_server import ObjectServer, object_server
+from tests.replay.process_groups import kill_group
 from tests.replay.spark.paused_tasks import PausePoint, wait_for_end
 from tests.replay.spark.standalone_cluster import (
-    ENVIRONMENT,
     SPARK,
     StandaloneCluster,
     driver,
-    kill_driver,
     run_driver,
     standalone,
 )
@@ -64,11 +63,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
     """A master and two workers."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in ENVIRONMENT.items():
-            patch.setenv(name, value)
-        with standalone(tmp_path_factory.mktemp("cluster")) as started:
-            yield started
+    with standalone(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
 
 
 def test_a_killed_stream_goes_on(
@@ -94,7 +90,7 @@ def test_a_killed_stream_goes_on(
         processes = point.reached(process)
         changes = server.files / server.bucket.name / "progress" / "tables" / "state_changes"
         wait_for(changes / "batch=1" / "cluster-mirror-3.9-00000.parquet")
-        kill_driver(process)
+        kill_group(process)
     for each in processes:
         wait_for_end(each)
     settings = HadoopSettings(server.bucket.hadoop)
