@@ -20,9 +20,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import controlplane.__main__
-import replay.__main__
+import replay.cli.main
 from controlplane.__main__ import COMMANDS
-from replay.cli import main as replay_commands
 from tests.docs import snippet
 
 SOCKET = "socket"
@@ -44,12 +43,12 @@ sys.exit(int(connection.recv(16)))
 
 ENTRY_POINTS: dict[str, Callable[[], None]] = {
     "controlplane": controlplane.__main__.main,
-    "replay": replay.__main__.main,
+    "replay": replay.cli.main.main,
     "snippet": lambda: snippet.main(sys.stdin.read()),
 }
 
 
-class CommandRequest(NamedTuple):
+class ForkRequest(NamedTuple):
     """A command as its client was called."""
 
     argv: list[str]
@@ -81,10 +80,10 @@ def command_server(folder: Path) -> Iterator[None]:
 
 def main(address: str) -> None:
     """Serve until the end of standard input; in each copy, run the command instead."""
-    for entry in (*COMMANDS.values(), *replay_commands.COMMANDS.values()):
-        import_module(entry.place.partition(":")[0])
-    for library in LIBRARIES:
-        import_module(library)
+    places = [entry.place for entry in COMMANDS.values()]
+    places += [entry.place for entry in replay.cli.main.COMMANDS.values()]
+    for place in (*places, *LIBRARIES):
+        import_module(place.partition(":")[0])
     gc.freeze()
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
@@ -108,7 +107,7 @@ def _open_streams() -> None:
     sys.stderr = TextIOWrapper(errors, errors="backslashreplace", line_buffering=True)
 
 
-def _next_request(listening: socket.socket) -> CommandRequest | None:
+def _next_request(listening: socket.socket) -> ForkRequest | None:
     """The request of this copy, with its streams in place; None at the end of the server."""
     while True:
         ready, _, _ = select.select([listening, sys.stdin], [], [])
@@ -126,7 +125,7 @@ def _next_request(listening: socket.socket) -> CommandRequest | None:
             for stream in streams:
                 os.close(stream)
             if not child:
-                return CommandRequest(*marshal.loads(words))
+                return ForkRequest(*marshal.loads(words))
             _, status = os.waitpid(child, 0)
             connection.sendall(b"%d" % (os.waitstatus_to_exitcode(status) % 256))
 

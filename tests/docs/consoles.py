@@ -10,9 +10,9 @@ block marked `console` is run line for line:
 - `controlplane serve …`, `controlplane standalone …`, `make run` and `make history` run until the
   next such command or the end of the document. The document calls their free port 8083.
 
-A block marked `python` is a command, too, named `snippet`; it may use `await` at its top level. A block marked
-`text` right behind it is its output. A block marked `sh` needs a cluster or a special machine, and
-is not run.
+A block marked `python` is a command, too: `snippet`. It may use `await` at its top level. A block
+marked `text` right behind it is its output. A block marked `sh` needs a cluster or a special
+machine, and is not run.
 """
 
 import os
