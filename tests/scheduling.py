@@ -25,10 +25,7 @@ ALONE = tuple(
 )
 """Modules of such a folder that share nothing with the others: they start brokers of their own."""
 
-SPLIT = (
-    "tests/docs/test_consoles.py",
-    *("tests/rest/plugins/test_recordings.py", "tests/oracle/test_oracle.py"),
-)
+SPLIT = (*("tests/rest/plugins/test_recordings.py", "tests/oracle/test_oracle.py"),)
 """Long modules whose tests share nothing: each test is a group."""
 
 LONG = (

@@ -10,9 +10,9 @@ block marked `console` is run line for line:
 - `controlplane serve …`, `controlplane standalone …`, `make run` and `make history` run until the
   next such command or the end of the document. The document calls their free port 8083.
 
-A block marked `python` is a command, too; it may use `await` at its top level. A block marked
-`text` right behind it is its output. A block marked `sh` needs a cluster or a special machine, and
-is not run.
+A block marked `python` is a command, too: `snippet`. It may use `await` at its top level. A block
+marked `text` right behind it is its output. A block marked `sh` needs a cluster or a special
+machine, and is not run.
 """
 
 import os
@@ -31,7 +31,6 @@ from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 
 ROOT = Path(__file__).parents[2]
-SNIPPET = Path(__file__).with_name("snippet.py")
 BESIDE = ("examples", "scenarios", "tests")
 PORT_SHOWN = "8083"
 CLONE = ("Makefile", "controlplane", "pyproject.toml", "replay", "requirements.lock", "tools")
@@ -77,7 +76,7 @@ def steps(text: str) -> list[ConsoleStep]:
 
 
 def _program(code: str) -> str:
-    return f"python {quote(str(SNIPPET))} <<'PYTHON'\n{code}PYTHON"
+    return f"snippet <<'PYTHON'\n{code}PYTHON"
 
 
 def _commands(block: str) -> Iterator[ConsoleStep]:
@@ -105,16 +104,19 @@ def pattern(shown: str) -> re.Pattern[str]:
 class Shell:
     """Shell that runs one command after another.
 
-    In a `clone`, the folder holds what a clone does, with the environment of `make setup`, whose
-    commands are not on the PATH.
+    Its commands come from `commands`, a folder of clients (`command_server`). In a clone (None),
+    the folder holds what a clone does, with the environment of `make setup`, whose commands are
+    not on the PATH.
     """
 
-    def __init__(self, folder: Path, *, clone: bool = False) -> None:
+    def __init__(self, folder: Path, commands: Path | None) -> None:
+        clone = commands is None
         for name in (*BESIDE, *CLONE) if clone else BESIDE:
             (folder / name).symlink_to(ROOT / name)
         if clone:
             (folder / ".venv").symlink_to(sys.prefix)
         self._environment = _environment(found=not clone)
+        self._commands = "" if clone else f"{commands}{os.pathsep}"
         self._folder = folder
         (self._port,) = free_ports(1)
         self._bash: subprocess.Popen[str]
@@ -148,14 +150,15 @@ class Shell:
     def _serve(self, command: str, step: ConsoleStep) -> str:
         """Start a service; answers what it prints until that is what the document shows."""
         self._end_service()
-        _, path = self._ask('printf "%s" "$PATH"')
+        _, shown = self._ask('printf "%s" "$PATH"')
+        path = {"PATH": shown.strip().removeprefix(self._commands)}
         if command.startswith(RUNS):
             command = command.replace("make", f"make -o .venv/.ready PORT={self._port}", 1)
         listeners = {"CONTROLPLANE_LISTENERS": f"http://127.0.0.1:{self._port}"}
         self._service = service = subprocess.Popen(
             ["bash", "-c", f"exec {command}"],
             cwd=self._folder,
-            env=self._environment | listeners | {"PATH": path.strip()},
+            env=self._environment | listeners | path,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -180,10 +183,12 @@ class Shell:
             self._service = None
 
     def __enter__(self) -> Self:
+        cluster = {"CONTROLPLANE_CLUSTER": f"http://127.0.0.1:{self._port}"}
+        path = {"PATH": self._commands + self._environment["PATH"]}
         self._bash = subprocess.Popen(
             ["bash", "--norc", "-o", "pipefail"],
             cwd=self._folder,
-            env=self._environment | {"CONTROLPLANE_CLUSTER": f"http://127.0.0.1:{self._port}"},
+            env=self._environment | cluster | path,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -1,10 +1,12 @@
 """Console and Python blocks of the documents print what they show."""
 
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.docs.command_server import command_server
 from tests.docs.consoles import ROOT, ConsoleStep, Shell, steps
 
 DOCUMENTS = (
@@ -14,11 +16,19 @@ DOCUMENTS = (
 )
 
 
+@pytest.fixture(scope="module")
+def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folder of the commands that documents call."""
+    folder = tmp_path_factory.mktemp("commands")
+    with command_server(folder):
+        yield folder
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl")
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_a_document_is_true(name: str, tmp_path: Path) -> None:
+def test_a_document_is_true(name: str, commands: Path, tmp_path: Path) -> None:
     """Every command ends as it says there, and prints what stands below it."""
-    with Shell(tmp_path) as shell:
+    with Shell(tmp_path, commands) as shell:
         for step in steps((ROOT / "docs" / f"{name}.md").read_text("utf-8")):
             code, output = shell.run(step)
             shown = f"$ {step.command}\n{output}(exit code {code})"
@@ -27,7 +37,7 @@ def test_a_document_is_true(name: str, tmp_path: Path) -> None:
 
 def test_the_readme_is_true_in_a_fresh_clone(tmp_path: Path) -> None:
     """From `make run` on, in order; the commands are on the PATH from where it says so."""
-    with Shell(tmp_path, clone=True) as shell:
+    with Shell(tmp_path, None) as shell:
         for step in steps((ROOT / "README.md").read_text("utf-8")):
             code, output = shell.run(step)
             shown = f"$ {step.command}\n{output}(exit code {code})"
