@@ -1,6 +1,7 @@
 """A Java program in a process of its own: started, watched, stopped, killed."""
 
 import asyncio
+import os
 import signal
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
@@ -130,6 +131,12 @@ class JavaProgram:
             subprocess.run(
                 signal_command(self._container, what.name), check=False, capture_output=True
             )
+
+    def suspend(self) -> None:
+        """Suspend it with all its threads; some would still answer while the signal spreads."""
+        self.tell(signal.SIGSTOP)
+        if self._container is None:
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     async def end(
         self, how: signal.Signals = signal.SIGTERM, timeout_s: float = STOP_TIMEOUT_S

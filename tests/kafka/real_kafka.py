@@ -126,7 +126,7 @@ class _Service(ABC):
 
     async def hang(self) -> None:
         """Suspend the process until `go_on`; its sockets stay open."""
-        self._program.tell(signal.SIGSTOP)
+        self._program.suspend()
 
     async def go_on(self) -> None:
         """Let it answer again."""
