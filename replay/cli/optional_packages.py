@@ -3,6 +3,8 @@
 A command is declared in the module that runs it, next to imports of these packages. Where one is
 missing, stand-ins replace all of them: they can be referenced, but not used. The declaration with
 all options is then available, and running the command is refused before any of its code runs.
+
+One package that is there is left alone: pandas, which pyarrow imports of itself.
 """
 
 import sys
@@ -41,7 +43,39 @@ def declared(module: str, name: str) -> click.Command:
 def _command(module: str, name: str) -> click.Command:
     command = getattr(import_module(module), name)
     assert isinstance(command, click.Command)
+    if "pyarrow" in sys.modules:
+        leave_out_pandas()
     return command
+
+
+# --- pandas -------------------------------------------------------------------------------------
+
+
+class _NoPandas(MetaPathFinder):
+    """Says that pandas is not installed."""
+
+    def find_spec(self, fullname: str, *_: Any) -> None:
+        """Raise `ModuleNotFoundError` for pandas; leave other modules to other finders."""
+        if fullname == "pandas":
+            raise ModuleNotFoundError(name=fullname)
+
+
+def leave_out_pandas() -> None:
+    """Keep pyarrow from importing pandas, a quarter of the time of a short command.
+
+    pyarrow looks for it once, at the first array made of a list, and no command has values of its
+    types. Conversions to pandas import it later, if somebody asks for one.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa  # noqa: PLC0415 - optional
+
+    finder = _NoPandas()
+    sys.meta_path.insert(0, finder)
+    try:
+        pa.array([])
+    finally:
+        sys.meta_path.remove(finder)
 
 
 # --- stand-ins ----------------------------------------------------------------------------------

@@ -295,6 +295,27 @@ def test_help_needs_nothing_that_is_not_installed() -> None:
     assert all(f"Usage: replay {command} " in texts[0] for command in COMMANDS)
 
 
+PANDAS = """
+import json, sys
+from replay.cli.main import main
+for words in json.loads(sys.argv[1]):
+    main(words, prog_name="replay", standalone_mode=False)
+assert "pandas" not in sys.modules
+import pyarrow
+assert len(pyarrow.table({"key": ["a"]}).to_pandas()) == 1
+"""
+"""Commands, none of which imports pandas; a conversion does."""
+
+
+def test_commands_import_no_pandas(tmp_path: Path) -> None:
+    """It takes longer than most of what they do; pyarrow would import it for them."""
+    archive = str(tmp_path / "archive")
+    commands = [["capture", f"life={LIFE}", archive], ["state", archive], ["verify", archive]]
+    words = [sys.executable, "-c", PANDAS, json.dumps(commands)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert not done.returncode, done.stderr
+
+
 @pytest.mark.parametrize("extra", ["replay", "spark"])
 def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
     """Without any index: all of it is installed here, so that nothing has to be fetched."""
