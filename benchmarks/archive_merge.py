@@ -32,7 +32,7 @@ from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.concurrent_requests import concurrently
+from replay.archive.concurrent_requests import REQUESTS_AT_ONCE, concurrently
 from replay.archive.store import ArchiveStore, FolderStore, open_store
 from replay.engine.daily_snapshots import daily
 from replay.engine.local_engine import LocalEngine
@@ -123,6 +123,8 @@ def _seconds(action: Callable[[], object]) -> float:
 class DistantStore(FolderStore):
     """Folder that answers each request late, like an object store."""
 
+    requests_at_once = REQUESTS_AT_ONCE
+
     def __init__(self, where: str, latency_s: float) -> None:
         super().__init__(where)
         self._latency_s = latency_s
@@ -143,9 +145,37 @@ class DistantStore(FolderStore):
         return super().read(name)
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open a file; its two reads (end, rows) cost as much as requests."""
-        time.sleep(3 * self._latency_s)
-        return super().open(name)
+        """Open a file; each read of it costs as much as a request, too."""
+        time.sleep(self._latency_s)
+        return pa.PythonFile(_DistantFile(super().open(name), self._latency_s), "r")
+
+
+class _DistantFile:
+    """File whose reads take their time."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile, latency_s: float) -> None:
+        self._file = file
+        self._latency_s = latency_s
+
+    def read(self, size: int = -1) -> bytes:
+        """Read bytes at the position."""
+        time.sleep(self._latency_s)
+        content: bytes = self._file.read(None if size < 0 else size)
+        return content
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move the position."""
+        return int(self._file.seek(offset, whence))
+
+    def tell(self) -> int:
+        """Position."""
+        return int(self._file.tell())
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
 
 
 def planned(store: ArchiveStore) -> int:

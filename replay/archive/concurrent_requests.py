@@ -11,10 +11,15 @@ REQUESTS_AT_ONCE = 32
 """Requests, or clusters, that wait for a store at once."""
 
 
-def concurrently(request: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def concurrently(
+    request: Callable[[T], R], items: Iterable[T], at_once: int = REQUESTS_AT_ONCE
+) -> Iterator[R]:
     """Yield the result for each item, in order; the first error ends it.
 
-    Results wait in memory until they are taken.
+    Results wait in memory until they are taken. If `at_once` is 1, this thread makes the requests.
     """
-    with ThreadPoolExecutor(REQUESTS_AT_ONCE) as threads:
+    if at_once == 1:
+        yield from map(request, items)
+        return
+    with ThreadPoolExecutor(at_once) as threads:
         yield from threads.map(request, items)

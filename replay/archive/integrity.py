@@ -33,6 +33,7 @@ class CheckedStore:
     def __init__(self, store: ArchiveStore, files: Iterable[StoredFile]) -> None:
         self.where = store.where
         self.settings = store.settings
+        self.requests_at_once = store.requests_at_once
         self._store = store
         self._unchecked = {file.file: file for file in files}
 

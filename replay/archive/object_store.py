@@ -23,6 +23,7 @@ from pyarrow import fs
 
 from controlplane.core.text.file_errors import because
 from replay.archive import hadoop_settings
+from replay.archive.concurrent_requests import REQUESTS_AT_ONCE
 from replay.errors import NoArchive, NotWritable
 
 CLAIMS = "_claims"
@@ -40,6 +41,8 @@ HESITATION_S = 60
 
 class BucketStore:
     """Archive store in a folder of an object store's bucket."""
+
+    requests_at_once = REQUESTS_AT_ONCE
 
     def __init__(
         self,

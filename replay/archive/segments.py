@@ -49,6 +49,10 @@ SIZES = SegmentSizes()
 DICTIONARY_BYTES = 64 * 1024 * 1024
 """Room for every key of a row group; beyond it Parquet would store each key again."""
 
+READ_AT_ONCE_BYTES = 32 * 1024
+"""Size in bytes up to which a file is read by one request. An object store takes longer for a
+request than for so few bytes, and a small file that is read in parts needs several."""
+
 _LEVEL = 3
 
 
@@ -182,17 +186,9 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
         ArchiveCorrupt: the file is missing or differs from the description.
         ArchiveBusy: a merge has removed the file since the archive was opened.
     """
-    size = store.size(stored.file)
-    if size is None:
-        check_current(store, stored)
-    if size != stored.bytes:
-        flaw = "is missing" if size is None else f"has {size} bytes and not {stored.bytes}"
-        raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
     try:
-        file = pq.ParquetFile(store.open(stored.file), read_dictionary=["key"])
+        file = pq.ParquetFile(_source(store, stored), read_dictionary=["key"])
     except (pa.ArrowException, OSError) as error:
-        if isinstance(error, FileNotFoundError):  # removed since its size was read
-            check_current(store, stored)
         raise _damaged(stored.file, error) from None
     _check_columns(stored.file, file.metadata.schema.to_arrow_schema())
     if file.metadata.num_rows != stored.records:
@@ -200,6 +196,23 @@ def opened(store: ArchiveStore, stored: StoredFile) -> ArchiveFile:
             f"{stored.file} has {file.metadata.num_rows} rows and not {stored.records}: restore it"
         )
     return ArchiveFile(stored.file, file)
+
+
+def _source(store: ArchiveStore, stored: StoredFile) -> pa.NativeFile:
+    """Open the bytes of a file; a small one is read at once."""
+    try:
+        source = store.open(stored.file)
+    except FileNotFoundError:
+        check_current(store, stored)
+        raise _differing(stored, "is missing") from None
+    size = source.size()
+    if size != stored.bytes:
+        raise _differing(stored, f"has {size} bytes and not {stored.bytes}")
+    return source if size > READ_AT_ONCE_BYTES else pa.BufferReader(source.read())
+
+
+def _differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
+    return ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
 
 
 def _damaged(name: str, error: Exception) -> ReplayError:

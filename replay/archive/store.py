@@ -33,6 +33,8 @@ class ArchiveStore(Protocol):
     """Path or URL of the archive, for messages and for `open_store`."""
     settings: hadoop_settings.HadoopSettings
     """Further settings that `open_store` needs."""
+    requests_at_once: int
+    """Requests for small files that may wait at once; 1 if each is answered at once."""
 
     def names(self, folder: str) -> list[str]:
         """Names directly in a folder, sorted; empty if the folder does not exist."""
@@ -117,6 +119,7 @@ class FolderStore:
     """
 
     settings = hadoop_settings.NONE
+    requests_at_once = 1
 
     def __init__(self, where: str) -> None:
         self.where = where

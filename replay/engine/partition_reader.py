@@ -4,11 +4,13 @@ Spark tasks and threads of the local engine run it.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
+from replay.archive.concurrent_requests import concurrently
 from replay.archive.segments import opened, row_groups
 from replay.archive.store import ArchiveStore
 from replay.archive.winners import reducible
@@ -66,10 +68,15 @@ class PartitionReader:
 
     def runs(self, part: PartitionPlan) -> list[RowRun]:
         """Rows of a partition as runs of files."""
+        files = concurrently(
+            partial(opened, self._store),
+            [piece.stored for piece in part.pieces],
+            min(self._store.requests_at_once, max(1, len(part.pieces))),
+        )
         return [
             group
-            for piece in part.pieces
-            for group in row_groups(opened(self._store, piece.stored), piece.begin, piece.end)
+            for piece, file in zip(part.pieces, files, strict=True)
+            for group in row_groups(file, piece.begin, piece.end)
         ]
 
     def _sees_aborted(self, part: PartitionPlan) -> bool:

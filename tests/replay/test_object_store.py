@@ -12,7 +12,7 @@ import pyspark
 import pytest
 from pyarrow import fs
 
-from replay.archive import hadoop_settings, layout
+from replay.archive import hadoop_settings, layout, segments
 from replay.archive.hadoop_settings import HadoopSettings, for_arrow
 from replay.archive.object_store import CLAIM_S, BucketStore, why_not
 from replay.archive.segments import opened, row_groups
@@ -288,8 +288,9 @@ def test_settings_keep_their_secrets() -> None:
     assert repr(HadoopSettings({"fs.s3a.secret.key": "s"})) == "Settings(fs.s3a.secret.key)"
 
 
-def test_a_store_that_goes_away(store: Bucket) -> None:
+def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
     """While an archive is read, it is not the archive's fault."""
+    monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", 0)
     with serving() as endpoint:
         where, settings = (
             "s3a://fleet/away",

@@ -16,6 +16,7 @@ class FeedSnapshotStore:
     def __init__(self, archive: ArchiveStore, checkpoint: ArchiveStore) -> None:
         self.where = archive.where
         self.settings = archive.settings
+        self.requests_at_once = archive.requests_at_once
         self._archive = archive
         self._checkpoint = checkpoint
 

@@ -1,0 +1,101 @@
+"""Requests to the store for segments: few, and at the same time."""
+
+from pathlib import Path
+from threading import Barrier
+
+import pyarrow as pa
+import pytest
+
+from controlplane.core.entry import Entry
+from controlplane.core.releases.profiles import KIP, Profile
+from replay.archive import segments
+from replay.archive.archived_cluster import open_cluster
+from replay.archive.segments import opened, row_groups
+from replay.archive.store import FolderStore
+from replay.engine.local_engine import LocalEngine
+from tests.patience import PATIENCE_S
+from tests.replay.archives import NAME, archive, capture, log_of
+
+CONFIG = "connect-configs"
+LOOKS = 3
+
+
+class CountedFile:
+    """File that counts its reads."""
+
+    closed = False
+
+    def __init__(self, file: pa.NativeFile) -> None:
+        self.reads = 0
+        self._file = file
+        self.seek, self.tell, self.close = file.seek, file.tell, file.close
+
+    def read(self, size: int = -1) -> bytes:
+        """Read at the position."""
+        self.reads += 1
+        content: bytes = self._file.read(None if size < 0 else size)
+        return content
+
+
+class CountingStore(FolderStore):
+    """Folder that counts the reads of each opened file, and looks at sizes."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.files: list[CountedFile] = []
+        self.sizes = 0
+
+    def size(self, name: str) -> int | None:
+        """Count one look."""
+        self.sizes += 1
+        return super().size(name)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file that counts."""
+        self.files.append(CountedFile(super().open(name)))
+        return pa.PythonFile(self.files[-1], "r")
+
+
+class BarrierStore(FolderStore):
+    """Folder whose files open only when all of them are opened at once."""
+
+    def __init__(self, where: str, files: int) -> None:
+        super().__init__(where)
+        self.requests_at_once = files
+        self._barrier = Barrier(files, timeout=PATIENCE_S)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Wait for the others."""
+        self._barrier.wait()
+        return super().open(name)
+
+
+def configs(end: int) -> list[Entry]:
+    """Records of the config topic before an offset."""
+    return [Entry(CONFIG, 0, offset, offset, b"connector-a", b"{}") for offset in range(end)]
+
+
+@pytest.mark.parametrize(("at_once", "reads"), [(segments.READ_AT_ONCE_BYTES, 1), (0, 3)])
+def test_a_small_segment_is_read_at_once(
+    at_once: int, reads: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A large one is read in parts: its end, and the columns that are wanted."""
+    monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", at_once)
+    archive(tmp_path, configs(3))
+    store = CountingStore(str(tmp_path))
+    (segment,) = open_cluster(store, NAME).parts[CONFIG, 0].segments
+    (group,) = row_groups(opened(store, segment.stored))
+    assert group.read("offset").num_rows == 3
+    assert group.read("key").num_rows == 3
+    (file,) = store.files
+    assert (file.reads, store.sizes) == (reads, 0)
+
+
+def test_segments_of_a_partition_are_opened_at_once(tmp_path: Path) -> None:
+    """Each of many small looks would otherwise wait for the one before."""
+    for look in range(LOOKS):
+        capture(tmp_path, log_of(configs(5 * (look + 1))))
+    cluster = open_cluster(BarrierStore(str(tmp_path), LOOKS), NAME)
+    assert len(cluster.parts[CONFIG, 0].segments) == LOOKS
+    engine, kip = LocalEngine(cluster), [Profile.of(KIP)]
+    engine.reduced(engine.plan(None, kip), kip)
