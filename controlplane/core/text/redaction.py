@@ -15,6 +15,7 @@ hidden like the original. REST answers are not redacted, as in Connect.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from controlplane.core.text.escaped_text import escape_levels, has_escapes
@@ -105,9 +106,23 @@ _ENTRY = re.compile(
 """A secret's entry in a map as formatted by Java's `toString`."""
 
 
+CACHED_KEYS = 4_096
+"""Keys whose answer is kept: the fields of a million offsets have the same few names."""
+
+CACHED_KEY_LENGTH = 128
+"""Greatest number of characters of such a key; it bounds the memory for them."""
+
+
 def is_secret(key: str) -> bool:
     """True if the value of a config key must be hidden."""
+    return _is_secret_cached(key) if len(key) <= CACHED_KEY_LENGTH else _is_secret(key)
+
+
+def _is_secret(key: str) -> bool:
     return _SECRET.search(key) is not None
+
+
+_is_secret_cached = lru_cache(CACHED_KEYS)(_is_secret)
 
 
 def redacted(properties: Mapping[str, Any]) -> dict[str, Any]:
@@ -132,16 +147,19 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
     waiting: list[_PendingValue] = [(holder, 0, value, is_secret(key))]
     while waiting:
         into, place, item, secret = waiting.pop()
-        if isinstance(item, Mapping):
-            into[place] = dict.fromkeys(item)
-            waiting += _members(into[place], item, secret=secret)
+        if isinstance(item, str) or not isinstance(item, _CONTAINERS):
+            shown = _leaf(item, secret=secret)
+            into[place] = shown if shown == item else mark(item, shown)
         elif isinstance(item, list | tuple):
             into[place] = [None] * len(item)
             waiting += [(into[place], index, part, secret) for index, part in enumerate(item)]
         else:
-            shown = _leaf(item, secret=secret)
-            into[place] = shown if shown == item else mark(item, shown)
+            into[place] = dict.fromkeys(item)
+            waiting += _members(into[place], item, secret=secret)
     return holder[0]
+
+
+_CONTAINERS = (dict, list, tuple, Mapping)
 
 
 _PendingValue = tuple[Any, Any, Any, bool]
@@ -218,7 +236,10 @@ def may_hold_secrets(text: str) -> bool:
 
 def _has_stems(text: str) -> bool:
     folded = text.casefold()
-    return any(stem in folded for stem in _STEMS)
+    for stem in _STEMS:  # noqa: SIM110 - `any` would take twice as long, and texts are many
+        if stem in folded:
+            return True
+    return False
 
 
 def redacted_refusal(text: str) -> str:
