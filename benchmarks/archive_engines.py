@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from benchmarks.fleet import NAME, TOPICS
+from benchmarks.large_cluster import NAME, TOPICS
 from controlplane.core.releases.profiles import Profile
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster

@@ -4,8 +4,8 @@
     python -m benchmarks.replay --records 100 --rounds 3 --folder DIR
     python -m benchmarks.replay --quick [--only NAME ...]
 
-`--records` counts millions. Archives are generated from a seed (`benchmarks.fleet`) and reused
-where the folder has them. Each contestant is a process of its own
+`--records` counts millions. Archives are generated from a seed (`benchmarks.large_cluster`) and
+reused where the folder has them. Each contestant is a process of its own
 (`benchmarks.archive_engines`) and is warmed up: its first answers do not count. Contestants take
 turns; the median counts. Slow contestants take part in three rounds, up to 30 million records.
 All digests for the end and for the middle must be equal. Memory is the peak of a contestant with
@@ -30,7 +30,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.archive_engines import CORES, PROFILE
-from benchmarks.fleet import A_DAY, NAME, generate
+from benchmarks.large_cluster import A_DAY, NAME, generate
 from benchmarks.process_memory import family, peak_mb
 from controlplane.core.releases.profiles import PROFILES
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster

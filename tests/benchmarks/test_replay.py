@@ -11,7 +11,7 @@ import click
 import pytest
 from rich.progress import Progress
 
-from benchmarks import fleet
+from benchmarks import large_cluster
 from benchmarks.replay import (
     ENTRANTS,
     GOALS,
@@ -33,7 +33,7 @@ GENERATE = """
 import sys
 from pathlib import Path
 from rich.progress import Progress
-from benchmarks.fleet import generate
+from benchmarks.large_cluster import generate
 with Progress(disable=True) as progress:
     generate(Path(sys.argv[1]), int(sys.argv[2]), progress)
 """
@@ -62,7 +62,7 @@ def python(*words: str, asked: str = "") -> str:
 def generated(folder: Path) -> Path:
     """A small archive, drawn in this process."""
     with Progress(disable=True) as progress:
-        fleet.generate(folder, RECORDS, progress)
+        large_cluster.generate(folder, RECORDS, progress)
     return folder
 
 
@@ -83,9 +83,9 @@ def test_a_seed_is_an_archive(
 ) -> None:
     """Byte for byte, whichever process draws it; another seed is another archive."""
     python("-c", GENERATE, str(tmp_path / "again"), str(RECORDS))
-    assert len(files(archive)) > sum(fleet.PARTITIONS.values())
+    assert len(files(archive)) > sum(large_cluster.PARTITIONS.values())
     assert files(tmp_path / "again") == files(archive)
-    monkeypatch.setattr(fleet, "SEED", fleet.SEED + 1)
+    monkeypatch.setattr(large_cluster, "SEED", large_cluster.SEED + 1)
     other = files(generated(tmp_path / "other"))
     assert not set(other.values()) & set(files(archive).values())
 
@@ -107,7 +107,7 @@ def test_all_are_compared(archive: Path) -> None:
 def test_who_says_something_else_is_named(archive: Path, tmp_path: Path) -> None:
     """A segment that no manifest names: who reads all files there are reads it, too."""
     shutil.copytree(archive, tmp_path, dirs_exist_ok=True)
-    topic = tmp_path / f"cluster={fleet.NAME}" / f"topic={fleet.TOPICS.offsets}"
+    topic = tmp_path / f"cluster={large_cluster.NAME}" / f"topic={large_cluster.TOPICS.offsets}"
     stray = next((topic / "partition=1").glob("segment-*.parquet"))
     shutil.copy(stray, topic / "partition=2" / "segment-stray.parquet")
     entrants = [NAMED["local"], NAMED["duckdb"]]
