@@ -76,8 +76,9 @@ def _jobs(archive: str, output: str) -> Sequence[ClusterJob]:
 
 def _local(_: ExitStack) -> FleetEngine:
     def write(archive: str, output: str) -> None:
-        for job in _jobs(archive, output):
-            list(write_last_records(job))
+        jobs = _jobs(archive, output)
+        with ThreadPoolExecutor(min(CORES, len(jobs))) as threads:
+            list(threads.map(lambda job: list(write_last_records(job)), jobs))
 
     return write
 
