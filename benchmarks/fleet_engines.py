@@ -30,7 +30,7 @@ from replay.engine.partition_reader import PartitionReader
 TOPIC = Topics().offsets
 
 
-class ClusterJob(NamedTuple):
+class LastRecordsJob(NamedTuple):
     """A cluster of an archive, and the folder of the output."""
 
     archive: str
@@ -45,7 +45,7 @@ FleetEngine = Callable[[str, str], None]
 # --- ours ---------------------------------------------------------------------------------------
 
 
-def write_last_records(job: ClusterJob) -> Iterator[int]:
+def write_last_records(job: LastRecordsJob) -> Iterator[int]:
     """Write the last records of one cluster, here or in a task; yield their number."""
     cluster = open_cluster(open_store(job.archive), job.cluster)
     folder = Path(job.output) / f"cluster={job.cluster}"
@@ -70,8 +70,8 @@ def _last_records(cluster: ArchivedCluster) -> pa.Table:
     )
 
 
-def _jobs(archive: str, output: str) -> Sequence[ClusterJob]:
-    return [ClusterJob(archive, name, output) for name in clusters(open_store(archive))]
+def _jobs(archive: str, output: str) -> Sequence[LastRecordsJob]:
+    return [LastRecordsJob(archive, name, output) for name in clusters(open_store(archive))]
 
 
 def _local(_: ExitStack) -> FleetEngine:

@@ -41,7 +41,7 @@ PEER_GOAL = 1.0
 SPARK_FROM = 30 * MILLION
 
 
-class FleetFigure(NamedTuple):
+class ContestantFigure(NamedTuple):
     """Result of one contestant on one fleet."""
 
     seconds: float
@@ -88,11 +88,13 @@ class FleetContestant:
             raise click.ClickException(f"{self._name} has died")
         return line
 
-    def end(self) -> FleetFigure:
+    def end(self) -> ContestantFigure:
         """End the process; return its result."""
         peaks = [peak_mb(pid) for pid in family(self._process.pid)]
         self._process.communicate()
-        return FleetFigure(median(self._seconds), peaks[0], sum(peaks), output_hash(self._output))
+        return ContestantFigure(
+            median(self._seconds), peaks[0], sum(peaks), output_hash(self._output)
+        )
 
 
 def output_hash(folder: Path) -> tuple[int, int]:
@@ -109,7 +111,7 @@ def output_hash(folder: Path) -> tuple[int, int]:
 
 def contest(
     archive: Path, output: Path, names: Sequence[str], rounds: int, progress: Progress
-) -> dict[str, FleetFigure]:
+) -> dict[str, ContestantFigure]:
     """Result of each contestant.
 
     Raises:
@@ -126,15 +128,15 @@ def contest(
     return figures
 
 
-def check_equal(figures: Mapping[str, FleetFigure]) -> None:
+def check_equal(figures: Mapping[str, ContestantFigure]) -> None:
     """Compare the outputs. Raises `click.ClickException` if they differ."""
     outputs = {figure.output for figure in figures.values()}
     if len(outputs) > 1:
-        told = "; ".join(f"{name}: {figure.output[0]:,} rows" for name, figure in figures.items())
-        raise click.ClickException(f"outputs differ: {told}")
+        rows = "; ".join(f"{name}: {figure.output[0]:,} rows" for name, figure in figures.items())
+        raise click.ClickException(f"outputs differ: {rows}")
 
 
-FleetFigures = Mapping[int, Mapping[str, FleetFigure]]
+FleetFigures = Mapping[int, Mapping[str, ContestantFigure]]
 """Figures by the number of clusters and the contestant's name."""
 
 
@@ -177,7 +179,7 @@ def goals(measured: FleetFigures, keys: int) -> Iterator[str]:
 def main(clusters: tuple[int, ...], keys: int, rounds: int, folder: Path | None) -> None:
     """Measure and print."""
     console = Console()
-    measured: dict[int, dict[str, FleetFigure]] = {}
+    measured: dict[int, dict[str, ContestantFigure]] = {}
     with tempfile.TemporaryDirectory() as name, Progress(transient=True) as progress:
         for count in clusters:
             archive = (folder or Path(name)) / f"{count}-{keys}"

@@ -76,7 +76,7 @@ def _imported(source: SourceFile, modules: Collection[str]) -> set[str]:
     """Modules of these that a file imports at any time of its run."""
     for_types = {
         line
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
     }

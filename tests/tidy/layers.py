@@ -129,7 +129,7 @@ def deferred(source: SourceFile) -> set[int]:
     within = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {
         line
-        for node in ast.walk(source.tree)
+        for node in source.nodes
         if isinstance(node, within)
         or (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
         for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)
@@ -138,7 +138,7 @@ def deferred(source: SourceFile) -> set[int]:
 
 def imports(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Each imported module with its line; `from a import b` also as `a.b`, which may be one."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -188,7 +188,7 @@ def pure_core(source: SourceFile) -> Iterator[Offence]:
     for line, module in imports(source):
         if module.split(".")[0] not in foreign:
             yield Offence(line, f"core may not import {module}")
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Attribute) and node.attr in PRESENT:
             yield Offence(node.lineno, f"core may not read the clock (.{node.attr})")
 

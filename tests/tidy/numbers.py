@@ -24,8 +24,8 @@ def status_codes(source: SourceFile) -> Iterator[Offence]:
     """
     if not source.in_package or source.inside(STATUS_HOME):
         return
-    named = {id(value) for value in _named_values(source.tree)}
-    for node in ast.walk(source.tree):
+    named = {id(value) for value in _named_values(source)}
+    for node in source.nodes:
         if isinstance(node, ast.Constant) and type(node.value) is int:
             if node.value in STATUSES and id(node) not in named:
                 yield Offence(node.lineno, f"{node.value} is a status code: {STATUS_HOME}")
@@ -33,9 +33,9 @@ def status_codes(source: SourceFile) -> Iterator[Offence]:
             yield Offence(node.lineno, f"HTTPStatus belongs into {STATUS_HOME}")
 
 
-def _named_values(tree: ast.AST) -> Iterator[ast.expr]:
+def _named_values(source: SourceFile) -> Iterator[ast.expr]:
     """Values that are bound to names which do not speak of HTTP."""
-    for node in ast.walk(tree):
+    for node in source.nodes:
         match node:
             case ast.Assign(targets=[target], value=value) if not _is_status(_word(target)):
                 yield value
@@ -74,7 +74,7 @@ def release_comparisons(source: SourceFile) -> Iterator[Offence]:
     """Only the table of releases knows what comes before or after a release."""
     if not source.in_package or source.inside(RELEASE_HOME):
         return
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.Compare) and _compares_release(node):
             yield Offence(node.lineno, f"a release is compared: {ast.unparse(node)}")
         elif isinstance(node, ast.MatchValue) and _is_release(node.value):

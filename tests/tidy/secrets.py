@@ -10,7 +10,7 @@ HOMES = re.compile(r"(?<![\w.:/{}<>*-])/" + r"(work|root|home)/\w|" + re.escape(
 HOSTS = re.compile(
     r"\b("
     + "|".join(
-        rf"([\w-]+\.)*{name}\.{end}"
+        rf"{name}\.{end}"
         for name, end in (
             ("pypi", "org"),
             ("pythonhosted", "org"),
@@ -37,7 +37,7 @@ LOOK_FOR = {"a path of one machine": HOMES, "a registry's host": HOSTS, "a secre
 
 def private(source: SourceFile) -> Iterator[Offence]:
     """No path of somebody's machine, no host of a package registry, no secret."""
-    for number, line in enumerate(source.text.splitlines(), 1):
-        for what, pattern in LOOK_FOR.items():
-            if found := pattern.search(line):
-                yield Offence(number, f"{what}: {found[0][:40]}")
+    for what, pattern in LOOK_FOR.items():
+        for found in pattern.finditer(source.text):
+            line = source.text.count("\n", 0, found.start()) + 1
+            yield Offence(line, f"{what}: {found[0][:40]}")

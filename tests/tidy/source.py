@@ -34,6 +34,11 @@ class SourceFile:
         """The file as Python reads it."""
         return ast.parse(self.text, self.path)
 
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the tree; a walk takes ten times as long as a list."""
+        return [*ast.walk(self.tree)]
+
     @property
     def module(self) -> str:
         """Dotted name: `controlplane.core.entry`; a package's own name for its `__init__.py`."""

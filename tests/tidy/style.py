@@ -36,7 +36,7 @@ def file_size(source: SourceFile) -> Iterator[Offence]:
 
 def function_size(source: SourceFile) -> Iterator[Offence]:
     """A function fits on a screen; its docstring counts."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, Function):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             if lines > FUNCTION_LINES:
@@ -60,7 +60,7 @@ def names(source: SourceFile) -> Iterator[Offence]:
 def _defined(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Every name that this file gives to something, the file's own among them."""
     yield 1, source.path.rpartition("/")[2].partition(".")[0]
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case (
                 ast.FunctionDef(name=name)

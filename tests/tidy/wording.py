@@ -58,6 +58,9 @@ COMMENT_MARKS = {
 }
 """Patterns that begin a comment, by the ending of a file; elsewhere it is `#`."""
 
+_REFUSED_SOMEWHERE = re.compile(rf"#\s*(?:{'|'.join(OPENINGS_OF_PROGRAMS)})\b")
+"""Text that may be a comment with such an opening."""
+
 COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools/*", ".ci/*")
 """Files whose comments are checked."""
 
@@ -65,7 +68,7 @@ COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools
 def openings(source: SourceFile) -> Iterator[Offence]:
     """A docstring opens with the thing or with the verb, that of an attribute as well."""
     refused = _refused_openings(source)
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 words = text.split(maxsplit=1)
@@ -93,6 +96,8 @@ def _refused_openings(source: SourceFile) -> set[str]:
 def _comments(source: SourceFile) -> Iterator[tuple[int, int, str]]:
     """Line, column and text of each line of a comment; in Python, strings hold no comments."""
     if source.path.endswith(".py"):
+        if not _REFUSED_SOMEWHERE.search(source.text):  # finding all tokens takes seconds
+            return
         for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
             if token.type == tokenize.COMMENT:
                 yield *token.start, token.string.lstrip("#")
@@ -125,7 +130,7 @@ def variable_names(source: SourceFile) -> Iterator[Offence]:
     if not source.inside("controlplane/", "replay/", "benchmarks/"):
         return
     public = set(map(id, _named_by_callers(source.tree.body, private=False)))
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         match node:
             case (
                 ast.Name(id=str(name), ctx=ast.Store())
@@ -168,7 +173,7 @@ def several_meanings(sources: list[SourceFile]) -> list[str]:
 
 def _classes(source: SourceFile) -> Iterator[tuple[int, str]]:
     """Every class, and every alias of a type at the top of a file; type variables are local."""
-    for node in ast.walk(source.tree):
+    for node in source.nodes:
         if isinstance(node, ast.ClassDef):
             yield node.lineno, node.name
     for node in source.tree.body:
