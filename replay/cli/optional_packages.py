@@ -43,7 +43,7 @@ def declared(module: str, name: str) -> click.Command:
 def _command(module: str, name: str) -> click.Command:
     command = getattr(import_module(module), name)
     assert isinstance(command, click.Command)
-    if "pyarrow" in sys.modules:
+    if sys.modules.get("pyarrow") is not None:
         leave_out_pandas()
     return command
 
