@@ -258,9 +258,15 @@ def _dependency(artifact: str) -> str:
 
 def _maven(maven: str, *arguments: str) -> str:
     command = [maven, "--batch-mode", "--quiet", *arguments]
+    options = f"{os.environ.get('MAVEN_OPTS', '')} {' '.join(SHORT_LIVED)}"
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, timeout=RESOLVE_TIMEOUT_S, check=False
+            command,
+            capture_output=True,
+            text=True,
+            timeout=RESOLVE_TIMEOUT_S,
+            check=False,
+            env={**os.environ, "MAVEN_OPTS": options},
         )
     except subprocess.TimeoutExpired as late:
         raise JarsUnavailable(f"Maven did not answer within {RESOLVE_TIMEOUT_S} s") from late

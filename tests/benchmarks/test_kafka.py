@@ -52,9 +52,9 @@ def test_ratio_of_folds() -> None:
 @pytest.mark.parametrize(
     ("part", "count"),
     [
-        ("fold", 2),
+        ("appends", 8),
+        pytest.param("fold", 2, marks=pytest.mark.prove),
         pytest.param("commands", 5, marks=pytest.mark.prove),
-        pytest.param("appends", 8, marks=pytest.mark.prove),
     ],
 )
 def test_quick(part: str, count: int) -> None:

@@ -25,8 +25,8 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 RELEASE = "3.9.1"
 
-KILLS = 60 if PROVE else 4
-"""Times at which something is killed: ten minutes, or three quarters of one."""
+KILLS = 60 if PROVE else 3
+"""Times at which something is killed: ten minutes, or half of one."""
 
 LANES = 3
 
