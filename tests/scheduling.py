@@ -20,7 +20,8 @@ ALONE = tuple(
     for name in (
         *("attached_kills", "client_commands", "live_cluster", "attached", "rolling_upgrade"),
         *("sink_offsets", "migrate", "log_outages", "outages", "attached_crashes"),
-        *("attached_bad_input", "side_by_side", "demonstration", "worker_outages"),
+        *("expired_certificates", "contract", "attached_bad_input", "side_by_side"),
+        *("demonstration", "worker_outages"),
     )
 )
 """Modules of such a folder that share nothing with the others: they start brokers of their own."""
