@@ -17,6 +17,7 @@ from replay.archive.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.errors import ArchiveBusy
+from tests.conftest import sampled
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import NAME, SMALL, capture_into, log_of
 from tests.replay.buckets import Bucket, bucket
@@ -28,6 +29,12 @@ pytestmark = pytest.mark.slow
 ENTRIES = recorded_entries("aborted-3.9")
 KIP = [Profile.of("kip")]
 CONFIG = Topics().config
+
+IN_A_FOLDER = pytest.mark.parametrize(
+    "store", sampled(("folder", "objects"), "folder"), indirect=True
+)
+"""Mark: `make test` runs it in a folder. Tests without the mark try in both stores what happens
+between two writes."""
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +89,7 @@ def test_of_two_merges_the_second_changes_nothing(store: ArchiveStore) -> None:
     assert records(store) == 60
 
 
+@IN_A_FOLDER
 def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None:
     """The first has removed the originals: the second says so, and writes nothing."""
     second = Merger(store, NAME, LARGER)
@@ -112,6 +120,7 @@ def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> Non
     assert records(store) == len(ENTRIES)
 
 
+@IN_A_FOLDER
 def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
     """The merged manifest takes in the new look, in its own segments."""
     seen: list[int] = []
@@ -127,6 +136,7 @@ def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
     assert records(store) == len(ENTRIES)
 
 
+@IN_A_FOLDER
 def test_an_append_goes_on_behind_a_merge(store: ArchiveStore) -> None:
     """Its look is not lost, though the manifests it began behind are gone."""
     appender, _ = next_config(store)
@@ -166,6 +176,7 @@ def test_a_reader_with_an_old_plan_says_that_the_archive_was_merged(store: Archi
     assert again.states(again.plan(None, KIP), KIP) == expected
 
 
+@IN_A_FOLDER
 def test_a_grace_keeps_replaced_files_for_readers(store: ArchiveStore) -> None:
     """They are removed once it is over."""
     local = LocalEngine(open_cluster(store, NAME), LocalOptions(derived=False))

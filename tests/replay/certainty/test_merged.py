@@ -22,7 +22,7 @@ from tests.replay.merges import LARGER, earlier_merge
 
 pytestmark = pytest.mark.slow
 
-SEEDS = 300 if PROVE else 12
+SEEDS = 300 if PROVE else 6
 
 
 class RandomMerges:
