@@ -165,7 +165,7 @@ def goals(measured: FleetFigures, keys: int) -> Iterator[str]:
                 ratio = figures[name].seconds / figures["duckdb"].seconds
                 verdict = "reached" if ratio <= PEER_GOAL else "missed"
                 goal = f"≤ {PEER_GOAL}× DuckDB"
-                yield f"{SHOWN[name]}, {clusters} clusters: {ratio:.2f}×; goal: {goal}: {verdict}"
+                yield f"{SHOWN[name]}, fleet of {clusters}: {ratio:.2f}×; goal: {goal}: {verdict}"
     most = max(figures["spark"].process_mb for figures in measured.values())
     verdict = "reached" if most <= DRIVER_GOAL_MB else "missed"
     yield f"Spark's driver: at most {most:,.0f} MB; goal: ≤ {DRIVER_GOAL_MB} MB: {verdict}"
