@@ -2,12 +2,14 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
+
+import httpx
 
 import controlplane
 from controlplane.core import views
@@ -37,6 +39,7 @@ class WalkLength(NamedTuple):
 
 OF_A_RECORD = WalkLength(14, 30)
 OF_A_STOP = WalkLength(27, 128)
+OF_A_STOP_BY_HTTP = WalkLength(46, 198)
 
 NEVER_MS = 3_600_000
 """Poll interval that no test reaches: a poll in the middle of the walk would be counted."""
@@ -103,19 +106,40 @@ async def test_a_record_takes_a_short_walk(tmp_path: Path) -> None:
     check_walk(walks, OF_A_RECORD)
 
 
-async def test_a_stop_takes_a_short_walk(tmp_path: Path) -> None:
-    """A stop visits few files and switches seldom; architecture.md tells both numbers."""
+@asynccontextmanager
+async def quiet_plane(folder: Path) -> AsyncIterator[ControlPlane]:
+    """A plane with the connectors to change; it polls nothing while a walk is recorded."""
     unpolled = SqliteSettings(tail_poll_interval_ms=NEVER_MS)
-    log = await SqliteLog.open(tmp_path / "state.db", settings=unpolled)
+    log = await SqliteLog.open(folder / "state.db", settings=unpolled)
     settings = Settings(follower=FollowerLimits(topics_poll_ms=NEVER_MS))
-    walks: list[list[str]] = []
     async with ControlPlane.open(log, settings) as plane:
         for name in ("first", *CHANGED):
             await plane.execute(CreateConnector(name, CONFIG))
+        yield plane
+    await log.close()
+
+
+async def test_a_stop_takes_a_short_walk(tmp_path: Path) -> None:
+    """A stop visits few files and switches seldom; architecture.md tells both numbers."""
+    walks: list[list[str]] = []
+    async with quiet_plane(tmp_path) as plane:
         await plane.execute(StopConnector("first"))  # from now on, modules are imported
         for name in CHANGED:
             with recorded_files() as files:
                 await plane.execute(StopConnector(name))
             walks.append(files)
-    await log.close()
     check_walk(walks, OF_A_STOP)
+
+
+async def test_a_stop_by_http_takes_a_short_walk(tmp_path: Path) -> None:
+    """With the application around it: routing, middleware and response."""
+    walks: list[list[str]] = []
+    async with quiet_plane(tmp_path) as plane:
+        transport = httpx.ASGITransport(plane.app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://plane") as client:
+            for name in ("first", *CHANGED):
+                with recorded_files() as files:
+                    answer = await client.put(f"/connectors/{name}/stop")
+                assert answer.status_code == httpx.codes.NO_CONTENT
+                walks.append(files)
+    check_walk(walks[1:], OF_A_STOP_BY_HTTP)

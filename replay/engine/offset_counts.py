@@ -107,13 +107,6 @@ class OffsetCounts:
         at = bisect_left(offsets, 1, key=lambda offset: self.missing(place, start, offset + 1))
         return offsets[at]
 
-    def last_missing(self, place: PartitionId, start: int, end: int) -> int:
-        """The last missing offset of a range that has one."""
-        offsets = range(start, end)
-        total = self.missing(place, start, end)
-        at = bisect_left(offsets, total, key=lambda offset: self.missing(place, start, offset + 1))
-        return offsets[at]
-
     def _within(self, segment: Segment, start: int, end: int) -> int:
         low, high = max(start, segment.start), min(end, segment.end)
         if (low, high) == (segment.start, segment.end):

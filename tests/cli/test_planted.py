@@ -20,6 +20,14 @@ VIEWS: list[Sequence[str]] = [
     ["--hazards"],
     ["--compare", "2.8,3.9,kip"],
 ]
+PRINTED = (
+    "[hidden]",
+    "jdbc://me:[hidden]@host/x",
+    "Bearer [hidden]",
+    "connect-configs",
+    "RESTARTING",
+)
+"""A text of each view, as a table and as JSON."""
 FORMS: list[Sequence[str]] = [[], ["-o", "json"]]
 SECRET = "hunter2"
 TRACE = f"java.lang.Exception: login failed password={SECRET}\n\tat x"
@@ -88,13 +96,15 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("form", FORMS, ids=" ".join)
-@pytest.mark.parametrize("view", VIEWS, ids=" ".join)
-def test_no_view_shows_a_secret(planted: Path, view: Sequence[str], form: Sequence[str]) -> None:
-    """But the views of people are there: the connector, its worker, what is no secret."""
+@pytest.mark.parametrize(("view", "expected"), [*zip(VIEWS, PRINTED, strict=True)])
+def test_no_view_shows_a_secret(
+    planted: Path, view: Sequence[str], expected: str, form: Sequence[str]
+) -> None:
+    """Each view of the connector is printed without them."""
     result = call("inspect", planted, *view, *form)
     assert (result.code, result.err) == (0, "")
     assert SECRET not in result.out
-    assert "c" in result.out
+    assert expected in result.out
 
 
 def test_answers_for_people_have_no_secrets(planted: Path) -> None:

@@ -132,7 +132,7 @@ def test_what_nobody_knows_may_be_a_source() -> None:
     log = [("connector-a", '{"properties":{"connector.class":"no.such.Class"}}')]
     rejected = refused(log, FenceTasks("a"), plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED
-    assert rejected.sentence.startswith("Whether connector a is a source or a sink is not known")
+    assert rejected.sentence.startswith("The kind of connector a (source or sink) is not known")
 
 
 def test_there_was_no_fencing() -> None:

@@ -1,21 +1,38 @@
 """Ctrl-C while processes are being started ends the command after they have been started."""
 
+import os
 import signal
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
 from replay.engine.executors import unheard
 
 
+@contextmanager
+def noted_signals() -> Iterator[int]:
+    """Yield a file from which a byte can be read for each signal that a thread has taken."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    previous = signal.set_wakeup_fd(writing)
+    try:
+        yield reading
+    finally:
+        signal.set_wakeup_fd(previous)
+        os.close(reading)
+        os.close(writing)
+
+
 def start_while_interrupted(thread: threading.Thread, steps: list[str]) -> None:
     """Start something while another thread takes a Ctrl-C."""
-    with unheard(signal.SIGINT):
+    with noted_signals() as taken, unheard(signal.SIGINT):
         assert thread.ident is not None
         signal.pthread_kill(thread.ident, signal.SIGINT)
-        for _ in range(50):
-            time.sleep(0)  # Python runs handlers between two steps of the main thread
+        assert os.read(taken, 1)
+        time.sleep(0)  # Python runs handlers between two steps of the main thread
         steps.append("started")
 
 

@@ -105,8 +105,8 @@ async def test_commits_of_a_source() -> None:
         shown = measured(worker)
         assert shown["connector_task_offset_commit_success_percentage"] == 1
         assert shown["connector_task_offset_commit_failure_percentage"] == 0
-        assert shown["connector_task_offset_commit_max_time_ms"] >= 0
-        assert shown["connector_task_offset_commit_avg_time_ms"] >= 0
+        longest = shown["connector_task_offset_commit_max_time_ms"]
+        assert 0 < shown["connector_task_offset_commit_avg_time_ms"] <= longest
 
 
 async def test_failed_commits_of_a_source(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,7 +67,7 @@ def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | 
 
 
 _UNKNOWN_KIND = (
-    "Whether connector {} is a source or a sink is not known, and only sources are fenced: list "
+    "The kind of connector {} (source or sink) is not known, and only sources are fenced: list "
     "its class with its type in the plugin catalogue"
 )
 

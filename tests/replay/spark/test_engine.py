@@ -149,7 +149,7 @@ class Impatient(NoProgress):
     def begin(self, what: str, total: int) -> None:
         """Ctrl-C, before the first task."""
         assert what
-        assert total >= 0
+        assert total > 0
         raise KeyboardInterrupt
 
 
