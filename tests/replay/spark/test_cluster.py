@@ -78,23 +78,6 @@ def test_tasks_of_workers_say_the_same(
     assert all("Asked to launch executor" in log.read_text() for log in logs)
 
 
-def test_keys_that_only_the_driver_has(
-    cluster: StandaloneCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Variables of the driver's environment do not reach the tasks; the error says what to do."""
-    with bucket("far") as store:
-        where = archived(store, "archive", tmp_path)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", store.key)
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", store.secret)
-        conf = store.conf(access_key="", secret_key="")
-        assert call("state", where, *conf).code == 0
-        there = run_driver("state", where, *conf, *cluster.options())
-    assert there.code == 2
-    for name in ("life", "roll"):
-        assert f"Error: {name}: {where} cannot be read (ACCESS_DENIED" in there.err
-    assert "check fs.s3a.access.key" in there.err
-
-
 # --- executors without access -------------------------------------------------------------------
 
 
