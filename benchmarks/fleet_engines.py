@@ -62,12 +62,15 @@ def _last_records(cluster: ArchivedCluster) -> pa.Table:
     with ThreadPoolExecutor(CORES) as threads:
         tables = list(threads.map(reader.reduced, plan.busy))
     return pa.concat_tables(
-        table.filter(pc.is_valid(table.column("value")))
-        .select(["offset", "key", "value"])
-        .append_column("partition", pa.repeat(pa.scalar(part.partition, pa.int32()), rows))
-        for part, table in zip(plan.busy, tables, strict=True)
-        if (rows := pc.sum(pc.is_valid(table.column("value"))).as_py())
+        _live(table, part.partition) for part, table in zip(plan.busy, tables, strict=True)
     )
+
+
+def _live(table: pa.Table, partition: int) -> pa.Table:
+    """The rows without tombstones, with their partition."""
+    live = table.filter(pc.is_valid(table.column("value"))).select(["offset", "key", "value"])
+    numbers = pa.repeat(pa.scalar(partition, pa.int32()), live.num_rows)
+    return live.append_column("partition", numbers)
 
 
 def _jobs(archive: str, output: str) -> Sequence[LastRecordsJob]:

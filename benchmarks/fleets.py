@@ -11,7 +11,6 @@ source partitions in 25 partitions of the topic, with three records each. The ou
 of workers.
 """
 
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +24,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from benchmarks.contestant_process import ContestantProcess
 from benchmarks.fleet_engines import ENGINES, run_contestant
 from benchmarks.fleet_memory import DRIVER_GOAL_MB, RECORDS_PER_KEY, generate
-from benchmarks.process_memory import family, peak_mb
 
 CONTESTANT = "contestant"
 """First argument of a contestant's process."""
@@ -55,43 +54,20 @@ class FleetContestant:
     """Process of one contestant."""
 
     def __init__(self, name: str, archive: Path, output: Path) -> None:
-        self._process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "benchmarks.fleets",
-                CONTESTANT,
-                name,
-                str(archive),
-                str(output),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._name, self._output = name, output
+        arguments = (CONTESTANT, name, str(archive), str(output))
+        self._process = ContestantProcess(name, "benchmarks.fleets", *arguments)
+        self._output = output
         self._seconds: list[float] = []
-        self._answer()
 
     def write(self, *, counts: bool) -> None:
         """Let it write once."""
-        assert self._process.stdin is not None
-        print("write", file=self._process.stdin, flush=True)
-        seconds = float(self._answer())
+        seconds = float(self._process.ask("write"))
         if counts:
             self._seconds.append(seconds)
 
-    def _answer(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise click.ClickException(f"{self._name} has died")
-        return line
-
     def end(self) -> ContestantFigure:
         """End the process; return its result."""
-        peaks = [peak_mb(pid) for pid in family(self._process.pid)]
-        self._process.communicate()
+        peaks = self._process.end()
         return ContestantFigure(
             median(self._seconds), peaks[0], sum(peaks), output_hash(self._output)
         )

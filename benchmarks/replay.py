@@ -13,8 +13,6 @@ its JVM and its workers.
 """
 
 import json
-import subprocess
-import sys
 import tempfile
 import time
 from collections import deque
@@ -30,8 +28,8 @@ from rich.progress import Progress
 from rich.table import Table
 
 from benchmarks.archive_engines import CORES, PROFILE
+from benchmarks.contestant_process import ContestantProcess
 from benchmarks.large_cluster import A_DAY, NAME, generate
-from benchmarks.process_memory import family, peak_mb
 from controlplane.core.releases.profiles import PROFILES
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
@@ -124,17 +122,13 @@ class EngineProcess:
     """Process that runs one contestant; it takes queries on standard input."""
 
     def __init__(self, entrant: EngineEntry, archive: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.archive_engines", entrant.name, str(archive)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
+        self._process = ContestantProcess(
+            entrant.what, "benchmarks.archive_engines", entrant.name, str(archive)
         )
         self.entrant = entrant
         self.took: dict[str, list[float]] = {}
         self.shuffled = 0
         self.digests: dict[str, set[str]] = {}
-        self._said()
 
     def asked(self, *, counts: bool) -> None:
         """Send the queries and record the answers."""
@@ -142,26 +136,16 @@ class EngineProcess:
             self._ask(question, counts=counts)
 
     def _ask(self, question: str, *, counts: bool) -> None:
-        assert self._process.stdin is not None
-        print(question, file=self._process.stdin, flush=True)
-        figure: dict[str, Any] = json.loads(self._said())
+        figure: dict[str, Any] = json.loads(self._process.ask(question))
         if counts:
             self.took.setdefault(question, []).append(figure["seconds"])
             self.shuffled = max(self.shuffled, figure["shuffled"])
         if "digest" in figure:
             self.digests.setdefault(question, set()).add(figure["digest"])
 
-    def _said(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line:
-            raise click.ClickException(f"{self.entrant.what} has died")
-        return line
-
     def ended(self) -> QueryFigure:
         """Result after the end of the process."""
-        memory_mb = sum(map(peak_mb, family(self._process.pid)))
-        self._process.communicate()
+        memory_mb = sum(self._process.end())
         seconds = {question: median(took) for question, took in self.took.items()}
         rounds = len(self.took["final"])
         return QueryFigure(seconds, rounds, self.digests, memory_mb, self.shuffled)
