@@ -24,7 +24,12 @@ def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
     for stored in files:
         flaw = flaw_of(store, stored)
         if flaw:
-            raise ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
+            raise differing(stored, flaw)
+
+
+def differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
+    """Build the error for a file that is missing or altered; `flaw` ends a sentence about it."""
+    return ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
 
 
 class CheckedStore:

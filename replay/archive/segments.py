@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from controlplane.core.entry import Batch
+from replay.archive.integrity import differing
 from replay.archive.manifest import Segment, StoredFile
 from replay.archive.merged_files import check_current
 from replay.archive.object_store import is_outage, why_not
@@ -204,15 +205,11 @@ def _source(store: ArchiveStore, stored: StoredFile) -> pa.NativeFile:
         source = store.open(stored.file)
     except FileNotFoundError:
         check_current(store, stored)
-        raise _differing(stored, "is missing") from None
+        raise differing(stored, "is missing") from None
     size = source.size()
     if size != stored.bytes:
-        raise _differing(stored, f"has {size} bytes and not {stored.bytes}")
+        raise differing(stored, f"has {size} bytes and not {stored.bytes}")
     return source if size > READ_AT_ONCE_BYTES else pa.BufferReader(source.read())
-
-
-def _differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
-    return ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
 
 
 def _damaged(name: str, error: Exception) -> ReplayError:

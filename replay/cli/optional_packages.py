@@ -4,7 +4,7 @@ A command is declared in the module that runs it, next to imports of these packa
 missing, stand-ins replace all of them: they can be referenced, but not used. The declaration with
 all options is then available, and running the command is refused before any of its code runs.
 
-One package that is there is left alone: pandas, which pyarrow imports of itself.
+pandas is left out even where it is installed: pyarrow would import it unasked.
 """
 
 import sys
@@ -43,8 +43,7 @@ def declared(module: str, name: str) -> click.Command:
 def _command(module: str, name: str) -> click.Command:
     command = getattr(import_module(module), name)
     assert isinstance(command, click.Command)
-    if sys.modules.get("pyarrow") is not None:
-        leave_out_pandas()
+    leave_out_pandas()
     return command
 
 
@@ -66,14 +65,13 @@ def leave_out_pandas() -> None:
     pyarrow looks for it once, at the first array made of a list, and no command has values of its
     types. Conversions to pandas import it later, if somebody asks for one.
     """
-    if "pandas" in sys.modules:
+    pyarrow = sys.modules.get("pyarrow")
+    if pyarrow is None or "pandas" in sys.modules:
         return
-    import pyarrow as pa  # noqa: PLC0415 - optional
-
     finder = _NoPandas()
     sys.meta_path.insert(0, finder)
     try:
-        pa.array([])
+        pyarrow.array([])
     finally:
         sys.meta_path.remove(finder)
 

@@ -71,7 +71,7 @@ class PartitionReader:
         files = concurrently(
             partial(opened, self._store),
             [piece.stored for piece in part.pieces],
-            min(self._store.requests_at_once, max(1, len(part.pieces))),
+            self._store.requests_at_once,
         )
         return [
             group
