@@ -61,7 +61,7 @@ from controlplane.settings.kinds import check_settings
 
 if TYPE_CHECKING:
     from controlplane.rest.app import App
-    from controlplane.rest.service import Service
+    from controlplane.rest.service import Commands, Service, WorkerMetrics
 
 
 _PartitionCount = Literal[-1] | Annotated[int, msgspec.Meta(ge=1)]
@@ -253,6 +253,12 @@ class ControlPlane:
     @property
     def service(self) -> "Service":
         """Service of Connect's REST API; see `app`."""
+        return self.compose_service()
+
+    def compose_service(
+        self, commands: "Commands | None" = None, metrics: "WorkerMetrics | None" = None
+    ) -> "Service":
+        """Build the service; `commands` replaces this plane, `metrics` are of its connectors."""
         from controlplane.rest.endpoints.table import EndpointSet  # noqa: PLC0415 - see `app`
         from controlplane.rest.service import compose  # noqa: PLC0415
 
@@ -260,12 +266,13 @@ class ControlPlane:
             self.follower,
             self._log,
             self.context,
-            commands=self,
+            commands=self if commands is None else commands,
             groups=self,
             cluster_id=self._log.cluster_id if isinstance(self._log, HasClusterId) else None,
             watching=self._watching,
             loggers=self._loggers,
             endpoint_set=EndpointSet.ALL if self._administered else EndpointSet.PUBLIC,
+            worker_metrics=metrics,
         )
 
     @cached_property

@@ -278,7 +278,7 @@ class AttachedPlane:
             plan = await self._planned(request.command)
             refused = await self._own_refusal(request, plan)
             if refused is not None:
-                self._give(job, refused)
+                self._answer_callers(job, refused)
                 self._report(job, refused, None)
                 return
             accepted = AcceptedCommand(request, plan, self._log.ends)
@@ -289,7 +289,7 @@ class AttachedPlane:
                 await self._end_later(job, failure)
                 return
             have_appeared = await self._log.folded(accepted.plan, accepted.since)
-            self._give(job, answer)
+            self._answer_callers(job, answer)
             is_awaited = self._locks.is_awaited(queue)
             if have_appeared and is_success(answer) and not (is_awaited or self._closed):
                 # The comparison is likely to find no difference, and no caller waits for it.
@@ -301,8 +301,8 @@ class AttachedPlane:
         await self._finish(accepted, answer, comparison, **ending_of(answer))
         self._report(job, answer, comparison)
 
-    def _give(self, job: _Job, answer: AttachedAnswer) -> None:
-        """Answer the callers of a command."""
+    def _answer_callers(self, job: _Job, answer: AttachedAnswer) -> None:
+        """Give the answer to all who wait for the command, and note the time that it took."""
         job.answer.set_result(answer)
         job.took_ms = self._around.now_ms() - job.since_ms
 

@@ -59,7 +59,7 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
             trail = await Trail.open(trail_log, settings.topics.commands, identity, around.now_ms())
             planner = ClusterPlanner(context, client)
             async with AttachedPlane.open(client, planner, follow_up, trail, around) as plane:
-                composed = compose(
+                yield compose(
                     follower,
                     opened.log,
                     context,
@@ -69,9 +69,9 @@ async def attached_service(  # noqa: PLR0913 - parts, by name
                     cluster_id=opened.cluster_id,
                     loggers=loggers,
                     endpoint_set=settings.endpoint_set,
-                )
-                yield composed._replace(
-                    dialect=root_dialect(cluster.profile), workers=plane, trail=trail.log
+                    dialect=root_dialect(cluster.profile),
+                    workers=plane,
+                    trail=trail.log,
                 )
 
 

@@ -99,7 +99,7 @@ class InputLog(msgspec.Struct, frozen=True):
         return start, stop
 
     @property
-    def about(self) -> dict[str, Any]:
+    def document_fields(self) -> dict[str, Any]:
         """Fields about the log that every JSON document has."""
         read = {topic: list(ends) for topic, ends in self.stop.items()}
         return {"log": self.where, "read_up_to": read, "problems": list(self.problems)}

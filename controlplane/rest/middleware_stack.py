@@ -36,7 +36,7 @@ class MiddlewareStack:
         Raises:
             SettingsError: a credential file or another setting is invalid.
         """
-        service = service._replace(metrics=True)
+        service = service.behind_metrics()
         app = self._metrics.with_metrics(App(service, self.logger), service)
         dialect = service.dialect
         guarded = protected(app, self.protection, dialect=dialect, logger=self.logger)

@@ -23,6 +23,9 @@ from controlplane.rest.requests import Request
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric
 
+WorkerMetrics = Callable[[], Iterable["Metric"]]
+"""Reader of the metrics of connectors that run in this process."""
+
 
 class States(Protocol):
     """Source of states of a log; implemented by `Follower`."""
@@ -177,12 +180,20 @@ class Service(NamedTuple):
     endpoint_set: EndpointSet = EndpointSet.ALL
     metrics: bool = False
     """True if `/metrics` is served in front of the application."""
-    worker_metrics: Callable[[], Iterable["Metric"]] | None = None
+    worker_metrics: WorkerMetrics | None = None
     """Metrics of connectors that run in this process; None: none runs here."""
     workers: Workers | None = None
     """Workers that answer about plugins and validate configs; None: the catalogues do."""
     trail: ReadableLog | None = None
     """Log with the command topic; None: `log`."""
+
+    def behind_metrics(self) -> "Service":
+        """Return the service with `/metrics` in front of its application."""
+        return self._replace(metrics=True)
+
+    def admin_only(self) -> "Service":
+        """Return the service as the admin listener serves it."""
+        return self._replace(endpoint_set=EndpointSet.ADMIN)
 
 
 def compose(  # noqa: PLR0913 - parts, by name
@@ -197,15 +208,19 @@ def compose(  # noqa: PLR0913 - parts, by name
     cluster_id: str | None = None,
     loggers: Loggers | None = None,
     endpoint_set: EndpointSet = EndpointSet.ALL,
+    dialect: Profile | None = None,
+    worker_metrics: WorkerMetrics | None = None,
+    workers: Workers | None = None,
+    trail: ReadableLog | None = None,
 ) -> Service:
     """Build the service of a log: every program that serves one calls this.
 
     `context` supplies the release, the worker's settings and the connector classes; decisions and
-    responses thus depend on the same values.
+    responses thus depend on the same values. `dialect`: None answers as that release.
     """
     return Service(
         follower,
-        context.profile,
+        dialect or context.profile,
         BodyProcesses(),
         context.plugins,
         commands=commands,
@@ -217,6 +232,9 @@ def compose(  # noqa: PLR0913 - parts, by name
         watching=watching,
         loggers=loggers,
         endpoint_set=endpoint_set,
+        worker_metrics=worker_metrics,
+        workers=workers,
+        trail=trail,
     )
 
 

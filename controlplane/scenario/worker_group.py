@@ -128,7 +128,7 @@ def _repairs(repaired: Sequence[Mapping[str, Any]], journal: Sequence[JournalSte
         by_id[step.request.command_id].append(step)
     repairs = [
         Repair(
-            _what(facts.get("command", facts["command_id"]), facts.get("connector")),
+            _command_text(facts.get("command", facts["command_id"]), facts.get("connector")),
             by_id.pop(facts["command_id"], ()),
             facts.get("ending", LEFT_ALONE),
             facts["reason"],
@@ -138,9 +138,9 @@ def _repairs(repaired: Sequence[Mapping[str, Any]], journal: Sequence[JournalSte
     for broken_off in by_id.values():
         command = broken_off[0].request.command
         tag = str(command.__struct_config__.tag)
-        repairs.append(Repair(_what(tag, getattr(command, "connector", None)), broken_off))
+        repairs.append(Repair(_command_text(tag, getattr(command, "connector", None)), broken_off))
     return repairs
 
 
-def _what(command: str, connector: str | None) -> str:
+def _command_text(command: str, connector: str | None) -> str:
     return command if connector is None else f"{command} {connector}"

@@ -98,7 +98,7 @@ NAMED = 8
 """Greatest number of names in a sentence; further ones are counted."""
 
 
-def _some(names: list[str]) -> str:
+def _names_text(names: list[str]) -> str:
     """Format names: `a, b and c`; of many only the first."""
     unlisted = len(names) - NAMED
     first, last = (names[:NAMED], f"{unlisted} more") if unlisted > 0 else (names[:-1], names[-1])
@@ -108,7 +108,7 @@ def _some(names: list[str]) -> str:
 def _one_config_topic(shared: dict[str, Position]) -> Finding:
     names = sorted(shared)
     sentence = (
-        f"the clusters {_some(names)} have the same session key: they write one config "
+        f"the clusters {_names_text(names)} have the same session key: they write one config "
         "topic, or one was created from a copy of the other, or the same log is named twice"
     )
     advice = (
@@ -121,7 +121,7 @@ def _one_config_topic(shared: dict[str, Position]) -> Finding:
 
 
 def _two_writers(topic: str, writers: list[TopicWriter]) -> Finding:
-    writer_names = _some([f"{writer.connector} of {writer.cluster}" for writer in writers])
+    writer_names = _names_text([f"{writer.connector} of {writer.cluster}" for writer in writers])
     sentence = (
         f"sources of several clusters write {topic}: {writer_names}; if these clusters use the "
         "same Kafka, the topic holds records of all of them"

@@ -30,7 +30,7 @@ async def show(source: InputLog, profile: Profile, output: str, name: str) -> No
     if not changes.records:
         raise InputRefused(f"no record of this log concerns a connector {name!r}: check the name")
     if output == "json":
-        about = source.about | {"profile": profile.release, "connector": name}
+        about = source.document_fields | {"profile": profile.release, "connector": name}
         entries = {event.entry.position: event.entry for event in changes.events}
         print_json(
             about

@@ -72,7 +72,7 @@ async def show(  # noqa: PLR0913 - facts of the view, by name
     if groups is not None and about["type"] == "sink":
         config = state.config.connectors[name]
         group = await consumer_group(source.where, groups, name, config, profile)
-    document = source.about | about | _offsets(shown, state.topics, left_out)
+    document = source.document_fields | about | _offsets(shown, state.topics, left_out)
     document |= {"consumer_group": group}
     if output == "json":
         print_json(document)

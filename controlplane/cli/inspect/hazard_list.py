@@ -41,7 +41,7 @@ async def show(
             "exactly_once": source.exactly_once,
         }
         documents = [hit_document(hit, by_position) for hit in hits]
-        print_json(source.about | about | {"hazards": documents})
+        print_json(source.document_fields | about | {"hazards": documents})
         return len(hits)
     _print(reader, hits, by_position)
     say(reader.summary(source.where, len(hits)))

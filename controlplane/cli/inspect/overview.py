@@ -84,7 +84,7 @@ def _print_rows(rows: list[ConnectorFacts]) -> None:
 def _document(
     source: InputLog, summary: UnreadableSummary, state: ClusterState, rows: list[ConnectorFacts]
 ) -> dict[str, Any]:
-    return source.about | {
+    return source.document_fields | {
         "profile": state.profile.release,
         "exactly_once": state.exactly_once,
         "connectors": [msgspec.to_builtins(row, str_keys=True) for row in rows],

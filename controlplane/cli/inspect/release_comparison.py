@@ -60,7 +60,7 @@ async def show(source: InputLog, scope: ComparisonScope, output: str) -> None:
     )
     rows = _rows(by_release, scope, differences)
     if output == "json":
-        print_json(source.about | _document(by_release, rows, differences, causes))
+        print_json(source.document_fields | _document(by_release, rows, differences, causes))
         return
     _print_rows(by_release, rows, {difference.connector for difference in differences})
     say()

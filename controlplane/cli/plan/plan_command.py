@@ -213,7 +213,7 @@ def _print_forecast(source: InputLog, prediction: Forecast, request: _PlanReques
         )
         answer = answer_to(completed)
     if request.output == "json":
-        print_document(source.about, prediction, decision, answer)
+        print_document(source.document_fields, prediction, decision, answer)
     else:
         title = heading(request.context.profile, source, "would write to")
         print_plan(title, prediction, decision, answer)
@@ -224,7 +224,7 @@ def _print_refusal(source: InputLog, request: _PlanRequest, error: RestError) ->
     message = str(error) if error.args else None
     if request.output == "json":
         refusal = {"status": answer.status, "message": message}
-        print_json(source.about | {"profile": profile.release, "refused": refusal})
+        print_json(source.document_fields | {"profile": profile.release, "refused": refusal})
         return
     title = heading(profile, source, "would write nothing to")
     say(f"{title}: {answer.status} {redacted_refusal(message or '')}".rstrip(), style="bold")

@@ -62,7 +62,7 @@ async def service_with_connectors(
     around = around._replace(plugins=with_catalogue(classes.plugins(), around.plugins))
     environment = RuntimeEnvironment(classes, runtime, configuration.providers)
     async with ConnectWorker.open(log, environment, settings, around, cluster) as running:
-        yield running.plane.service._replace(worker_metrics=running.metrics)
+        yield running.plane.compose_service(metrics=running.metrics)
 
 
 def classes_of(configuration: Configuration) -> ConnectorClasses:

@@ -19,7 +19,6 @@ from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import ReadableLog
 from controlplane.observe import Logger, RepeatedWarnings, StdlibLogBridge, logger
 from controlplane.rest import service as rest
-from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.http.connections import make_room
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.http.server import (
@@ -144,7 +143,7 @@ async def _serve(
         app = front.before(rest_service)
         server = await stack.enter_async_context(serving(app, bound, limits, tls))
         if admin is not None:
-            admin_app = front.before(rest_service._replace(endpoint_set=EndpointSet.ADMIN))
+            admin_app = front.before(rest_service.admin_only())
             await stack.enter_async_context(serving(admin_app, admin, limits, protection.admin_tls))
         url = url_of(bound, encrypted=tls is not None)
         if not protection.auth.is_configured:

@@ -66,9 +66,8 @@ async def open_worker(
             log, environment, settings_in_memory(settings), around, cluster
         ) as worker,
     ):
-        running = worker.plane.service
         commands = StandaloneCommands(worker)
-        yield running._replace(commands=commands, worker_metrics=worker.metrics), log
+        yield worker.plane.compose_service(commands, worker.metrics), log
 
 
 def settings_in_memory(settings: Settings) -> Settings:
