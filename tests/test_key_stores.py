@@ -180,7 +180,7 @@ def test_who_is_shown(tmp_path: Path) -> None:
     pem = identity_pem(mine, "secret").reveal()
     assert "ENCRYPTED" in pem
     chain = x509.load_pem_x509_certificates(pem.encode())
-    assert chain == [one.certificate for one in (BROKER, BETWEEN, ROOT)]
+    assert chain == [member.certificate for member in (BROKER, BETWEEN, ROOT)]
 
 
 def test_who_is_shown_to_whoever_asks(tmp_path: Path) -> None:
@@ -265,8 +265,10 @@ def test_a_damaged_jks_store(data: st.DataObject) -> None:
 
 def test_cryptography_is_not_imported_without_need() -> None:
     """The import waits for a Java key store."""
-    asked = "import sys, controlplane.logs.kafka.reads.reader; print('cryptography' in sys.modules)"
+    program = (
+        "import sys, controlplane.logs.kafka.reads.reader; print('cryptography' in sys.modules)"
+    )
     result = subprocess.run(
-        [sys.executable, "-c", asked], check=True, capture_output=True, text=True
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert result.stdout == "False\n"

@@ -85,8 +85,8 @@ def test_what_is_told_follows_a_level() -> None:
     level.setLevel(logging.CRITICAL)
     quiet.warning("third")
     quiet.exception("fourth")
-    told = [line.partition("event=")[2].split()[0] for line in stream.getvalue().splitlines()]
-    assert told == ["log_not_followed", "second"]
+    events = [line.partition("event=")[2].split()[0] for line in stream.getvalue().splitlines()]
+    assert events == ["log_not_followed", "second"]
 
 
 def test_what_libraries_log_is_told() -> None:
@@ -140,8 +140,8 @@ def test_a_repeated_warning_is_told_every_ten_seconds() -> None:
     warn(other, 110.4, "mine")
     library.debug("asked for")
     library.debug("asked for")
-    told = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
-    assert told == [
+    lines = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
+    assert lines == [
         '"no node 1" logger=library.part',
         '"no node 1" logger=library.part left_out=2',
         '"no node 2" logger=library.part',

@@ -29,7 +29,9 @@ async def test_a_state_of_the_past_is_that_of_a_release() -> None:
     """Up to a record, a time, or a vector; the end is what `load` gives."""
     async with await open_log(LIFE) as opened:
         log, old, new = opened.log, Profile.of("3.4"), Profile.of("3.9")
-        then = {one: (await load_at(log, "config@57", one)).snapshot() for one in (old, new)}
+        then = {
+            profile: (await load_at(log, "config@57", profile)).snapshot() for profile in (old, new)
+        }
         assert [str(views.target(state, "pages")) for state in then.values()] == [
             "Target.PAUSED",
             "Target.STOPPED",

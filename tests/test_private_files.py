@@ -78,18 +78,18 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         failing()
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "old")]
 
 
 @pytest.mark.parametrize(
-    ("told", "file", "folder"),
+    ("mode", "file", "folder"),
     [("", 0o600, 0o700), ("0640", 0o640, 0o750), ("664", 0o664, 0o775), ("0o644", 0o644, 0o755)],
 )
 def test_another_mode_may_be_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, file: int, folder: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str, file: int, folder: int
 ) -> None:
     """The environment sets the mode; users who may read files may enter folders."""
-    monkeypatch.setenv(MODE, told)
+    monkeypatch.setenv(MODE, mode)
     assert (file_mode(), folder_mode()) == (file, folder)
     make_folders(tmp_path / "a")
     with replacing(tmp_path / "a" / "file") as draft:
@@ -97,10 +97,10 @@ def test_another_mode_may_be_told(
     assert modes(tmp_path) == {"a": folder, "a/file": file}
 
 
-@pytest.mark.parametrize("told", ["rw", "0755", "0440", "1", "0o9", "07777", "-600"])
-def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+@pytest.mark.parametrize("mode", ["rw", "0755", "0440", "1", "0o9", "07777", "-600"])
+def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     """The sentence names the variable."""
-    monkeypatch.setenv(MODE, told)
+    monkeypatch.setenv(MODE, mode)
     with pytest.raises(BadFileMode, match=MODE):
         file_mode()
 
@@ -129,9 +129,9 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_two_write_the_same_file(tmp_path: Path) -> None:
     """Each has a draft of its own; the last one counts."""
-    with replacing(tmp_path / "file") as one, replacing(tmp_path / "file") as other:
-        assert one != other
-        one.write_text("one")
+    with replacing(tmp_path / "file") as draft, replacing(tmp_path / "file") as other:
+        assert draft != other
+        draft.write_text("one")
         other.write_text("other")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
 

@@ -41,8 +41,8 @@ def python() -> list[SourceFile]:
 
 def check(rule: Rule, sources: list[SourceFile]) -> None:
     """Fail with one line per offender."""
-    found = offenders(rule, sources)
-    assert not found, "\n" + "\n".join(found)
+    offences = offenders(rule, sources)
+    assert not offences, "\n" + "\n".join(offences)
 
 
 def test_layers(python: list[SourceFile]) -> None:
@@ -140,9 +140,9 @@ def test_releases_are_compared_in_one_place(python: list[SourceFile]) -> None:
 def test_every_behaviour_is_looked_at(python: list[SourceFile]) -> None:
     """A row of that table that nothing asks about is a difference in name only."""
     tables = "controlplane/core/releases/behaviours.py", "controlplane/core/releases/profiles.py"
-    asking = [one.text for one in python if one.in_package and not one.inside(*tables)]
-    asked = set(re.findall(r"\w+", "\n".join(asking)))
-    assert {row.field for row in BEHAVIOURS} <= asked
+    asking = [source.text for source in python if source.in_package and not source.inside(*tables)]
+    words = set(re.findall(r"\w+", "\n".join(asking)))
+    assert {row.field for row in BEHAVIOURS} <= words
 
 
 def test_files_are_short(python: list[SourceFile]) -> None:

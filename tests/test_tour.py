@@ -40,8 +40,8 @@ def test_public_names_are_there() -> None:
 
 def test_whatever_people_ask_for_is_there() -> None:
     """Every command but those that only workers send each other."""
-    asked = {one.__name__ for one in get_args(commands.AnyCommand)}
-    assert asked - {*controlplane.__all__} == {"PublishTasks", "FenceTasks"}
+    names = {command.__name__ for command in get_args(commands.AnyCommand)}
+    assert names - {*controlplane.__all__} == {"PublishTasks", "FenceTasks"}
 
 
 def test_reading_imports_nothing_that_writes() -> None:

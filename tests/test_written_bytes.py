@@ -55,7 +55,7 @@ def test_every_record_of_a_real_cluster_is_written_to_the_byte(path: Path) -> No
         for entry in dump.entries
         if (entry.key, entry.value) not in [again(entry, profile) for profile in profiles]
     ]
-    assert len(odd) == OTHERS.get(path.name, 0), [(one.position, one.value) for one in odd]
+    assert len(odd) == OTHERS.get(path.name, 0), [(entry.position, entry.value) for entry in odd]
 
 
 def test_task_configs_stand_in_the_order_of_a_hash_map() -> None:

@@ -146,7 +146,9 @@ async def test_a_worker_that_lags(client_of: Callable[..., ConnectClient]) -> No
     """A worker that does not know a connector of the log is asked again."""
     worker = WorkerScript(error(404, "Unknown connector orders"), httpx.Response(202))
     limits = ConnectSettings(retry_ms=1)
-    answer = await client_of(worker, limits=limits).send(PAUSE, lambda given: given.is_missing)
+    answer = await client_of(worker, limits=limits).send(
+        PAUSE, lambda response: response.is_missing
+    )
     assert answer.status == 202
 
 

@@ -85,9 +85,9 @@ def settings(**upkeep: Any) -> Settings:
     return Settings(upkeep=UpkeepSettings(snapshots=ENOUGH, **upkeep))
 
 
-async def lived(log: ReadCountingLog, settings: Settings, **given: Any) -> None:
+async def lived(log: ReadCountingLog, settings: Settings, **overrides: Any) -> None:
     """A plane that makes some connectors, and is closed."""
-    async with plane_on(log, settings, **given) as plane:
+    async with plane_on(log, settings, **overrides) as plane:
         for number in range(CONNECTORS):
             await plane.execute(connector(f"c-{number}"))
 

@@ -87,12 +87,12 @@ async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
 async def test_trouble_while_it_is_completed() -> None:
     """The next process takes back the offsets that the crashed one had set."""
     kinds = [{"class": "lab.Sink", "type": "sink"}]
-    known = parse_catalogue(msgspec.json.encode(kinds))
+    plugins = parse_catalogue(msgspec.json.encode(kinds))
     kafka = Kafka(LawClock())
     change = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
     config = {"connector.class": "lab.Sink", "topics": "t"}
     log = MemoryLog()
-    around: dict[str, Any] = {"plugins": known, "outside": kafka}
+    around: dict[str, Any] = {"plugins": plugins, "outside": kafka}
     async with plane_on(log, stepped=crash_after("write"), **around) as plane:
         with pytest.raises(Crash):
             await plane.execute(CreateConnector("orders", config, None, (change,)))

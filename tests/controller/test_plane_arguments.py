@@ -24,7 +24,7 @@ TEXT: Any = "3"
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (Settings(profile=NO), "profile is None: use a text"),
         (Settings(exactly_once=TEXT), "exactly_once is '3': use true or false"),
@@ -57,10 +57,10 @@ TEXT: Any = "3"
         (Settings(topics=Topics(config="x" * 99 + "/")), "cannot be the name of a topic"),
     ],
 )
-async def test_settings(settings: Settings, told: str) -> None:
+async def test_settings(settings: Settings, message: str) -> None:
     """Refused before anything is made, with the name of the setting and what it may be."""
     log = MemoryLog()
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         async with plane_on(log, settings):
             pass
     assert await log.topics() == {}
@@ -82,17 +82,17 @@ PlaneCall = Callable[[ControlPlane], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
-    ("ask", "told"),
+    ("ask", "message"),
     [
         (lambda plane: plane.state_at(NO), "a moment is text, and not None"),
         (lambda plane: plane.state_at("config@0", FLOAT), "a profile is text, and not 2.0"),
         (lambda plane: plane.history(NO), "the name of a connector is text, and not None"),
     ],
 )
-async def test_questions(ask: PlaneCall, told: str) -> None:
+async def test_questions(ask: PlaneCall, message: str) -> None:
     """A slip of the asker's is no defect of ours."""
     async with plane_on(MemoryLog()) as plane:
-        with pytest.raises(TypeError, match=told):
+        with pytest.raises(TypeError, match=message):
             await ask(plane)
 
 

@@ -274,7 +274,7 @@ class TestPauseResumeConnector:
         await connect.told("PUT", PAUSE)
         await connect.given(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
         shown = await connect.shows("/connectors/orders/status")
-        states = [one["state"] for one in (shown["connector"], *shown["tasks"])]
+        states = [report["state"] for report in (shown["connector"], *shown["tasks"])]
         assert states == ["PAUSED"] * 3
 
     async def test_tasks_follow_one_by_one(self, connect: AskedService) -> None:

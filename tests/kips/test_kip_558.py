@@ -193,7 +193,7 @@ class TestResetting:
         before = await connect.everything()
         await connect.ask("PUT", RESET)
         gone = [(f"status-topic-{topic}:connector-orders", None) for topic in "tu"]
-        assert [one for one in await connect.everything() if one not in before] == gone
+        assert [record for record in await connect.everything() if record not in before] == gone
         assert await topics_of(connect, "sales") == {"t"}
 
     async def test_a_release_sends_them_one_by_one(self) -> None:
@@ -373,10 +373,10 @@ class TestCompatibility:
 
     async def test_a_downgraded_worker_warns_of_each_record(self) -> None:
         """2.4 names what it does not understand, and loses nothing else by it."""
-        found = await entries(await running(), [STATUS])
+        status_entries = await entries(await running(), [STATUS])
         old = Fold(Profile.of("2.4"))
-        reasons = [old.apply(entry).reason for entry in found]
-        topics = [(entry.key or b"").startswith(b"status-topic-") for entry in found]
+        reasons = [old.apply(entry).reason for entry in status_entries]
+        topics = [(entry.key or b"").startswith(b"status-topic-") for entry in status_entries]
         assert [bool(reason) for reason in reasons] == topics
         assert set(old.snapshot().status.connectors) == {"orders", "sales"}
 
@@ -388,5 +388,7 @@ class TestCompatibility:
             fold.apply_all(await entries(log, [STATUS]))
             status = fold.snapshot().status
             assert set(status.tasks["orders"]) == {0, 1}
-            known = Profile.of(release).status_topics
-            assert set(status.active_topics.get("orders", ())) == ({"t", "u"} if known else set())
+            has_status_topics = Profile.of(release).status_topics
+            assert set(status.active_topics.get("orders", ())) == (
+                {"t", "u"} if has_status_topics else set()
+            )

@@ -252,7 +252,7 @@ class TestDelete:
         """An offset that is in either of the two is taken away from it."""
         async with serving(await log_of(*TWO_TOPICS)) as service:
             assert await service.told("DELETE", AT) == (204, "")
-            left = {topic: one.values for topic, one in service.state.offsets.items()}
+            left = {topic: offsets.values for topic, offsets in service.state.offsets.items()}
         assert not any(left[OFFSETS].values())
         assert not any(left["own"].values())
 

@@ -41,7 +41,7 @@ async def offsets_of(service: AskedService, base: str = ORDERS) -> list[tuple[st
     """Partitions and offsets that are shown of a source, as text."""
     shown = (await service.shows(f"{base}/offsets"))["offsets"]
     listed = shown["source"] if isinstance(shown, dict) else shown
-    return [(str(one["partition"]), str(one["offset"])) for one in listed]
+    return [(str(entry["partition"]), str(entry["offset"])) for entry in listed]
 
 
 class TestOffsets:

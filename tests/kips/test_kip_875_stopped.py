@@ -81,9 +81,13 @@ class TestNewState:
 
     async def test_the_config_stays_in_the_config_topic(self, connect: AskedService) -> None:
         """Stopping neither rewrites nor removes the config."""
-        before = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
+        before = [
+            record for record in await connect.holds(CONFIG) if record[0] == "connector-orders"
+        ]
         await connect.ask("PUT", STOP)
-        after = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
+        after = [
+            record for record in await connect.holds(CONFIG) if record[0] == "connector-orders"
+        ]
         assert len(before) == 1
         assert after == before
 

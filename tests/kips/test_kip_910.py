@@ -52,8 +52,8 @@ class TestPublicInterfaces:
         script = Script([[record("a", 1)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1} and "commit" in script.calls)
-            asked = script.calls.index("hook")
-            assert asked < script.calls.index("commit")
+            hook_call = script.calls.index("hook")
+            assert hook_call < script.calls.index("commit")
             assert {"a": {"at": 1}} in script.shown
 
     async def test_added(self) -> None:
@@ -171,15 +171,15 @@ class TestExactlyOnceSupportDisabled:
 
     async def test_counts_as_acknowledged(self) -> None:
         """An offset that the task returns counts as acknowledged."""
-        asked: list[int] = []
+        calls: list[int] = []
 
         def hook(_: Pairs) -> Any:
-            asked.append(1)
+            calls.append(1)
             return [({"p": "beat"}, {"at": 1})]
 
         async with scripted(Script([], hook)) as worker:
             await until(lambda: committed(worker) == {"beat": 1})
-            assert asked
+            assert calls
 
     async def test_when(self) -> None:
         """It is asked only if the last poll brought nothing, or all of it is done, or at first."""
@@ -200,8 +200,8 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 5})
             await worker.plane.execute(StopConnector("source"))
             await until_state(worker, "source", "STOPPED")
-            asked = script.calls.count("hook")
-        assert script.calls.count("hook") == asked
+            hook_calls = script.calls.count("hook")
+        assert script.calls.count("hook") == hook_calls
 
 
 class AheadTask(ScriptedTask):

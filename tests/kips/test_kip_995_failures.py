@@ -77,14 +77,16 @@ class TestFailures:
     """Proposed Changes – where a step fails."""
 
     @pytest.mark.parametrize(
-        ("more", "step"),
+        ("extra_config", "step"),
         [({}, "wipe the existing offsets"), ({"file": "f"}, "set the initial offsets")],
         ids=["3", "4"],
     )
-    async def test_the_step_is_told(self, connect: AskedService, more: Any, step: str) -> None:
+    async def test_the_step_is_told(
+        self, connect: AskedService, extra_config: Any, step: str
+    ) -> None:
         """The error names the step at which the connector throws; nothing is written."""
         before = await connect.everything()
-        config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **more}
+        config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **extra_config}
         status, message = await connect.told("POST", "/connectors", asked(config=config))
         assert status == 500
         assert message.startswith(f"Failed to {step} of connector new: Offset")
@@ -248,8 +250,8 @@ class TestPlan:
             assert outcome.facts == {"initial_offsets_response": SET_HERE}
         async with ControlPlane.open(where, around=around) as plane:
             assert views.target(plane.state, "new") is target
-            (found,) = views.source_offsets(plane.state, "new")
-            assert (found.partition, found.offset) == ({"table": "a"}, {"pos": 100})
+            (offset,) = views.source_offsets(plane.state, "new")
+            assert (offset.partition, offset.offset) == ({"table": "a"}, {"pos": 100})
 
     @pytest.mark.parametrize("via", ["w1", "w2"])
     @pytest.mark.parametrize(
@@ -257,7 +259,7 @@ class TestPlan:
     )
     def test_distributed(self, via: str, state: str, target: str) -> None:
         """Whichever worker is asked: the leader makes it, and both see the same."""
-        _, made, found, states = played(
+        _, made, offsets, states = played(
             f"""\
 cluster w1@kip w2@kip leader=w1
 ----
@@ -278,7 +280,7 @@ view connectors
         assert way == (["forwarded w2 -> w1"] if via == "w2" else [])
         assert answered.startswith('200 {"name":"new"')
         shown = '{"offsets":{"source":[{"partition":{"table":"a"},"offset":{"pos":100}}]}}'
-        assert list(found.printed) == [f"200 {shown}"]
+        assert list(offsets.printed) == [f"200 {shown}"]
         assert target in states.printed[-1]
 
     async def test_a_failure_is_cleaned_up(self) -> None:

@@ -106,8 +106,8 @@ async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> N
         ]
         + run(0, "a", 1)
     )
-    wanted = RetentionSettings(commands_ms=FOREVER, superseded_ms=10 * DAY_MS)
-    assert await retain(log, await state_of(log), NOW_MS, wanted) == 2 + 2 + 3
+    retention = RetentionSettings(commands_ms=FOREVER, superseded_ms=10 * DAY_MS)
+    assert await retain(log, await state_of(log), NOW_MS, retention) == 2 + 2 + 3
     assert await offsets_in(log, CONFIG) == [2, 3, 4]
     assert await offsets_in(log, OFFSETS) == [2, 3]
     assert await offsets_in(log, COMMANDS) == [0, 1]

@@ -147,10 +147,10 @@ async def _law(
 
 def lived(first: int, count: int) -> list[Entry]:
     """A cluster's records: a connector each, its tasks' offsets and statuses, in one second."""
-    found = []
+    entries = []
     for n in range(first, first + count):
         name, time_ms = b"c%d" % (n % 7), 1_000 * n
-        found += [
+        entries += [
             Entry(CONFIG, 0, n, time_ms, b"connector-" + name, b'{"properties":{"n":"%d"}}' % n),
             Entry(
                 OFFSETS, n % 3, n // 3, time_ms + 1, b'["%b",{"p":%d}]' % (name, n % 3), b'{"o":1}'
@@ -164,7 +164,7 @@ def lived(first: int, count: int) -> list[Entry]:
                 b'{"state":"RUNNING","worker_id":"w","generation":%d}' % n,
             ),
         ]
-    return found
+    return entries
 
 
 @pytest.fixture
@@ -222,12 +222,12 @@ async def test_a_follower_starts_from_them_and_so_do_questions_about_the_past(
         assert known(await follower.state(KIP)) == known(await state_of(log))
     assert counted.read_of == {}
     counted = EntryCountingLog(log)
-    asked = Past(counted, topics=Topics())
+    past_states = Past(counted, topics=Topics())
     now = await ends_now(log, Topics())
     for ends, tail in ((past, 0), (then, 10)):
         counted.read_of.clear()
         vector = str(ends).replace("'", '"')
-        state = (await asked.state(vector, KIP, now)).state
+        state = (await past_states.state(vector, KIP, now)).state
         assert known(state) == known(await state_of(log, stop=ends))
         assert sum(counted.read_of.values()) == 3 * tail
 

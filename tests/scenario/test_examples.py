@@ -29,5 +29,5 @@ def test_an_example_in_a_document_plays_as_written(document: str) -> None:
     text = (ROOT / document).read_text()
     fenced = re.findall(r"^```\n(cluster .*?)^```$", text, re.MULTILINE | re.DOTALL)
     indented = re.findall(r"^(    # .*?\n(?:(?: {4}.*)?\n)+)", text, re.MULTILINE)
-    examples = [*fenced, *(re.sub("^ {4}", "", one, flags=re.MULTILINE) for one in indented)]
+    examples = [*fenced, *(re.sub("^ {4}", "", block, flags=re.MULTILINE) for block in indented)]
     assert [reported(example) for example in examples] == [""]

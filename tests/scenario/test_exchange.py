@@ -126,8 +126,8 @@ def test_running_workers_have_read_what_compaction_takes() -> None:
 
 def test_signatures_are_not_passed_on() -> None:
     """A worker that is not the leader drops them, and is refused as a stranger is."""
-    asked = 'POST /connectors/orders/tasks via=w2 from=w2\n[{"a":"b"}]'
-    assert after(ORDERS.removesuffix("----\n\n"), asked) == [
+    request = 'POST /connectors/orders/tasks via=w2 from=w2\n[{"a":"b"}]'
+    assert after(ORDERS.removesuffix("----\n\n"), request) == [
         "forwarded w2 -> w1",
         '400 {"error_code":400,"message":"Internal request missing required signature"}',
     ]

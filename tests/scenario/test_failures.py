@@ -121,7 +121,7 @@ def test_a_fold_is_asked_once_for_all_scenarios() -> None:
     played = play_all(scenarios, Folds(batch={"spark": spark}))
     assert [len(asks) for asks in spark.asked] == [2 * 2]
     expected = reported(STORY, Folds(fold, {"bulk": bulk, "spark": first_wins}))
-    shown = [report(*one) for one in zip(scenarios, played, strict=True)]
+    shown = [report(*pair) for pair in zip(scenarios, played, strict=True)]
     assert shown == [expected, expected.replace("x.scenario", "y.scenario")]
     assert play_all(scenarios, Folds(batch={"spark": CountingFold(fold)})) == play_all(scenarios)
 

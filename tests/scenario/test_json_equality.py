@@ -44,23 +44,23 @@ def plain(value: Any) -> Any:
 
 
 @given(VALUES, VALUES)
-def test_only_the_order_of_lists_is_none(one: Any, other: Any) -> None:
+def test_only_the_order_of_lists_is_none(value: Any, other: Any) -> None:
     """Only the order of lists and of members is ignored."""
-    assert equal_json(one, shuffled(one))
-    assert equal_json(one, other) is (plain(one) == plain(other))
+    assert equal_json(value, shuffled(value))
+    assert equal_json(value, other) is (plain(value) == plain(other))
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("value", "other"),
     [
         *[([], {}), (1, True), (1, 1.0), (0, None), ("1", 1)],
         *[([1, 1, 2], [1, 2, 2]), ([1], [1, 1]), ({"a": None}, {})],
         *[([[1], [2]], [[1, 2]]), ([[], [[]]], [[[]], [[]]])],
     ],
 )
-def test_what_is_not_alike(one: Any, other: Any) -> None:
+def test_what_is_not_alike(value: Any, other: Any) -> None:
     """Kinds of numbers, how often, absent and null, where the brackets are."""
-    assert not equal_json(one, other)
+    assert not equal_json(value, other)
 
 
 @pytest.mark.slow

@@ -155,8 +155,8 @@ def test_a_sentence_that_holds_short_json_is_shown_whole(
     words = " ".join(["word"] * 20)
     sentence = f'{words} {{"page": 0}} {words} end'
     table(("WHAT",), [(sentence,), (f'{json.dumps({"note": LONG})} → {{"at": 1}}',)])
-    told, change = capsys.readouterr().out.splitlines()[2:]
-    assert told == sentence
+    shown, change = capsys.readouterr().out.splitlines()[2:]
+    assert shown == sentence
     assert change.startswith('{"note": "xxx')
     assert change.endswith('x… → {"at": 1}')
     assert len(change) < len(LONG)

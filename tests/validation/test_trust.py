@@ -142,13 +142,13 @@ def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -
     """Effect of a policy, and of a worker without one."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     where = context(listed, release=release, override_policy=policy)
-    found = validate(
+    result = validate(
         SOURCE | {"producer.override.acks": "all", "producer.override.sasl.mechanism": "PLAIN"},
         where,
     )
-    assert not isinstance(found, ValidationFailure)
+    assert not isinstance(result, ValidationFailure)
     shown = policy or "None"
-    assert sorted(found.errors) == [
+    assert sorted(result.errors) == [
         f"The '{shown}' policy does not allow '{name}' to be overridden in the connector "
         "configuration."
         for name in refused
@@ -174,15 +174,15 @@ def test_exactly_once_needs_worker_and_connector() -> None:
         {"class": "a.Silent", "type": "source"},
     ]
     where = context(*listed, exactly_once_source=True)
-    wanted: ConfigBody = {"name": "x", "exactly.once.support": "required"}
-    assert refusal(wanted | {"connector.class": "a.Yes"}, where) is None
+    config: ConfigBody = {"name": "x", "exactly.once.support": "required"}
+    assert refusal(config | {"connector.class": "a.Yes"}, where) is None
     assert "does not support exactly-once semantics with the provided" in text(
-        wanted | {"connector.class": "a.No"}, where
+        config | {"connector.class": "a.No"}, where
     )
-    assert "does not implement the API" in text(wanted | {"connector.class": "a.Silent"}, where)
+    assert "does not implement the API" in text(config | {"connector.class": "a.Silent"}, where)
     without = context(*listed)
     assert "This worker does not have exactly-once" in text(
-        wanted | {"connector.class": "a.Yes"}, without
+        config | {"connector.class": "a.Yes"}, without
     )
 
 
@@ -190,8 +190,8 @@ def test_transaction_boundaries_need_the_connector() -> None:
     """Only one that can may say where its transactions end."""
     able = {"class": "a.Able", "type": "source", "transaction_boundaries": "supported"}
     where = context(able, {"class": "a.Other", "type": "source"})
-    wanted: ConfigBody = {"name": "x", "transaction.boundary": "connector"}
-    assert refusal(wanted | {"connector.class": "a.Able"}, where) is None
+    config: ConfigBody = {"name": "x", "transaction.boundary": "connector"}
+    assert refusal(config | {"connector.class": "a.Able"}, where) is None
     assert "does not support connector-defined" in text(
-        wanted | {"connector.class": "a.Other"}, where
+        config | {"connector.class": "a.Other"}, where
     )

@@ -171,10 +171,10 @@ async def test_polls_without_records_commit() -> None:
 FIRST, SECOND = row(1), row(2)
 
 BOUNDARIES: list[tuple[str, Callable[[Any], None], list[bytes], int]] = [
-    ("commit of the batch", lambda asked: asked.commit(), [b"v1", b"v2"], 2),
-    ("commit of a record", lambda asked: asked.commit(FIRST), [b"v1"], 1),
-    ("abort of the batch", lambda asked: asked.abort(), [], 2),
-    ("abort of a record", lambda asked: asked.abort(FIRST), [], 1),
+    ("commit of the batch", lambda transaction: transaction.commit(), [b"v1", b"v2"], 2),
+    ("commit of a record", lambda transaction: transaction.commit(FIRST), [b"v1"], 1),
+    ("abort of the batch", lambda transaction: transaction.abort(), [], 2),
+    ("abort of a record", lambda transaction: transaction.abort(FIRST), [], 1),
 ]
 
 
@@ -225,7 +225,7 @@ async def test_aborted_records_are_acknowledged() -> None:
     """The task hears of them without a place: they are in no log, and are not read again."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
-        await ask(worker, lambda asked: asked.abort(), [row(1)])
+        await ask(worker, lambda transaction: transaction.abort(), [row(1)])
         assert script.acknowledged == [("v1", None)]
 
 
@@ -233,8 +233,8 @@ async def test_an_empty_transaction_is_aborted() -> None:
     """Nothing is written; the commit before it stays."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
-        await ask(worker, lambda asked: asked.commit(), [row(1)])
-        await ask(worker, lambda asked: asked.abort(), [])
+        await ask(worker, lambda transaction: transaction.commit(), [row(1)])
+        await ask(worker, lambda transaction: transaction.abort(), [])
         assert await values_in(worker.plane.log, "t") == [b"v1"]
         assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
         await until_state(worker, "s", "RUNNING", "RUNNING")
@@ -244,10 +244,10 @@ async def test_an_empty_transaction_is_aborted() -> None:
 async def test_the_last_record_goes_before_the_batch(last: str, values: list[bytes]) -> None:
     """Both boundaries at one place fail a task; a record's and its batch's do not."""
 
-    def request(asked: Any) -> None:
+    def request(transaction: Any) -> None:
         other = "abort" if last == "commit" else "commit"
-        getattr(asked, other)()
-        getattr(asked, last)(SECOND)
+        getattr(transaction, other)()
+        getattr(transaction, last)(SECOND)
 
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")

@@ -66,15 +66,15 @@ class SinkScript:
 
     def of(self, connector: str, method: str) -> list[Any]:
         """Return the arguments of the calls of a method."""
-        wanted = connector, method
-        return [given for name, called, given in self.calls if (name, called) == wanted]
+        call = connector, method
+        return [argument for name, called, argument in self.calls if (name, called) == call]
 
-    def act(self, task: SinkTaskContext, method: str, given: Any) -> Any:
+    def act(self, task: SinkTaskContext, method: str, argument: Any) -> Any:
         """Note a call, and do what the test says."""
-        if given or method != "put":
-            self.calls.append((task.connector, method, given))
+        if argument or method != "put":
+            self.calls.append((task.connector, method, argument))
         act = self.acts.get(f"{task.connector}.{method}") or self.acts.get(method)
-        return None if act is None else act(task, given)
+        return None if act is None else act(task, argument)
 
 
 sinks = SinkScript()
@@ -448,16 +448,16 @@ async def test_a_rewind_drops_renamed_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "seen"), [(1_234, (1_234, "CreateTime")), (-1, (None, "NoTimestampType"))]
+    ("timestamp", "expected"), [(1_234, (1_234, "CreateTime")), (-1, (None, "NoTimestampType"))]
 )
-async def test_the_time_of_a_record(timestamp: int, seen: tuple[Any, str]) -> None:
+async def test_the_time_of_a_record(timestamp: int, expected: tuple[Any, str]) -> None:
     """A record may have none."""
     async with running(ScriptedSink) as worker:
         await worker.plane.log.create_topic("t", 1)
         await worker.plane.log.append([Record("t", 0, timestamp, None, b"a")])
         await begin(worker)
         await until(lambda: sinks.records)
-    assert (sinks.records[0].timestamp, sinks.records[0].timestamp_type) == seen
+    assert (sinks.records[0].timestamp, sinks.records[0].timestamp_type) == expected
 
 
 async def test_headers_are_converted() -> None:

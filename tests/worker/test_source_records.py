@@ -154,11 +154,11 @@ class CountingFilter(Transformation):
 
     def apply(self, record: Any) -> Any:
         """Drop or keep a record."""
-        seen.append(record.value)
+        filter_inputs.append(record.value)
         return None if record.value in {"v1", "v2"} else record
 
 
-seen: list[str] = []
+filter_inputs: list[str] = []
 
 
 async def test_a_retry_transforms_no_record_twice() -> None:
@@ -166,7 +166,7 @@ async def test_a_retry_transforms_no_record_twice() -> None:
 
     In both, records that were filtered out are not filtered again.
     """
-    seen.clear()
+    filter_inputs.clear()
     log = FaultyLog()
     log.failures["t"] = [AWAY, AWAY]
     script.polls.append([row(1), row(2), row(3)])
@@ -177,6 +177,6 @@ async def test_a_retry_transforms_no_record_twice() -> None:
         await until_values(log, "t", [b"v3"])
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 3}})
         await until(lambda: len(script.acknowledged) == 3)
-    assert seen == ["v1", "v2", "v3"]
+    assert filter_inputs == ["v1", "v2", "v3"]
     filtered = [value for value, metadata in script.acknowledged if metadata is None]
     assert filtered == ["v1", "v2"]

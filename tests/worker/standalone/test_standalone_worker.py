@@ -197,9 +197,9 @@ async def test_a_caller_may_go_away(tmp_path: Path, command: AnyCommand) -> None
     async with standalone(tmp_path, FaultySource) as worker:
         if isinstance(command, DeleteConnector):
             await told(worker, create())
-        asked = asyncio.create_task(told(worker, command))
+        caller = asyncio.create_task(told(worker, command))
         await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.wait([asked])
+        caller.cancel()
+        await asyncio.wait([caller])
         expected = 0 if isinstance(command, DeleteConnector) else 1
         await until(lambda: len(worker.plane.state.config.connectors) == expected)
