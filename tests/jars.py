@@ -58,7 +58,7 @@ Artifacts = tuple[str, ...]
 
 
 class JarsUnavailable(RuntimeError):
-    """There is no Java, no Maven, or no registry; the message says which and what to do."""
+    """Java, Maven or the registry is missing; the message names which, and the remedy."""
 
 
 @cache

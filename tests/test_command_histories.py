@@ -266,7 +266,7 @@ async def followed(request: RecordedRequest, configs: Sequence[Entry], done: int
 
 @pytest.mark.parametrize("case", READ, ids=named)
 def test_questions_are_answered_as_they_were(case: RecordedRequest) -> None:
-    """And nothing is written because of them."""
+    """Read requests get the recorded responses and write no record."""
     assert told(
         answer(Reading(case.state(case.worker), plugins_of(case.history)), case.step.path), case
     )

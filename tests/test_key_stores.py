@@ -158,14 +158,14 @@ TRUSTING = {
 
 
 @pytest.mark.parametrize("case", TRUSTING)
-def test_whom_a_store_trusts(tmp_path: Path, case: str) -> None:
-    """The broker is trusted for any certificate of the store, and only for those."""
+def test_trusted_certificates(tmp_path: Path, case: str) -> None:
+    """The client trusts a broker for any certificate of the store, and for no other."""
     server = serving(store(tmp_path, pkcs12_of(ROOT, STRANGER, BETWEEN, owner=BROKER)))
     client = tls_context(Tls(store(tmp_path, *TRUSTING[case]), check_hostname=False))
     shakes_hands(client, server)
 
 
-def test_whom_a_store_does_not_trust(tmp_path: Path) -> None:
+def test_untrusted_certificates(tmp_path: Path) -> None:
     """A JKS store does not trust certificates behind the first one of a key's chain."""
     server = serving(store(tmp_path, pkcs12_of(BETWEEN, owner=BROKER)))
     for content in (pkcs12_of(STRANGER), jks_of(key_entry(STRANGER.der, ROOT.der))):
@@ -174,7 +174,7 @@ def test_whom_a_store_does_not_trust(tmp_path: Path) -> None:
             shakes_hands(client, server)
 
 
-def test_who_is_shown(tmp_path: Path) -> None:
+def test_the_identity_is_a_key_with_its_chain(tmp_path: Path) -> None:
     """The identity is the owner's key with its chain up to the root, in order."""
     mine = store(tmp_path, pkcs12_of(ROOT, STRANGER, BETWEEN, owner=BROKER))
     pem = identity_pem(mine, "secret").reveal()
@@ -183,8 +183,8 @@ def test_who_is_shown(tmp_path: Path) -> None:
     assert chain == [member.certificate for member in (BROKER, BETWEEN, ROOT)]
 
 
-def test_who_is_shown_to_whoever_asks(tmp_path: Path) -> None:
-    """A server that wants a certificate gets that of the key store."""
+def test_the_identity_is_sent_on_request(tmp_path: Path) -> None:
+    """A server that requires a certificate gets that of the key store."""
     mine = store(tmp_path, pkcs12_of(BETWEEN, ROOT, owner=BROKER))
     server = serving(mine)
     server.load_verify_locations(cadata=ROOT.certificate.public_bytes(Encoding.PEM).decode())

@@ -49,8 +49,8 @@ async def test_a_state_of_the_past_is_that_of_a_release() -> None:
         )
 
 
-async def test_what_cannot_be_read_is_raised() -> None:
-    """A moment that the log has not, and a log that there is not."""
+async def test_unreadable_logs_and_moments_raise() -> None:
+    """A missing moment raises `UnknownMoment`, a missing log `LogNotUsable`."""
     async with await open_log(LIFE) as opened:
         for moment in ("banana", "config@1000", "2001-01-01"):
             with pytest.raises(UnknownMoment):

@@ -50,8 +50,8 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_what_is_told(tmp_path: Path) -> None:
-    """All that decides, and every limit; references are looked up where the program says."""
+def test_settings_of_a_file(tmp_path: Path) -> None:
+    """The file sets every deciding setting and limit; references use the passed variables."""
     settings = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
     assert settings == Settings(
         profile="3.9",
@@ -87,8 +87,8 @@ def test_nothing_told(tmp_path: Path) -> None:
     ("line", "administered"),
     [("", True), ("admin.listeners=", False), ("admin.listeners=http://:1", False)],
 )
-def test_who_administers(tmp_path: Path, line: str, *, administered: bool) -> None:
-    """Elsewhere or nowhere, as soon as the file says so (KIP-495)."""
+def test_administration_follows_the_file(tmp_path: Path, line: str, *, administered: bool) -> None:
+    """The file can move administration to another listener or switch it off (KIP-495)."""
     file = tmp_path / "worker.properties"
     file.write_text(line, "ascii")
     assert plane_settings_of_file(file).administered is administered
@@ -134,8 +134,8 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
         ("controller.write.patience.ms=30s", "is '30s': use a whole number from 1"),
     ],
 )
-def test_what_cannot_be_used(tmp_path: Path, line: str, message: str) -> None:
-    """The error names the place."""
+def test_unusable_settings_are_refused(tmp_path: Path, line: str, message: str) -> None:
+    """The error names the file, line and setting."""
     with pytest.raises(SettingsError, match=message):
         plane_settings_of_file(written(tmp_path, line))
     with pytest.raises(SettingsError, match=r"nowhere\.properties"):

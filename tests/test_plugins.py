@@ -89,7 +89,7 @@ def test_kafkas_own_connectors_have_hooks() -> None:
 
 
 def test_words_of_all_releases_are_understood() -> None:
-    """Also those of the past, which only few will ever ask for."""
+    """The descriptions of valid values are parsed for old releases, too."""
     own = kafkas_own()
     keys = [key for keys in own.definitions.values() for key in keys]
     keys += [key for plugin in own.plugins for key in plugin.config or ()]
@@ -190,7 +190,7 @@ def test_a_hook_is_asked_with_whatever_depth() -> None:
 
 
 class Lamp:
-    """Neither source nor sink."""
+    """Connector whose kind is neither source nor sink."""
 
     kind = "lamp"
     version = "1"
@@ -225,8 +225,8 @@ class Listing(Silent):
         (object, "has no attribute 'kind'"),
     ],
 )
-def test_what_is_no_connector(connector: Any, message: str) -> None:
-    """The error names the class, and the part that it lacks."""
+def test_classes_that_are_no_connector_are_refused(connector: Any, message: str) -> None:
+    """The error names the class and the missing part."""
     with pytest.raises(Unloadable, match=f"{connector.__qualname__} is no connector: .*{message}"):
         described(connector)
 

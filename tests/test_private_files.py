@@ -68,7 +68,7 @@ def test_an_open_file_that_is_replaced_is_private(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
-    """And nothing beside it."""
+    """A failed replacement leaves the old file, and no other file beside it."""
     (tmp_path / "file").write_text("old")
 
     def failing() -> None:
@@ -118,8 +118,8 @@ def test_a_draft_that_was_planted_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    """By the next that writes anything there; drafts of living processes stay."""
+def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    """The next writer in the folder removes them; drafts of living processes stay."""
     left_by_a_killed_process(tmp_path / "other")
     with draft_file(tmp_path / "mine") as mine, draft_folder(tmp_path / "mine") as folder:
         remove_abandoned(tmp_path)

@@ -123,7 +123,7 @@ def test_a_circle_of_folders_is_found() -> None:
 
 
 def test_clients_have_one_place(python: list[SourceFile]) -> None:
-    """Only one folder imports aiokafka, only one package pyspark."""
+    """One folder alone imports aiokafka, and one package alone pyspark."""
     check(one_place, python)
 
 

@@ -51,7 +51,7 @@ def test_bounded_in_bytes() -> None:
 
 
 def test_replaced_log() -> None:
-    """Nothing is known any more, not even from the end on."""
+    """After a replacement of the log, every query returns None, also one from its end on."""
     recent = RecentRecords({CONFIGS: (0,)})
     recent.add([entry(CONFIGS, 0, 0)])
     recent.break_off()

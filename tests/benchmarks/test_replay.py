@@ -106,8 +106,8 @@ def test_all_are_compared(archive: Path) -> None:
     assert [*derived.seconds, *slow.seconds] == ["final", "half", "final"]
 
 
-def test_who_says_something_else_is_named(archive: Path, tmp_path: Path) -> None:
-    """A segment that no manifest names: who reads all files there are reads it, too."""
+def test_differing_contestants_are_named(archive: Path, tmp_path: Path) -> None:
+    """A contestant that reads every file also reads a segment that no manifest names."""
     shutil.copytree(archive, tmp_path, dirs_exist_ok=True)
     topic = tmp_path / f"cluster={large_cluster.NAME}" / f"topic={large_cluster.TOPICS.offsets}"
     stray = next((topic / "partition=1").glob("segment-*.parquet"))
@@ -120,7 +120,7 @@ def test_who_says_something_else_is_named(archive: Path, tmp_path: Path) -> None
         contest(entrants, tmp_path, 1, progress)
 
 
-def test_who_says_one_thing_and_then_another_is_named() -> None:
+def test_inconsistent_contestant_is_named() -> None:
     """A variant with two different results is named in the error."""
     with pytest.raises(click.ClickException, match=r"half: .*polars: \w…; polars: \w…"):
         check_equal({"scan": {}, "polars": {"final": {"a"}, "half": {"a", "b"}}})
@@ -156,7 +156,7 @@ def test_all_sizes_that_have_goals_are_measured() -> None:
 
 
 def test_nobody_has_more_threads(archive: Path) -> None:
-    """Neither Polars nor pyarrow, which would take all cores that there are."""
+    """Polars and pyarrow use one thread on one core; by default they would use every core."""
     output = python("-c", ON_ONE_CORE, "polars", str(archive), stdin="final\n")
     assert output.splitlines()[-1] == "1 1"
 

@@ -176,8 +176,8 @@ async def full_speed() -> None:
     """Do nothing."""
 
 
-async def test_who_cannot_wait(log: ReadCountingLog) -> None:
-    """He cancels once more: the plane is closed all the same, and the log is as it was."""
+async def test_a_second_cancellation_ends_the_wait(log: ReadCountingLog) -> None:
+    """A second cancellation still closes the plane; the log stays as it was."""
     begun = asyncio.Event()
 
     async def waiting() -> None:

@@ -91,7 +91,7 @@ async def test_command_topic(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize(("command", "has_plan"), [(STOP, True), (PauseConnector("orders"), False)])
 async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_plan: bool) -> None:
-    """Also when the command has ended; a single batch has none, for there is no half of it."""
+    """The plan stays after the command has ended. A single batch cannot be half done: no plan."""
     async with plane_on(log) as plane:
         await plane.execute(command)
     begun, *_ = await entries(log, [COMMANDS])
@@ -327,7 +327,7 @@ async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
         {"command": {"command": "stop", "connector": "orders"}, "plan": {"steps": 1}},
     ],
 )
-async def test_what_is_not_understood_is_left_alone(
+async def test_unknown_command_records_are_ignored(
     log: MemoryLog, record: dict[str, object]
 ) -> None:
     """Records of a newer version or of a foreign writer do not prevent the start."""
@@ -403,7 +403,7 @@ async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("next_command", [True, False], ids=["next command", "nobody asks"])
 async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -> None:
-    """Nothing is acknowledged; the half-done command is completed once the log is back."""
+    """The plane acknowledges no command; it completes the half-done one once the log is back."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

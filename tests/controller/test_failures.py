@@ -138,7 +138,7 @@ async def test_waiting_when_the_plane_closes(log: MemoryLog) -> None:
 
 
 async def test_every_change_is_seen(log: MemoryLog) -> None:
-    """Also by one who takes his time."""
+    """A slow watcher also gets every change."""
     async with plane_on(log) as plane:
         states_seen: list[Any] = []
 
@@ -261,8 +261,10 @@ def nested(levels: int) -> list[Any]:
         ),
     ],
 )
-async def test_what_is_no_command(log: MemoryLog, odd: Any, message: str) -> None:
-    """An argument that is no command raises `TypeError` before anything is read or written."""
+async def test_arguments_that_are_no_command_raise_type_error(
+    log: MemoryLog, odd: Any, message: str
+) -> None:
+    """An argument that is no command is refused before the log is read or written."""
     async with plane_on(log) as plane:
         for ask in (plane.execute, plane.plan):
             with pytest.raises(TypeError, match=re.escape(message)):
@@ -280,7 +282,7 @@ async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
                 await plane.execute(AlterOffsets("one", (OffsetChange({"p": many}, {"row": 1}),)))
 
 
-async def test_who_asks_and_under_which_key_is_text(log: MemoryLog) -> None:
+async def test_principal_and_key_are_text(log: MemoryLog) -> None:
     """An empty key is refused, too: all callers without a key would share it."""
     async with plane_on(log) as plane:
         before = await written(log, CONFIG, COMMANDS)

@@ -79,7 +79,7 @@ async def test_a_command_that_cannot_be_written_leaves_its_line() -> None:
     assert failed["reason"]
 
 
-async def test_who_is_refused_cannot_fill_the_log() -> None:
+async def test_refused_commands_cannot_fill_the_log() -> None:
     """The command topic keeps an excerpt of a large refused command."""
     log, most = MemoryLog(), 1_000
     large: list[Mapping[str, str | None]] = [

@@ -80,6 +80,6 @@ FAILURES: list[tuple[AnyCommand, str]] = [
 @pytest.mark.parametrize(
     ("command", "message"), FAILURES, ids=lambda command: type(command).__name__
 )
-def test_what_could_not_be_written_is_told(command: AnyCommand, message: str) -> None:
-    """By the store that holds it (`KafkaConfigBackingStore`)."""
+def test_failed_writes_are_named(command: AnyCommand, message: str) -> None:
+    """The message is that of the store which holds the record (`KafkaConfigBackingStore`)."""
     assert not_written(command) == message

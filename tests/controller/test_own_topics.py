@@ -26,7 +26,7 @@ async def log_with_offsets() -> MemoryLog:
 
 
 async def test_created_with_offsets_where_others_lie() -> None:
-    """They are wiped before the new ones are set, and those are read back."""
+    """Existing offsets are wiped before the new ones are set; the new ones are then read back."""
     initial_offsets = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=initial_offsets))

@@ -67,8 +67,8 @@ async def test_a_hook_is_believed(command: AnyCommand) -> None:
         assert Outside.calls == 1
 
 
-async def test_what_a_catalogue_says_is_no_belief() -> None:
-    """Kafka's own hooks only compute: they are asked in any case."""
+async def test_kafkas_own_hooks_are_called_in_any_case() -> None:
+    """Kafka's own hooks only compute, so the plan calls them and assumes nothing."""
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     async with plane_on(MemoryLog(), plugins=plugins()) as plane:
         await plane.execute(CreateConnector("lines", config, Target.STOPPED))

@@ -134,8 +134,8 @@ def locked(*names: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_what_the_service_needs_is_locked() -> None:
-    """All that it needs here is there, each with its hashes; nothing of development is."""
+def test_the_services_requirements_are_locked() -> None:
+    """Each requirement is locked with its hashes; packages for development are not listed."""
     parts = re.split(r"^(?=[a-z])", locked("controlplane").stdout, flags=re.MULTILINE)[1:]
     names = {part.partition("==")[0] for part in parts}
     assert {_normal(name) for name in installed_for("controlplane", set())} <= names
@@ -148,7 +148,7 @@ def _normal(name: str) -> str:
 
 
 @pytest.mark.parametrize("names", [(), ("nothing-of-ours",)])
-def test_what_is_not_locked_is_told(names: tuple[str, ...]) -> None:
+def test_unlocked_names_are_refused(names: tuple[str, ...]) -> None:
     """`tools/locked` fails for no names and for a package outside of the lock file."""
     result = locked(*names)
     assert (result.returncode, result.stdout) == (1, "")

@@ -81,7 +81,7 @@ async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[Boun
         ),
     ],
 )
-async def test_what_is_no_worker_is_refused(answer: bytes, message: str) -> None:
+async def test_servers_that_are_no_worker_are_refused(answer: bytes, message: str) -> None:
     """An answer that is not a worker's root document raises `NoWorker`."""
     async with answering(answer) as worker:
         with pytest.raises(NoWorker, match=message):

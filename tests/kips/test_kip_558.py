@@ -68,7 +68,7 @@ class TestStoringAndReturning:
 
     @pytest.mark.parametrize("swapped", [False, True])
     async def test_partitions_may_come_in_any_order(self, swapped: bool) -> None:
-        """Only records of one key are in order, and those lie in one partition."""
+        """A reader gets records of one key in order, because they lie in one partition."""
         log = await log_of(configured("orders", SOURCE_CONFIG))
         await log.add_partitions(STATUS, 2)
         places = [
@@ -212,8 +212,8 @@ class TestResetting:
                 await service.ask("PUT", RESET)
             assert await topics_of(service) == set()
 
-    async def test_whichever_record_is_last_counts(self, connect: AskedService) -> None:
-        """A use that is noted behind the reset is in the set, one noted before it is not."""
+    async def test_the_last_record_counts(self, connect: AskedService) -> None:
+        """The set contains a use recorded after the reset, and no use from before it."""
         await connect.given(used("orders", "v"))
         await connect.ask("PUT", RESET)
         await connect.given(used("orders", "u"))
@@ -226,7 +226,7 @@ class TestResetting:
         assert (await connect.told("PUT", RESET))[0] < 300
         assert await connect.shows("/connectors/orders/status") == before
 
-    async def test_what_is_used_still_comes_back(self, connect: AskedService) -> None:
+    async def test_a_topic_in_use_comes_back(self, connect: AskedService) -> None:
         """A reset topic returns when a task reports it again."""
         await connect.ask("PUT", RESET)
         assert await topics_of(connect) == set()
@@ -250,14 +250,14 @@ class TestLifeOfAConnector:
         assert await topics_of(connect) == {"t", "u"}
 
     async def test_a_sink_keeps_the_topics_of_its_old_config(self, connect: AskedService) -> None:
-        """Also those that it will never read again."""
+        """The set also keeps topics that the sink never reads again."""
         config = {**SINK_CONFIG, "topics": "other"}
         assert (await connect.told("PUT", "/connectors/sales/config", config))[0] == 200
         await connect.given(used("sales", "other"))
         assert await topics_of(connect, "sales") == {"t", "other"}
 
     async def test_until_they_are_reset(self, connect: AskedService) -> None:
-        """Only a reset removes topics that a sink no longer reads."""
+        """A reset removes topics that a sink no longer reads."""
         config = {**SINK_CONFIG, "topics": "other"}
         await connect.ask("PUT", "/connectors/sales/config", config)
         await connect.ask("PUT", "/connectors/sales/topics/reset")
@@ -298,8 +298,8 @@ class TestExtensions:
         async with serving(await running(), release) as service:
             assert await service.told("PUT", RESET) == (status, "")
 
-    async def test_whether_it_runs_makes_no_difference(self, connect: AskedService) -> None:
-        """Nor whether it ever did: failed, paused, or without a word about it."""
+    async def test_the_connectors_state_makes_no_difference(self, connect: AskedService) -> None:
+        """A failed or paused connector can be reset, and one without any status."""
         for state in ("FAILED", "PAUSED", None):
             await connect.given(reported("orders", state), used("orders", "t"))
             assert (await connect.told("PUT", RESET))[0] < 300

@@ -125,8 +125,8 @@ class TestResponseFormat:
     @pytest.mark.parametrize(
         ("release", "offsets"), [(KIP, {"source": ALL}), ("3.5", ALL), ("4.3", ALL)]
     )
-    async def test_of_a_source(self, release: str, offsets: Any) -> None:
-        """Under the word source, says the KIP; releases leave it away."""
+    async def test_offsets_of_a_source(self, release: str, offsets: Any) -> None:
+        """The KIP lists offsets below the key `source`; releases leave out that key."""
         async with serving(await running(), release) as service:
             assert await service.shows(AT) == {"offsets": offsets}
 
@@ -145,8 +145,8 @@ class TestResponseFormat:
             empty = {"source": []} if release == KIP else []
             assert await service.shows(AT) == {"offsets": empty}
 
-    async def test_what_is_shown_can_be_sent(self, ours: AskedService) -> None:
-        """The form of the answer is one in which we take offsets, for sources and for sinks."""
+    async def test_shown_offsets_can_be_sent_back(self, ours: AskedService) -> None:
+        """A request takes offsets in the form of the response, for sources and for sinks."""
         shown = await ours.shows(AT)
         assert (await ours.told("PATCH", AT, shown))[0] == 200
         sink = {"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}
@@ -242,7 +242,7 @@ class TestDelete:
         assert views.source_offsets(ours.state, "orders") == []
 
     async def test_releases_do_not_wait_for_that(self) -> None:
-        """They are content with the broker's word that the records are there."""
+        """Releases rely on the broker's acknowledgement and read no record back."""
         async with serving(await running(), "3.9") as service:
             await service.ask("PUT", STOP)
             plan = await service.plan("DELETE", AT)
@@ -320,7 +320,7 @@ class TestDeleteOfSinks:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_the_group_goes_as_a_whole(self, release: str) -> None:
-        """Not offset by offset: also a group that has committed none is deleted."""
+        """The consumer group is deleted at once, even if it has committed no offset."""
         async with serving(await running(), release) as service:
             await service.ask("PUT", "/connectors/sales/stop")
             assert (await service.told("DELETE", "/connectors/sales/offsets"))[0] < 300

@@ -158,7 +158,7 @@ class TestStopped:
         assert views.target(connect.state, "orders") is Target.STOPPED
 
     async def test_its_tasks_are_not_seen(self, connect: AskedService) -> None:
-        """Neither their configs nor, as soon as the leader has taken those away, their statuses."""
+        """Task configs are not shown, nor task statuses once the leader has removed them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.shows(f"{ORDERS}/tasks") == []
         await connect.given(*(reported("orders", None, task) for task in (0, 1)))

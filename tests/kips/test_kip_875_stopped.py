@@ -69,7 +69,7 @@ class TestTargetStatesToday:
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_a_paused_connector_keeps_its_tasks(self, connect: AskedService) -> None:
-        """They are there, though they do nothing: that is what stopping is for."""
+        """A paused connector's tasks stay allocated and idle; this is the reason for stopping."""
         before = await connect.shows(f"{ORDERS}/tasks")
         await connect.ask("PUT", PAUSE)
         assert len(before) == 2
@@ -107,7 +107,7 @@ class TestNewState:
         assert views.task_ids(connect.state, "orders") == range(0)
 
     @pytest.mark.parametrize("release", [KIP, "3.5", "4.3"])
-    async def test_that_makes_workers_rebalance(self, release: str) -> None:
+    async def test_the_empty_task_set_makes_workers_rebalance(self, release: str) -> None:
         """Workers see a new, empty task set, which starts a rebalance."""
         log = await running()
         async with serving(log, release) as service:
@@ -218,8 +218,8 @@ class TestCompatibilityOfStopped:
         assert len(values) == 6
         assert not any('"state":"STOPPED"' in (value or "") for value in values)
 
-    async def test_what_it_would_do(self) -> None:
-        """An older worker knows no such state: it would go on running the connector."""
+    async def test_an_older_worker_would_go_on(self) -> None:
+        """An older worker does not know the state and would go on running the connector."""
         assert (await read_by("3.4", "STOPPED")).targets["orders"] is Target.STARTED
 
     async def test_the_clever_record_is(self, stopped: AskedService) -> None:
@@ -228,13 +228,13 @@ class TestCompatibilityOfStopped:
 
     @pytest.mark.parametrize("release", ["0.10.0", "1.1", "2.8", "3.4"])
     async def test_older_workers_pause(self, release: str) -> None:
-        """They look at `state`, and never at what stands beside it."""
+        """Older workers read `state` and ignore the field beside it."""
         config = await read_by(release, "PAUSED/STOPPED")
         assert config.targets["orders"] is Target.PAUSED
 
     @pytest.mark.parametrize("release", ["3.5", "3.9", "4.3", KIP])
     async def test_newer_workers_stop(self, release: str) -> None:
-        """They look at `state.v2` first."""
+        """Newer workers read `state.v2` first."""
         config = await read_by(release, "PAUSED/STOPPED")
         assert config.targets["orders"] is Target.STOPPED
 

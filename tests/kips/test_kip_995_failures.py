@@ -123,7 +123,7 @@ class TestFailures:
             assert await service.everything() == []
 
     @pytest.mark.parametrize("refuses", [setting, creating], ids=["4", "5"])
-    async def test_what_was_set_is_taken_back(self, refuses: Any) -> None:
+    async def test_written_offsets_are_removed(self, refuses: Any) -> None:
         """Recovery removes all offsets, new and old, and no connector remains.
 
         The same creation then starts without offsets.

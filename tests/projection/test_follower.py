@@ -289,8 +289,8 @@ async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
     await other.close()
 
 
-async def test_whoever_watches_is_told_of_another_log(log: MemoryLog) -> None:
-    """His changes end with the reason; who comes then watches the other log."""
+async def test_watchers_are_told_of_another_log(log: MemoryLog) -> None:
+    """An open watch ends with the reason; a new watch follows the other log."""
     cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
     for topic, partitions in PARTITIONS.items():

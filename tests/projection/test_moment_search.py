@@ -180,7 +180,7 @@ async def test_one_that_is_damaged_marks_nothing_wrong(log: SqliteLog, damage: s
         await reads(log, moment)
 
 
-async def test_what_was_removed_marks_nothing(log: SqliteLog) -> None:
+async def test_removed_records_leave_no_marks(log: SqliteLog) -> None:
     """The snapshots of a topic go with its first record."""
     assert await log.compact(STATUS)
     left = sum([len(batch) async for batch in log.read([STATUS])])

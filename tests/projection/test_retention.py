@@ -85,8 +85,8 @@ async def test_a_command_that_has_not_ended_stays(log: EmbeddedLog) -> None:
     assert await offsets_in(log, COMMANDS) == [5]
 
 
-async def test_what_is_not_known_yet_stays(log: EmbeddedLog) -> None:
-    """Records behind the state stay: they may begin an unfinished command."""
+async def test_records_behind_the_state_stay(log: EmbeddedLog) -> None:
+    """Retention keeps records that the state has not read: they may begin an unfinished command."""
     await log.put(run(0, "a", 1))
     state = await state_of(log)
     await log.put(run(2, "b", 1, finishes=False))
@@ -95,7 +95,7 @@ async def test_what_is_not_known_yet_stays(log: EmbeddedLog) -> None:
 
 
 async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> None:
-    """Only the last record of each key, and young ones, stay."""
+    """Retention keeps the last record of each key, and young records."""
     days = [1, 2, 3, 95, 96]
     await log.put(
         [Entry(CONFIG, 0, n, day * DAY_MS, b"connector-c", b"{}") for n, day in enumerate(days)]

@@ -300,8 +300,8 @@ def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
         connection.close()
 
 
-async def test_what_is_too_young_is_left_to_the_tail(log: SqliteLog) -> None:
-    """Records of another partition may still come before it."""
+async def test_records_that_are_too_young_stay_in_the_tail(log: SqliteLog) -> None:
+    """An older record of another partition may still arrive."""
     await keep(log, SnapshotSettings(tail_records=1, lateness_ms=10_000))
     # The last eleven: nothing is known of clocks but that they differ by so much at most.
     assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
@@ -387,8 +387,8 @@ async def test_another_version_of_the_fold_is_another_kind(
     assert await numbers_kept(log) == 3
 
 
-async def test_what_was_removed_is_in_no_snapshot(log: SqliteLog) -> None:
-    """Compaction and retention take the snapshots of their topic along, and of no other."""
+async def test_removed_records_are_in_no_snapshot(log: SqliteLog) -> None:
+    """Compaction and retention remove the snapshots of their topic, and of no other."""
     await keep(log)
     assert await log.compact(STATUS)
     assert await reads(log) == {STATUS: 21}

@@ -19,7 +19,7 @@ def test_each_setting_has_a_description() -> None:
 
 
 def test_descriptions_are_short_and_plain() -> None:
-    """They are sentences of a few words, without HTML."""
+    """Each description is a sentence of a few words, without HTML."""
     lengths = {setting: len(text.split()) for setting, text in descriptions().items()}
     assert {setting for setting, words in lengths.items() if not FEWEST <= words <= MOST} == set()
     unfinished = {text for text in descriptions().values() if not text.endswith(".")}

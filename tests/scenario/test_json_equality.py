@@ -45,7 +45,7 @@ def plain(value: Any) -> Any:
 
 @given(VALUES, VALUES)
 def test_only_the_order_of_lists_is_none(value: Any, other: Any) -> None:
-    """Only the order of lists and of members is ignored."""
+    """Equality ignores the order of lists and of members, and nothing else."""
     assert equal_json(value, shuffled(value))
     assert equal_json(value, other) is (plain(value) == plain(other))
 
@@ -58,8 +58,8 @@ def test_only_the_order_of_lists_is_none(value: Any, other: Any) -> None:
         *[([[1], [2]], [[1, 2]]), ([[], [[]]], [[[]], [[]]])],
     ],
 )
-def test_what_is_not_alike(value: Any, other: Any) -> None:
-    """Kinds of numbers, how often, absent and null, where the brackets are."""
+def test_unequal_values(value: Any, other: Any) -> None:
+    """Types of numbers, counts, absence versus null, and nesting all count."""
     assert not equal_json(value, other)
 
 
@@ -71,8 +71,8 @@ def test_depth_is_no_matter() -> None:
 
 
 @pytest.mark.slow
-def test_what_only_one_list_has() -> None:
-    """In the order of the first list, then of the second; deep elements, too."""
+def test_elements_of_one_list_alone() -> None:
+    """The first list gives the order, then the second; nested elements count, too."""
     assert unshared(["a", "b", [1, 2]], [[2, 1], "c", "a"]) == ["b", "c"]
     (deep,) = unshared([nested(1), nested(2)], [nested(1)])
     assert equal_json(deep, nested(2))

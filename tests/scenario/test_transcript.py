@@ -98,8 +98,8 @@ def test_every_log_can_be_printed(entries: list[Entry], profile: Profile) -> Non
 
 
 @given(logs())
-def test_what_is_given_is_in_the_log(entries: list[Entry]) -> None:
-    """Records as they are printed, given again, are the same bytes at other places."""
+def test_given_records_are_in_the_log(entries: list[Entry]) -> None:
+    """Printed records that are given again have the same bytes, at other offsets."""
     body = [f"{key_text_of(entry.key)}  {text_of(entry.value)}" for entry in entries]
     if not body:
         return

@@ -246,8 +246,8 @@ LISTS_OF_4 = {"admin.listeners", "config.providers", "plugin.path"}
 
 
 @pytest.mark.java
-def test_what_kafka_refuses_empty_is_refused(judge: Path) -> None:
-    """A line without a value is no default: numbers, choices, classes, names that are needed."""
+def test_empty_values_that_kafka_refuses_are_refused(judge: Path) -> None:
+    """A line without a value is no default for numbers, choices, classes and required names."""
     kafkas = asked(judge, NEWEST).keys
     theirs = {key for key in ours() if key in kafkas and kafkas[key].parsed[""] is None}
     mine = {

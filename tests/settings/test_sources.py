@@ -72,7 +72,7 @@ def test_the_last_line_of_a_key_wins(file: Path) -> None:
     assert told(configuration(file=file), "rest.port") == (2, f"{file}:4")
 
 
-def test_what_is_empty_is_not_told(file: Path) -> None:
+def test_empty_variables_are_ignored(file: Path) -> None:
     """An empty variable counts as unset: images pass such variables on."""
     for blank in ("", " \t"):
         config = configuration(variables={"CONTROLPLANE_GROUP_ID": blank}, file=file)
@@ -186,8 +186,8 @@ def test_a_bad_value_is_told_with_its_source(variables: dict[str, str], sentence
     assert str(refused.value) == sentence
 
 
-def test_what_is_told_to_us_alone(file: Path) -> None:
-    """Flags and our own variables: a worker's file, and its image's variables, are for it."""
+def test_values_set_for_this_program_alone(file: Path) -> None:
+    """Flags and our own variables count; a worker's file and its image's variables are Kafka's."""
     config = configuration(
         flags={"rest.port": "3"},
         variables={**CONNECT, "CONTROLPLANE_REST_HOST_NAME": "x"},
@@ -319,7 +319,7 @@ def test_a_provider_of_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_dollar_is_just_text_without_providers(file: Path) -> None:
-    """Only where config providers are configured does `${…}` mean something."""
+    """Without configured config providers, `${…}` has no special meaning."""
     file.write_text("group.id=${file:a:b}", "ascii")
     assert configuration(file=file).settings(WorkerSettings).group_id == "${file:a:b}"
 
@@ -359,7 +359,7 @@ def test_slips(file: Path, key: str, meant: str | None) -> None:
     ],
 )
 def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
-    """They are nothing to be warned of."""
+    """Keys that Kafka knows cause no warning."""
     file.write_text(f"{key}=1\n", "ascii")
     assert unknown(configuration(file=file).values, COUNTING) == []
 

@@ -72,8 +72,8 @@ def test_an_empty_file_has_defaults(worker: WorkerFile) -> None:
     assert worker.read("") == (WorkerSettings(), KafkaSecurity())
 
 
-def test_what_a_fold_needs(worker: WorkerFile) -> None:
-    """Names are trimmed, as Kafka trims them; unknown keys are no trouble."""
+def test_settings_that_a_fold_needs(worker: WorkerFile) -> None:
+    """Names are trimmed, as Kafka trims them; unknown keys are ignored."""
     content = worker.read(
         "bootstrap.servers=one:9092,two:9092",
         "group.id = fleet ",
@@ -101,7 +101,7 @@ def test_what_a_fold_needs(worker: WorkerFile) -> None:
     [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True)],
 )
 def test_exactly_once(worker: WorkerFile, support: str, exactly_once: bool) -> None:
-    """Only a worker with the support enabled skips aborted records; one that prepares does not."""
+    """A worker skips aborted records if the support is enabled, but not while it is preparing."""
     content = worker.read(f"exactly.once.source.support={support}")
     assert content.settings.exactly_once is exactly_once
 
@@ -288,10 +288,10 @@ CLASSES = "org.apache.kafka.connect.connector.policy"
         ),
     ],
 )
-def test_what_decisions_know_of_a_worker(
+def test_decision_settings_of_a_worker(
     worker: WorkerFile, lines: list[str], expected: Deciding
 ) -> None:
-    """Policies are known by their alias and by their class."""
+    """Policies are recognised by their alias and by their class."""
     assert worker.configuration(*lines).make(WorkerSettings, decision_settings) == expected
 
 
@@ -317,8 +317,8 @@ def test_a_policy_of_somebody_else(worker: WorkerFile) -> None:
         (["listeners=http://[::1]:4"], "::1", 4),
     ],
 )
-def test_where_to_listen(worker: WorkerFile, lines: list[str], host: str, port: int) -> None:
-    """The first listener; without any, this machine alone and the older `rest.port`."""
+def test_listen_address(worker: WorkerFile, lines: list[str], host: str, port: int) -> None:
+    """The first listener counts; without any, 127.0.0.1 and the older `rest.port`."""
     config = worker.configuration(*lines)
     assert config.make(WorkerSettings, listen_address) == Address(host, port)
 
@@ -339,9 +339,7 @@ def test_nowhere_to_listen(worker: WorkerFile, listeners: str) -> None:
         (["admin.listeners=https://a:2"], Address("a", 2)),
     ],
 )
-def test_where_administrators_are_listened_to(
-    worker: WorkerFile, lines: list[str], where: Address | None
-) -> None:
+def test_admin_listen_address(worker: WorkerFile, lines: list[str], where: Address | None) -> None:
     """Administrators have a listener of their own only if it has an address (KIP-495)."""
     assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
@@ -353,7 +351,7 @@ def test_nowhere_to_listen_to_administrators(worker: WorkerFile) -> None:
 
 
 def test_secrets_are_never_shown(worker: WorkerFile) -> None:
-    """Neither by repr, nor by str or format, nor in an error about them."""
+    """Secrets appear neither in repr, str or format, nor in an error about them."""
     content = worker.read(
         "security.protocol=SASL_SSL",
         "sasl.mechanism=PLAIN",

@@ -61,8 +61,8 @@ def test_views_are_readable_in_narrow_terminals(
     assert {*words} <= {*result.out.split()}
 
 
-def test_what_can_be_spared_goes_first(histories: Path) -> None:
-    """A narrow table leaves out the column CLASS first, and says which format has it."""
+def test_spare_columns_are_left_out_first(histories: Path) -> None:
+    """A narrow table leaves out the column CLASS first, and names the format that has it."""
     log = histories / "life-3.9.log.jsonl"
     narrow = call("inspect", log, columns=60).out
     assert "FileStreamSource" not in narrow
@@ -151,7 +151,7 @@ def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
 def test_a_sentence_that_holds_short_json_is_shown_whole(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Only JSON that is long itself is cut, and what follows it is shown."""
+    """JSON is cut if it is long itself; the text behind it is shown."""
     words = " ".join(["word"] * 20)
     sentence = f'{words} {{"page": 0}} {words} end'
     table(("WHAT",), [(sentence,), (f'{json.dumps({"note": LONG})} → {{"at": 1}}',)])

@@ -50,10 +50,10 @@ def test_everything_is_answered(
         (SINK, "topics", {"a": 1}, None),
     ],
 )
-def test_what_is_no_text_is_read_as_text(
+def test_other_values_are_converted_to_text(
     config: Mapping[str, Any], key: str, value: object, message: str | None
 ) -> None:
-    """A value that is no text is converted as Java does."""
+    """A value that is no text is converted as in Java."""
     refused = refusal({**config, key: value}, context_of("3.9.1"))
     if message is None:
         assert refused is None

@@ -76,7 +76,7 @@ def test_an_unknown_class_is_the_workers_failure_and_later_the_callers() -> None
 
 
 def test_a_name_may_mean_two_connectors() -> None:
-    """Then the worker asks for the full one."""
+    """An ambiguous alias makes the worker ask for the full class name."""
     where = context({"class": "a.Jdbc", "type": "sink"}, {"class": "b.Jdbc", "type": "source"})
     assert text(UNKNOWN | {"connector.class": "Jdbc"}, where).startswith(
         "More than one connector matches alias Jdbc. Please use full package and class name "
@@ -107,8 +107,8 @@ def test_a_connector_without_definition_may_be_configured_with_anything() -> Non
     assert "tasks.max" in text(UNKNOWN | {"tasks.max": "-1"}, where)
 
 
-def test_what_a_provider_fills_in_is_believed() -> None:
-    """Only of providers that the worker has: others leave the text as it is."""
+def test_references_to_a_provider_are_accepted() -> None:
+    """A reference to a provider that the worker lacks stays text."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     config = SOURCE | {"tasks.max": "${file:/etc/x:tasks}"}
     assert refusal(config, context(listed, config_providers=("file",))) is None
@@ -187,7 +187,7 @@ def test_exactly_once_needs_worker_and_connector() -> None:
 
 
 def test_transaction_boundaries_need_the_connector() -> None:
-    """Only one that can may say where its transactions end."""
+    """A connector may define transaction boundaries if it declares that it supports them."""
     able = {"class": "a.Able", "type": "source", "transaction_boundaries": "supported"}
     where = context(able, {"class": "a.Other", "type": "source"})
     config: ConfigBody = {"name": "x", "transaction.boundary": "connector"}

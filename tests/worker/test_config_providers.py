@@ -293,7 +293,7 @@ def test_a_value_within_a_text(providers: Providers) -> None:
 
 
 def test_task_configs_get_their_references_back(providers: Providers) -> None:
-    """Also values within a text, and under other keys; what the user wrote stays."""
+    """References return within longer text and below other keys; plain values of the user stay."""
     resolver = ConfigResolver(providers)
     config = {"password": "${env:PASSWORD}", "url": "db://${env:PASSWORD}@h", "own": SECRET}
     tasks: list[dict[str, str | None]] = [

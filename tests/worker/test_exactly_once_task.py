@@ -81,7 +81,7 @@ async def ask(worker: ConnectWorker, request: Callable[[Any], None], batch: list
 
 
 async def test_a_task_that_is_created_paused_does_not_start() -> None:
-    """It writes nothing, and starts when it is resumed."""
+    """The task writes no record, and starts when it is resumed."""
     async with worker_of() as worker:
         create = CreateConnector("s", scripted(), initial_state=Target.PAUSED)
         await worker.plane.execute(create)
@@ -148,7 +148,7 @@ async def test_each_poll_is_one_transaction() -> None:
 
 
 async def test_an_interval_ends_a_transaction() -> None:
-    """Nothing is committed before, and several polls are one transaction."""
+    """Several polls are one transaction; no commit comes before the interval ends."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="interval", transaction_boundary_interval_ms="150")
         script.polls.extend([[row(1)], [row(2)]])
@@ -186,7 +186,7 @@ BOUNDARIES: list[tuple[str, Callable[[Any], None], list[bytes], int]] = [
 async def test_boundaries_of_the_connector(
     request_: Callable[[Any], None], values: list[bytes], at: int
 ) -> None:
-    """Only a requested boundary ends a transaction; offsets of aborted records are committed."""
+    """A requested boundary alone ends a transaction; offsets of aborted records are committed."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
         await ask(worker, request_, [FIRST, SECOND])
@@ -230,7 +230,7 @@ async def test_aborted_records_are_acknowledged() -> None:
 
 
 async def test_an_empty_transaction_is_aborted() -> None:
-    """Nothing is written; the commit before it stays."""
+    """The abort writes no record; the commit before it stays."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
         await ask(worker, lambda transaction: transaction.commit(), [row(1)])
@@ -272,7 +272,7 @@ async def test_a_commit_that_fails_fails_the_task() -> None:
 
 
 async def test_a_transaction_waits_for_the_log() -> None:
-    """It is appended once, whole, when the log is back; the task is not polled meanwhile."""
+    """The transaction is appended once, whole, when the log is back; no poll comes before."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -328,7 +328,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
 
 @pytest.mark.parametrize("then", [failing(ValueError("too late")), lambda: [row(1)]])
 async def test_an_abandoned_task_commits_nothing(then: Callable[[], Any]) -> None:
-    """Nothing of its last poll gets into the log; its thread ends."""
+    """The log gets no record of its last poll; the thread ends."""
     runtime = msgspec.structs.replace(EXACTLY_ONCE, task_shutdown_graceful_timeout_ms=20)
     async with worker_of(runtime=runtime) as worker:
         await begin(worker)

@@ -1,4 +1,4 @@
-"""Nothing is left of a connector that has stopped: no task, no thread, no open file."""
+"""A stopped connector leaves no task, no thread and no open file."""
 
 import asyncio
 import gc
@@ -247,7 +247,7 @@ def _instances(kind: type[Any]) -> int:
 
 
 async def test_a_closed_worker_leaves_nothing() -> None:
-    """Neither a task nor a thread nor a file outlives the block."""
+    """No task, thread or file outlives the block."""
     await asyncio.to_thread(len, "")  # the executor of this loop stays
     empty = inventory()
     for _ in range(3):

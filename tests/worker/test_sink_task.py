@@ -147,7 +147,7 @@ def asks_for_commit(task: SinkTaskContext, values: Any) -> None:
 
 
 async def test_a_task_that_is_created_paused_gets_nothing() -> None:
-    """It is started and opened when it is resumed."""
+    """The task is started and opened when it is resumed."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a")
         create = CreateConnector("s", config_of(ScriptedSink, topics="t"), Target.PAUSED)
@@ -159,7 +159,7 @@ async def test_a_task_that_is_created_paused_gets_nothing() -> None:
 
 
 async def test_a_task_that_never_started_is_not_stopped() -> None:
-    """It was restarted during a pause, and ends before the pause does."""
+    """The task was restarted during a pause, and ends before the pause does."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -175,7 +175,7 @@ async def test_a_task_that_never_started_is_not_stopped() -> None:
 
 
 async def test_a_pause_commits() -> None:
-    """Nothing is put while the task rests."""
+    """A paused task gets no `put`."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -295,7 +295,7 @@ async def test_a_rebalance_that_fails(method: str) -> None:
 
 
 async def test_a_requested_commit() -> None:
-    """It comes soon, although the interval is an hour; the interval begins anew."""
+    """The commit comes soon although the interval is an hour; the interval begins anew."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         sinks.acts["put"] = asks_for_commit
         await produce(worker.plane.log, "t", "a")
@@ -343,7 +343,7 @@ async def test_a_failed_pre_commit_rewinds() -> None:
 
 
 async def test_a_slow_commit_within_its_time_out() -> None:
-    """It counts; the task waits for it, so a later commit cannot be overtaken by it."""
+    """The commit counts; the task waits for it, so that a later commit cannot overtake it."""
     log, notices = FaultyLog(), RecordedNotices()
     async with running(ScriptedSink, log=log, notices=notices) as worker:
         await produce(log, "t", "a")
@@ -389,7 +389,7 @@ async def test_a_failing_close_hides_no_failing_put() -> None:
 
 
 async def test_an_abandoned_task_commits_nothing() -> None:
-    """Neither what it has got before nor what its last `put` takes."""
+    """The worker commits neither earlier records of the task nor those of its last `put`."""
     runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=20)
     async with running(ScriptedSink, runtime=runtime) as worker:
         await produce(worker.plane.log, "t", "a")

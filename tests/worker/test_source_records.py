@@ -62,7 +62,7 @@ async def test_the_time_of_a_record_is_kept() -> None:
 
 
 async def test_a_time_before_1970_fails_the_task() -> None:
-    """Nothing of the batch is sent."""
+    """The task sends no record of the batch."""
     script.polls.append([row(1), row(2, timestamp=-3)])
     async with running(ScriptedSource) as worker:
         await worker.plane.execute(CreateConnector("s", scripted()))
@@ -73,7 +73,7 @@ async def test_a_time_before_1970_fails_the_task() -> None:
 
 
 async def test_headers_are_converted() -> None:
-    """They keep their order; a name may repeat."""
+    """Headers keep their order; a name may repeat."""
     headers = (RecordHeader("a", "x", STRING), RecordHeader("n", 7), RecordHeader("a", "y"))
     script.polls.append([row(1, headers=headers)])
     async with running(ScriptedSource) as worker:

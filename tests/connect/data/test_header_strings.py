@@ -115,13 +115,13 @@ _OF_ONE_TYPE = st.one_of(
 
 
 @given(_OF_ONE_TYPE)
-def test_what_is_written_is_read(value: Any) -> None:
+def test_written_values_are_read_back(value: Any) -> None:
     """An array or map whose elements have one type is read as it was written."""
     assert parse_header(header_text(None, value)).value == value
 
 
 @given(st.text())
 def test_any_string_is_a_header(text: str) -> None:
-    """Nothing but a schema that fits comes of it."""
+    """The schema is None exactly if the value is None."""
     parsed = parse_header(text)
     assert (parsed.schema is None) == (parsed.value is None)

@@ -70,8 +70,8 @@ JAVA = r"""
 
 
 @given(MAPS)
-def test_what_is_written_is_read(offsets: OffsetMap) -> None:
-    """Keys, values and removed offsets come back, in their order."""
+def test_written_offsets_are_read_back(offsets: OffsetMap) -> None:
+    """Keys, values and removed offsets are read back in their order."""
     assert [*decode_offsets(encode_offsets(offsets)).items()] == [*offsets.items()]
 
 
@@ -100,7 +100,7 @@ def test_a_cut_file_is_refused(offsets: OffsetMap, data: st.DataObject) -> None:
 
 
 def test_bytes_behind_the_map_are_refused() -> None:
-    """They would be lost by the next commit."""
+    """The next commit would lose bytes behind the map."""
     with pytest.raises(NoOffsetFile, match="expected the end of the file at byte"):
         decode_offsets(encode_offsets({b"key": b"value"}) + b"\0")
 
