@@ -232,7 +232,7 @@ KEYLESS = {
 
 @pytest.mark.parametrize("case", KEYLESS)
 def test_key_stores_that_cannot_be_used(tmp_path: Path, case: str) -> None:
-    """One sentence; of a JKS store the command that makes it one of ours."""
+    """The error is one sentence; for a JKS store it has the command that converts it."""
     content, says = KEYLESS[case]
     with pytest.raises(SettingsError, match=says):
         tls_context(Tls(identity=store(tmp_path, content)))

@@ -41,7 +41,7 @@ def test_strangers_cannot_write_lines_of_their_own() -> None:
 
 
 def test_json_lines_are_what_collectors_read() -> None:
-    """One object per line, time, level and event first; strangers cannot begin a line."""
+    """Each line is one object: time, level and event first. Foreign text cannot begin a line."""
     stream = io.StringIO()
     tell = logger(stream, log_format="json")
     tell.info("request", status=200, target="/a\nb\u202e\ud800", peer=None)

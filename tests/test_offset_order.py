@@ -56,7 +56,7 @@ def answers(name: str) -> Iterator[OffsetsAnswer]:
 @pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("live", [False, True], ids=["loaded", "live"])
 def test_offsets_are_listed_in_the_order_of_the_worker(name: str, live: bool) -> None:
-    """However the log was read: in bulk, as `inspect` does, or record by record."""
+    """The order is the same for a bulk read, as in `inspect`, and record by record."""
     releases = {}
     for step in read_story(HISTORIES / f"{name}.story.jsonl"):
         if step.release is not None:

@@ -26,7 +26,7 @@ async def test_a_log_is_closed_behind_its_block() -> None:
 
 
 async def test_a_state_of_the_past_is_that_of_a_release() -> None:
-    """Up to a record, a time, or a vector; the end is what `load` gives."""
+    """A moment is a record, a time or a vector; the state at the end equals that of `load`."""
     async with await open_log(LIFE) as opened:
         log, old, new = opened.log, Profile.of("3.4"), Profile.of("3.9")
         then = {

@@ -103,7 +103,7 @@ def test_a_flag_beats_the_file(tmp_path: Path) -> None:
 
 
 async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
-    """Its topics are made as it says and written, and its policy is enforced."""
+    """The plane creates and writes the file's topics, and enforces its policy."""
     settings = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
     log = MemoryLog()
     async with ControlPlane.open(log, settings) as plane:

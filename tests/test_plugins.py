@@ -232,7 +232,7 @@ def test_classes_that_are_no_connector_are_refused(connector: Any, message: str)
 
 
 def test_declared_connectors_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By entry points of one group."""
+    """Entry points of one group declare connectors."""
     declare(monkeypatch, tmp_path, a="declared:A")
     assert [plugin.class_name for plugin in in_python()] == ["declared.A"]
 

@@ -57,7 +57,7 @@ def test_a_new_file_is_private(tmp_path: Path) -> None:
 
 
 def test_an_open_file_that_is_replaced_is_private(tmp_path: Path) -> None:
-    """Its old mode does not count. A link stays one, and what it leads to is replaced."""
+    """The old file's mode is ignored. A link stays a link; its target is replaced."""
     (tmp_path / "old").write_text("old")
     (tmp_path / "link").symlink_to("old")
     with replacing(tmp_path / "link") as draft:
@@ -137,7 +137,7 @@ def test_two_write_the_same_file(tmp_path: Path) -> None:
 
 
 def test_a_very_long_name(tmp_path: Path) -> None:
-    """Its draft has a shorter one."""
+    """The draft of such a file has a shorter name."""
     path = tmp_path / ("ü" * 127)
     with replacing(path) as draft:
         draft.write_text("x")

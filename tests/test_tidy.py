@@ -198,7 +198,7 @@ def test_a_class_name_means_one_thing(python: list[SourceFile]) -> None:
 
 
 def test_two_classes_of_one_name_are_found() -> None:
-    """In several files, as a class or as an alias; imports are no definitions."""
+    """Definitions in several files count, as class or alias; imports do not."""
     sources = [
         SourceFile("controlplane/a.py", "class Row: ...\nEnds = dict"),
         SourceFile("controlplane/b.py", "from a import Row\nLIMIT = 1\nEnds = dict"),

@@ -128,7 +128,7 @@ def test_inconsistent_contestant_is_named() -> None:
 
 @pytest.mark.parametrize("records", [10 * MILLION, SLOW_MOST])
 def test_goals_are_judged(records: int) -> None:
-    """Reached by those who take as long as the others, where that is enough."""
+    """Equal times reach the goals of at least 1.000× and miss the smaller ones."""
     alike = QueryFigure({"final": 1.0, "half": 1.0}, 1, {}, 100.0, 0)
     lines = list(goals(records, dict.fromkeys(NAMED, alike), InProcessTimes(1.0, 1.0, 1, 11.0)))
     times = [line.partition(": 1.000×; to reach: ") for line in lines]
@@ -147,7 +147,7 @@ def test_goals_are_judged(records: int) -> None:
 
 
 def test_all_sizes_that_have_goals_are_measured() -> None:
-    """Without being asked for, as by `make bench`."""
+    """The default sizes of `make bench` include every size with a goal."""
     sizes = next(param.default for param in main.params if param.name == "millions")
     assert isinstance(sizes, tuple)
     assert {size for goal in GOALS for size in goal.times} <= {

@@ -127,7 +127,7 @@ EMPTY = "Invalid value  for configuration name: String may not be empty"
     ids=repr,
 )
 async def test_names_that_are_none(name: str, why: str) -> None:
-    """Refused with the validator's words."""
+    """Invalid names are refused with the validator's message."""
     log = MemoryLog()
     async with plane_on(log, plugins=PLUGINS) as plane:
         message = await refused(plane, log, connector(name))
@@ -190,7 +190,7 @@ COMPOUND: list[tuple[Mapping[str, Any], Mapping[str, Any] | None, str]] = [
 async def test_offsets_that_are_not_primitive(
     partition: Mapping[str, Any], offset: Mapping[str, Any] | None, why: str
 ) -> None:
-    """Refused in an alteration, also where one comes first that could be done; in a creation."""
+    """A creation refuses them, and an alteration as a whole, even behind a valid offset."""
     log = MemoryLog()
     changes = (OffsetChange({"p": 0}, {"row": 0}), OffsetChange(partition, offset))
     async with plane_on(log, plugins=PLUGINS) as plane:
@@ -325,7 +325,7 @@ async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
 
 
 async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
-    """Told when the settings' patience is over; once the file is back the command is ended."""
+    """The caller gets an error after the write patience; the command ends once the file is back."""
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     log = await SqliteLog.open(path)
 

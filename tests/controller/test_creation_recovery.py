@@ -51,7 +51,7 @@ def rows(plane: ControlPlane) -> list[object]:
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
 async def test_taken_back(step: str) -> None:
-    """Its class is gone: neither a connector nor an offset is left, and the key tells why."""
+    """Without its class, a creation leaves no connector and no offset; its key has the reason."""
     log = await died(step)
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == []
@@ -66,7 +66,7 @@ async def test_taken_back(step: str) -> None:
 
 @pytest.mark.parametrize("offsets", [CREATE.initial_offsets, (OffsetChange({"page": 1}, None),)])
 async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
-    """One of two topics was wiped, and its class is gone: the other one is wiped then, too."""
+    """Recovery wipes the second topic, too, although the connector's class is missing."""
     log = MemoryLog()
     for topic in (OFFSETS, "own"):
         await log.create_topic(topic, 1)

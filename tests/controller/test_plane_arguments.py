@@ -58,7 +58,7 @@ TEXT: Any = "3"
     ],
 )
 async def test_settings(settings: Settings, message: str) -> None:
-    """Refused before anything is made, with the name of the setting and what it may be."""
+    """Invalid settings are refused before a topic is made; the error names setting and range."""
     log = MemoryLog()
     with pytest.raises(ValueError, match=message):
         async with plane_on(log, settings):
@@ -97,7 +97,7 @@ async def test_questions(ask: PlaneCall, message: str) -> None:
 
 
 def test_a_flood_is_not_repeated() -> None:
-    """However long a bad value is."""
+    """The error quotes a part of a long value."""
     with pytest.raises(SettingsError) as caught:
         check_settings(
             Settings(worker=msgspec.structs.replace(DecisionSettings(), group_id=[0] * 10_000))

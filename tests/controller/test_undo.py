@@ -73,7 +73,7 @@ async def undo(plane: ControlPlane, moment: str) -> RestoreConnector:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
-    """One that is gone comes back; shown first, performed then, with the same records."""
+    """A deleted connector is restored; the plan has the same records as the execution."""
     async with opened(log) as plane:
         command = await undo(plane, moment)
         plan = await plane.plan(command)
@@ -162,7 +162,7 @@ async def test_offsets_of_what_runs_with_a_crash_anywhere(now: Target) -> None:
 
 
 async def test_refused(log: MemoryLog) -> None:
-    """If the offsets cannot be restored, nothing is."""
+    """The whole restoration is refused if the offsets cannot be restored."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, "config@0"))
         command = RestoreConnector(

@@ -105,7 +105,7 @@ def test_the_image_installs_by_hash() -> None:
 
 
 def test_the_image_serves_its_volume() -> None:
-    """By flags that there are, and its health is asked where it listens."""
+    """The command accepts the image's flags; the health check uses the exposed port."""
     assert json.loads(last("ENTRYPOINT")) == ["controlplane"]
     words = json.loads(last("CMD"))
     assert accepted(words)
@@ -156,7 +156,7 @@ def test_unlocked_names_are_refused(names: tuple[str, ...]) -> None:
 
 
 def test_the_unit_serves_its_state_directory() -> None:
-    """By flags that there are; the log lies where it may write."""
+    """The command accepts the unit's flags; the log lies in a directory that it may write."""
     service = unit()["Service"]
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "controlplane"

@@ -26,7 +26,7 @@ def test_every_command_is_listed_with_its_fields() -> None:
 
 
 def test_an_offset_is_explained_with_its_fields() -> None:
-    """Beside the commands there is one more value, which two of them take."""
+    """The document explains `OffsetChange`, which two commands take."""
     needed, optional = "partition", "offset, kind"
     assert [field.name for field in msgspec.structs.fields(OffsetChange)] == [
         needed,

@@ -144,7 +144,7 @@ async def test_all_answers_together_are_bounded() -> None:
     [b'{"plugins": []}', b'[{"type": "source"}]', b'[{"class": null}]', b"[[]]", b"null"],
 )
 async def test_a_list_of_plugins_that_is_none(listed: bytes) -> None:
-    """Is refused like any other foreign answer."""
+    """The list is refused like any other response that is not a worker's."""
     async with answering(whole(VERSION), whole(listed)) as worker:
         with pytest.raises(NoWorker, match="as a Connect worker does"):
             await from_worker(

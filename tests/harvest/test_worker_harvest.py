@@ -126,7 +126,7 @@ async def answers(release: str, catalogue: bytes) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("release", [release for release in RELEASES if release >= "3.2"])
 async def test_answers_with_a_harvested_catalogue_are_the_workers(release: str) -> None:
-    """Both give the same bytes, for plugins of others and for documentation in every scope."""
+    """The bytes are equal, for foreign plugins and for documentation in every scope."""
     _, file, _ = await harvest(release)
     theirs = await answers(release, original())
     assert await answers(release, file) == theirs

@@ -238,7 +238,7 @@ class TestLifeOfAConnector:
     """Restarting, reconfiguring or deleting a connector."""
 
     async def test_a_restart_changes_nothing(self, connect: AskedService) -> None:
-        """With a record of its own or without."""
+        """A restart keeps the active topics, whether or not it writes a record."""
         for query in ("", "?includeTasks=true"):
             assert (await connect.told("POST", f"/connectors/orders/restart{query}"))[0] < 300
             assert await topics_of(connect) == {"t", "u"}
@@ -285,7 +285,7 @@ class TestExtensions:
         assert set(got["orders"]["topics"]) == {"t", "u"}
 
     async def test_put_resets_it(self, connect: AskedService) -> None:
-        """From then on only what is used later is shown."""
+        """The set then contains later uses alone."""
         await connect.ask("PUT", RESET)
         assert await connect.shows(TOPICS) == {"orders": {"topics": []}}
         assert (await connect.told("POST", RESET))[0] == 405
@@ -324,7 +324,7 @@ class TestExtensions:
 
     @pytest.mark.parametrize(("method", "target"), [("GET", TOPICS), ("PUT", RESET)])
     async def test_older_releases_have_neither(self, method: str, target: str) -> None:
-        """Both paths are new."""
+        """Older releases lack both paths."""
         async with serving(await running(), "2.4") as old:
             assert await old.told(method, target) == (404, "HTTP 404 Not Found")
 

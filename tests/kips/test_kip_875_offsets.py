@@ -205,7 +205,7 @@ class TestDelete:
     )
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_400(self, release: str, records: list[Record]) -> None:
-        """In any other state, also half-way into this one, it is refused and nothing is written."""
+        """A reset in any other state, also on the way to STOPPED, is refused and writes nothing."""
         async with serving(await running(*records), release) as service:
             before = await service.everything()
             assert await service.told("DELETE", AT) == (400, NOT_STOPPED)
@@ -220,7 +220,7 @@ class TestDelete:
         assert (status, list(body)) == (200, ["message"])
 
     async def test_again_and_again(self, ours: AskedService) -> None:
-        """With nothing new in between each is a success, and only the first one writes."""
+        """Repeated resets succeed, and the first one alone writes records."""
         assert await ours.told("DELETE", AT) == (204, "")
         once = await ours.everything()
         assert [await ours.told("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
@@ -258,7 +258,7 @@ class TestDelete:
 
     @pytest.mark.parametrize("away", [OFFSETS, "own"])
     async def test_or_it_is_no_success(self, away: str) -> None:
-        """If one tombstone cannot be written, the reset fails."""
+        """A reset fails if one tombstone cannot be written."""
         log = RefusingLog()
         await log_of(*TWO_TOPICS, log=log)
         async with serving(log, limits=NEVER_RETRIED) as service:
@@ -278,7 +278,7 @@ class TestDeleteExactlyOnce:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_tasks_that_ran_are_fenced_before(self, release: str) -> None:
-        """Their producers can write no more when the first offset goes."""
+        """Producers of the tasks are fenced before the first offset is removed."""
         async with serving(await running(FENCED), release, exactly_once=True) as service:
             await service.ask("PUT", STOP)
             plan = await service.plan("DELETE", AT)
@@ -389,7 +389,7 @@ class TestRejectedAlternatives:
     """Rejected Alternatives."""
 
     async def test_sinks_are_not_left_out(self, ours: AskedService) -> None:
-        """One interface is there for both kinds of connectors."""
+        """Sources and sinks have the same interface."""
         for name in ("orders", "sales"):
             assert await ours.told("DELETE", f"/connectors/{name}/offsets") == (204, "")
 

@@ -67,13 +67,13 @@ class TestOffsets:
 
     @EITHER
     async def test_a_paused_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
-        """Its tasks are there, and might go on from where they were."""
+        """Tasks of a paused connector still exist and could resume at their old offsets."""
         await connect.ask("PUT", f"{base}/pause")
         assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
 
     @EITHER
     async def test_a_running_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
-        """Its tasks would commit over it."""
+        """Running tasks would overwrite the reset with their next commit."""
         assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
 
     async def test_a_stopped_source_can_be_reset(self, connect: AskedService) -> None:
@@ -83,7 +83,7 @@ class TestOffsets:
         assert await offsets_of(connect) == []
 
     async def test_a_stopped_sink_can_be_reset(self, connect: AskedService) -> None:
-        """Its group has no offset any more."""
+        """The consumer group has no offset afterwards."""
         await connect.ask("PUT", f"{SALES}/stop")
         at = {"kafka_topic": "t", "kafka_partition": 0}
         change = {"offsets": [{"partition": at, "offset": {"kafka_offset": 9}}]}

@@ -58,11 +58,11 @@ class TestTargetStatesToday:
     """Background: target states today."""
 
     async def test_running_is_the_default(self, connect: AskedService) -> None:
-        """Without a target state record the target is STARTED."""
+        """The target is STARTED if there is no record of a target state."""
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_resume_and_pause_choose(self, connect: AskedService) -> None:
-        """One request for each of the two."""
+        """PAUSE and RESUME each set one of the two states."""
         await connect.ask("PUT", PAUSE)
         assert views.target(connect.state, "orders") is Target.PAUSED
         await connect.ask("PUT", RESUME)
@@ -100,7 +100,7 @@ class TestNewState:
         assert "orders" in await connect.shows("/connectors")
 
     async def test_an_empty_task_set_is_published(self, connect: AskedService) -> None:
-        """In the config topic, where it takes the place of the former one."""
+        """The config topic gets an empty task set, which replaces the former one."""
         before = len(await connect.holds(CONFIG))
         await connect.ask("PUT", STOP)
         assert (await connect.holds(CONFIG))[before:] == [("commit-orders", '{"tasks":0}'), CLEVER]
@@ -243,6 +243,6 @@ class TestCompatibilityOfStopped:
         ("state", "target"), [("PAUSED", Target.PAUSED), ("STARTED", Target.STARTED)]
     )
     async def test_or_fall_back(self, release: str, state: str, target: Target) -> None:
-        """Without `state.v2` the field `state` counts, also behind a record that has both."""
+        """The field `state` counts if `state.v2` is missing, also after a record that has both."""
         assert (await read_by(release, state)).targets["orders"] is target
         assert (await read_by(release, "PAUSED/STOPPED", state)).targets["orders"] is target

@@ -34,7 +34,7 @@ class TestPost:
     """Public Interfaces – POST /connectors."""
 
     async def test_a_field_may_say_where_to_begin(self, connect: AskedService) -> None:
-        """With it the connector is there, and so are its offsets."""
+        """A creation with initial offsets writes the connector and its offsets."""
         assert (await connect.told("POST", "/connectors", asked()))[0] == 200
         assert await offsets_of(connect) == AT_100
 

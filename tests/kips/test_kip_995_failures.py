@@ -258,7 +258,7 @@ class TestPlan:
         ("state", "target"), [("", "STARTED"), (',"initial_state":"PAUSED"', "PAUSED")]
     )
     def test_distributed(self, via: str, state: str, target: str) -> None:
-        """Whichever worker is asked: the leader makes it, and both see the same."""
+        """The leader creates the connector, whichever worker is asked; both workers see it."""
         _, made, offsets, states = played(
             f"""\
 cluster w1@kip w2@kip leader=w1

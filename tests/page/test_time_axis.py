@@ -63,7 +63,7 @@ def test_times_are_round(first: str, last: str, labels: list[list[str]]) -> None
 
 @given(first_ms=st.integers(0, LAST_MS), length_ms=st.integers(0, LAST_MS))
 def test_there_are_a_few_however_long_it_takes(first_ms: int, length_ms: int) -> None:
-    """Within the picture, and equally far from each other."""
+    """Ticks lie within the picture, at equal distances."""
     last_ms = first_ms + length_ms
     time_axis = TimeAxis(TimeRange(first_ms, last_ms))
     ticks = time_axis.ticks()

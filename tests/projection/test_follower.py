@@ -210,7 +210,7 @@ async def test_ends_cleanly(life: ReadableLog) -> None:
 
 
 async def test_does_not_follow_unless_asked(log: MemoryLog) -> None:
-    """With `live` false the log is read as it is, once."""
+    """A follower with `live=False` reads the log once."""
     tasks = asyncio.all_tasks()
     async with Follower(log, live=False) as follower:
         await log.append([connector("late", name="late")])
@@ -226,7 +226,7 @@ async def test_needs_the_config_topic() -> None:
 
 
 async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
-    """While the log is away the last state is answered; then following goes on where it was."""
+    """The follower returns its last state during an outage, and then goes on from there."""
     cable, notices = Cable(log), FollowerNotices()
     await log.append([connector("first", name="first")])
     async with Follower(cable, limits=QUICK, notices=notices) as follower:

@@ -64,7 +64,7 @@ async def offsets_in(log: ReadableLog, topic: str) -> list[int]:
 
 
 async def test_commands_go_after_thirty_days(log: EmbeddedLog) -> None:
-    """From the beginning up to the first that is young enough; nothing else goes."""
+    """Retention removes commands up to the first young one, and no other record."""
     config = Entry(CONFIG, 0, 0, 0, b"connector-c", b'{"properties":{}}')
     again = Entry(CONFIG, 0, 1, 0, b"connector-c", b'{"properties":{}}')
     await log.put([config, again, *run(0, "a", 60), *run(2, "b", 69), *run(4, "c", 70)])
@@ -148,7 +148,7 @@ class ForeignLog:
 
 
 async def test_a_foreign_log_is_left_alone(log: EmbeddedLog) -> None:
-    """Its owner decides."""
+    """The owner of a foreign log decides its retention."""
     await log.put(run(0, "a", 1))
     assert await retain(ForeignLog(log), await state_of(log), NOW_MS) == 0
     assert await offsets_in(log, COMMANDS) == [0, 1]

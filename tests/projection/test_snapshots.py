@@ -207,10 +207,10 @@ async def test_starting_reads_only_the_tail(log: SqliteLog) -> None:
     assert await reads(log) == {CONFIG: 4, OFFSETS: 4, STATUS: 4}
 
 
-async def test_a_follower_starts_from_them_and_so_do_questions_about_the_past(
+async def test_followers_and_past_states_start_from_snapshots(
     log: SqliteLog,
 ) -> None:
-    """With a vector, which names the place; each from the nearest snapshot before it."""
+    """A past state, given by a vector, is read from the nearest snapshot before it."""
     await keep(log)
     past = {topic: list(ends) for topic, ends in (await ends_now(log, Topics())).items()}
     await log.put(lived(100, 10))

@@ -42,7 +42,7 @@ def test_all_as_written(tmp_path: Path) -> None:
 
 
 def test_differences(tmp_path: Path) -> None:
-    """Shown, counted, and told by the exit code."""
+    """Differences are printed and counted, and set the exit code."""
     path = write(tmp_path, "a", OTHER)
     result = run(path)
     assert result.exit_code == 1

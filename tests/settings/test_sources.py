@@ -111,7 +111,7 @@ def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) ->
 
 
 def test_a_file_in_a_variable_is_held_to_the_same() -> None:
-    """Its lines are not variables that an image passes on."""
+    """An empty line in it is an error, because images do not pass on its lines."""
     with pytest.raises(SettingsError, match=r"KAFKA_CONNECT_CONFIGURATION:1: group\.id is empty"):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "group.id="}).settings(
             WorkerSettings
@@ -135,7 +135,7 @@ def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_variables(name: str, key: str) -> None:
-    """One underscore is a dot, two are one, three are a dash."""
+    """One underscore stands for a dot, two for an underscore, three for a dash."""
     assert key_of(name) == key
 
 

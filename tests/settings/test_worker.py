@@ -250,7 +250,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("case", REFUSALS)
 def test_refusals(worker: WorkerFile, case: str) -> None:
-    """One sentence that names the setting."""
+    """The error is one sentence that names the setting."""
     lines, why = REFUSALS[case]
     assert why in worker.refused(*lines)
 

@@ -89,7 +89,7 @@ again
 
 
 def test_a_row_becomes_a_block_at_last(histories: Path) -> None:
-    """Its name, then a line for each column; nothing is left out."""
+    """A block has the row's name, then a line for each column; no cell is left out."""
     log = histories / "compacted-3.9.log.jsonl"
     result = call("inspect", log, "--compare", "3.4,3.9,4.3", columns=40)
     assert result.out[: len(BLOCKS)] == BLOCKS
@@ -123,7 +123,7 @@ def piped(*words: object) -> list[str]:
 
 
 def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
-    """One line a row, no spaces behind it, whatever a terminal would have room for."""
+    """Each row is one line without trailing spaces, whatever the width of the terminal."""
     log = histories / "odd-records-3.9.log.jsonl"
     for words in (
         ("controlplane", "inspect", log, "--compare", "2.8,3.2,3.4,3.9,4.3,kip"),
@@ -137,7 +137,7 @@ def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
 
 
 def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
-    """With an ellipsis; `--wide` and `-o json` show it all."""
+    """The cut ends with an ellipsis; `--wide` and `-o json` show the whole text."""
     words = ("controlplane", "inspect", wordy, "--history", "c")
     (cut,) = [line for line in piped(*words) if "source offset" in line]
     assert "…" in cut

@@ -19,7 +19,7 @@ USES_ALL: tuple[ConfigBody, ...] = (
 def test_overrides_of_consumers_are_told_before_those_of_admin_clients(
     config: ConfigBody, release: str
 ) -> None:
-    """Though a worker looks at those of the admin client first (`tests/kafka/test_harvest.py`)."""
+    """A worker checks the admin client's overrides first (`tests/kafka/test_harvest.py`)."""
     result = validate(config | OVERRIDDEN, context_of(release))
     assert isinstance(result, Validation)
     names = [setting.value.name for setting in result.configs]

@@ -35,7 +35,7 @@ def text(config: ConfigBody, where: Context) -> str:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
-    """Its config may hold anything."""
+    """The config may have any other keys."""
     where = Context(profile=Profile.of(release), plugins=UNCHECKED)
     assert refusal(UNKNOWN | {"tasks.max": "zero"}, where) is None
     assert text({"name": "x"}, where) == "Connector config {name=x} contains no connector type"
@@ -156,7 +156,7 @@ def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -
 
 
 def test_a_sink_may_not_read_in_the_workers_group() -> None:
-    """By its name, or by the override for its consumer."""
+    """The sink's name or its consumer override determines the group."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
     where = context(listed, group_id="connect-orders")
     assert "Consumer group for sink connector named orders conflicts with Connect" in text(

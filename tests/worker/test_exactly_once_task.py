@@ -106,7 +106,7 @@ async def test_a_pause_commits() -> None:
 
 
 async def test_a_fencing_that_fails_fails_the_task() -> None:
-    """Before older tasks are fenced, the task is not even made."""
+    """The task is not created before older tasks are fenced."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)

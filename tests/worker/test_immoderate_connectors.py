@@ -228,7 +228,7 @@ class Printing(CountingOn):
 
 
 async def test_a_connector_that_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its text goes to stdout, and into no record, status or answer."""
+    """Printed text goes to stdout, and into no record, status or response."""
     async with with_neighbour(Printing) as worker:
         await create_bad(worker, Printing)
         await until(lambda: "{'good': 1}" in offsets(worker, "bad"))

@@ -169,7 +169,7 @@ async def settled(worker: ConnectWorker, name: str, state: str) -> None:
 
 @pytest.mark.slow
 async def test_cycles_leave_nothing() -> None:
-    """After many cycles everything is as before them, and after a deletion as at the beginning."""
+    """The inventory is the same after many cycles, and after the deletion as at the start."""
     async with running(*CLASSES.values()) as worker:
         empty = await _idle()
         for name, config in CONFIGS.items():

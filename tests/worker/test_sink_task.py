@@ -189,7 +189,7 @@ async def test_a_pause_commits() -> None:
 
 
 async def test_a_stop_commits_closes_and_stops() -> None:
-    """In this order, each once."""
+    """The calls come in this order, each once."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -260,7 +260,7 @@ async def test_partitions_come_and_go() -> None:
 
 
 async def test_a_failed_commit_rewinds_present_partitions_only() -> None:
-    """After a rebalance: records of a partition that was given away are not put again."""
+    """Records of a partition that was revoked in a rebalance are not put again."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a", "b", partitions=2)
         await begin(worker, **GROUP)

@@ -84,7 +84,7 @@ async def test_headers_are_converted() -> None:
 
 
 async def test_an_existing_topic_is_not_created() -> None:
-    """Its partitions stay."""
+    """The topic keeps its number of partitions."""
     log = FaultyLog()
     await log.create_topic("t", 3)
     script.polls.append([row(1, kafka_partition=2), row(2, kafka_partition=0)])
@@ -140,7 +140,7 @@ async def test_a_topic_that_another_task_creates_meanwhile() -> None:
 
 
 async def test_a_missing_topic_is_created_once() -> None:
-    """By the first record that is sent to it."""
+    """The first record sent to the topic creates it."""
     log = FaultyLog()
     script.polls.extend([[row(1), row(2)], [row(3)]])
     async with running(ScriptedSource, log=log) as worker:

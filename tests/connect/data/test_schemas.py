@@ -83,7 +83,7 @@ def test_a_default_has_to_fit(default: object) -> None:
 
 
 def test_a_struct_is_no_default() -> None:
-    """Its schema would have to hold itself; Kafka refuses it, too."""
+    """A struct as default would put its schema into itself; Kafka refuses it, too."""
     with pytest.raises(DataError, match="Invalid default value"):
         ORDER.optional(Struct(ORDER))
 

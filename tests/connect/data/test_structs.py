@@ -65,7 +65,7 @@ def test_unfit_values_are_refused_when_set() -> None:
 
 
 def test_unknown_fields_are_refused() -> None:
-    """When they are read, written and given."""
+    """The struct refuses them in reads, writes and its constructor."""
     with pytest.raises(DataError, match=r"^other is not a valid field name$"):
         Struct(ITEM)["other"]
     with pytest.raises(DataError, match=r"^other is not a valid field name$"):
@@ -150,6 +150,6 @@ def test_a_struct_of_another_schema_is_refused() -> None:
 
 
 def test_a_moment_has_a_time_zone() -> None:
-    """Nobody knows which moment a `datetime` without one is."""
+    """A `datetime` without a time zone is ambiguous and refused."""
     with pytest.raises(DataError, match=r"time zone of .* is missing"):
         validate(TIMESTAMP, datetime(2024, 1, 1))  # noqa: DTZ001

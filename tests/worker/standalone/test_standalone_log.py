@@ -165,7 +165,7 @@ async def test_no_batch_is_of_both_logs(log: StandaloneLog, file: OffsetFile) ->
 async def test_an_older_epoch_is_fenced(
     log: StandaloneLog, file: OffsetFile, record: Record
 ) -> None:
-    """In both logs, and before the file is touched."""
+    """Both logs are fenced, before the file is written."""
     older, newer = await log.claim(), await log.claim()
     with pytest.raises(Fenced):
         await log.append([record], older)
