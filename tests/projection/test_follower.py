@@ -157,9 +157,7 @@ async def test_follows_topics_of_connectors(log: MemoryLog) -> None:
         await log.append([record("own", key, value, partition=1)])
         await follower.wait_for(await log.ends(["own"]))
         shown = views.source_offsets(await follower.state(KIP), "orders")
-        assert [(offset.partition, offset.offset) for offset in shown] == [
-            ({"file": "a"}, {"position": 1})
-        ]
+        assert [(row.partition, row.offset) for row in shown] == [({"file": "a"}, {"position": 1})]
         await log.append([record("own", key, '{"position":2}', partition=1)])
         await follower.wait_for(await log.ends(["own"]))
         assert views.source_offsets(await follower.state(NEW), "orders")[0].offset == {
