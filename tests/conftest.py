@@ -91,11 +91,11 @@ def _profiles() -> None:
     settings.register_profile("test", common, max_examples=60, derandomize=True, database=None)
     settings.register_profile("quick", settings.get_profile("test"), max_examples=20)
     settings.register_profile("prove", common, max_examples=10_000)
-    wanted = os.environ.get(
+    profile = os.environ.get(
         "HYPOTHESIS_PROFILE", "prove" if PROVE else "quick" if QUICK else "test"
     )
-    settings.load_profile(wanted)
-    if wanted != "prove":
+    settings.load_profile(profile)
+    if profile != "prove":
         _ignore_literals()
 
 
@@ -176,9 +176,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not _is_left_out(item)]
         config.hook.pytest_deselected(items=left_out)
     for item in items:
-        for marker, (what, is_missing) in NEEDS.items():
+        for marker, (requirement, is_missing) in NEEDS.items():
             if item.get_closest_marker(marker) and is_missing():
-                item.add_marker(pytest.mark.skip(reason=f"needs {what}"))
+                item.add_marker(pytest.mark.skip(reason=f"needs {requirement}"))
                 break
 
 

@@ -18,8 +18,8 @@ def digest(text: str) -> str:
 
 def digest_of_all(sentences: Iterable[str | None]) -> str | None:
     """One digest of several sentences in their order; None if there are no sentences."""
-    found = list(sentences)
-    return digest(json.dumps(found)) if found else None
+    texts = list(sentences)
+    return digest(json.dumps(texts)) if texts else None
 
 
 def sentences(text: str) -> list[str | None]:

@@ -57,14 +57,14 @@ def catalogue_of(release: str) -> dict[str, Any]:
 
 def documentation(release: str) -> dict[str, dict[str, str]]:
     """Kafka's own documentation in a release, by scope and setting."""
-    found: dict[str, dict[str, str]] = catalogue_of(release)["documentation"]
-    return found
+    texts: dict[str, dict[str, str]] = catalogue_of(release)["documentation"]
+    return texts
 
 
-def harvested_catalogue(release: str, more: Iterable[Mapping[str, Any]] = ()) -> bytes:
-    """The catalogue file of a release's jars; `more` are further plugins in it."""
-    found = catalogue_of(release)
-    return json.dumps(found | {"plugins": [*found["plugins"], *more]}).encode()
+def harvested_catalogue(release: str, plugins: Iterable[Mapping[str, Any]] = ()) -> bytes:
+    """The catalogue file of a release's jars, with the further `plugins`."""
+    catalogue = catalogue_of(release)
+    return json.dumps(catalogue | {"plugins": [*catalogue["plugins"], *plugins]}).encode()
 
 
 def with_documentation(release: str, plugins: Sequence[Mapping[str, Any]]) -> bytes:

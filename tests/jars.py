@@ -58,7 +58,7 @@ Artifacts = tuple[str, ...]
 
 
 class JarsUnavailable(RuntimeError):
-    """There is no Java, no Maven, or no registry; the message says which and what to do."""
+    """Java, Maven or the registry is missing; the message names which, and the remedy."""
 
 
 @cache
@@ -149,9 +149,9 @@ def _compile(files: list[Path], folder: Path, against: str) -> None:
 
 def _tool(name: str) -> Path | None:
     home = os.environ.get("JAVA_HOME")
-    found = shutil.which(name, path=f"{home}/bin") if home else None
-    found = found or shutil.which(name)
-    return Path(found) if found else None
+    program = shutil.which(name, path=f"{home}/bin") if home else None
+    program = program or shutil.which(name)
+    return Path(program) if program else None
 
 
 def _remembered(file: Path) -> str | None:
@@ -188,18 +188,20 @@ def _locked(file: Path) -> Iterator[None]:
         yield
 
 
-def _resolve(wanted: list[Artifacts]) -> str:
+def _resolve(class_paths: list[Artifacts]) -> str:
     """Remember what Maven finds, in its local repository first; return its complaint.
 
-    It asks the registry only if the first of `wanted` is not in its repository.
+    It asks the registry only if the first of `class_paths` is not in its repository.
     """
     maven = _maven_program()
-    first, said = wanted[0], ""
+    first, said = class_paths[0], ""
     for mode in (("--offline",), ()):
-        said = _maven(maven, *mode, *_reactor(wanted))
-        _remember(wanted)
-        wanted = [artifacts for artifacts in wanted if _remembered(_file_of(artifacts)) is None]
-        if first not in wanted:
+        said = _maven(maven, *mode, *_reactor(class_paths))
+        _remember(class_paths)
+        class_paths = [
+            artifacts for artifacts in class_paths if _remembered(_file_of(artifacts)) is None
+        ]
+        if first not in class_paths:
             break
     return _complaint(said)
 
@@ -220,24 +222,24 @@ def _folder_of(artifacts: Artifacts) -> Path:
     return CACHE / "modules" / _file_of(artifacts).stem
 
 
-def _reactor(wanted: list[Artifacts]) -> list[str]:
+def _reactor(class_paths: list[Artifacts]) -> list[str]:
     """Write one Maven module per class path; return Maven's arguments that resolve them all."""
     modules = CACHE / "modules"
     shutil.rmtree(modules, ignore_errors=True)
-    for artifacts in wanted:
+    for artifacts in class_paths:
         folder = _folder_of(artifacts)
         folder.mkdir(parents=True)
         pom = POM.format(folder.name, "".join(map(_dependency, artifacts)))
         (folder / "pom.xml").write_text(pom, encoding="utf-8")
-    names = "".join(f"<module>{_folder_of(artifacts).name}</module>" for artifacts in wanted)
+    names = "".join(f"<module>{_folder_of(artifacts).name}</module>" for artifacts in class_paths)
     (modules / "pom.xml").write_text(REACTOR.format(names), encoding="utf-8")
     # A relative file lies in the folder of each module.
     return ["--fail-at-end", "-f", str(modules / "pom.xml"), GOAL, "-Dmdep.outputFile=found.path"]
 
 
-def _remember(wanted: list[Artifacts]) -> None:
+def _remember(class_paths: list[Artifacts]) -> None:
     """Keep the class paths that Maven has just written."""
-    for artifacts in wanted:
+    for artifacts in class_paths:
         written = _folder_of(artifacts) / "found.path"
         if written.exists():
             fresh = _file_of(artifacts).with_suffix(".new")
@@ -247,11 +249,11 @@ def _remember(wanted: list[Artifacts]) -> None:
 
 
 def _dependency(artifact: str) -> str:
-    group, name, version, *classifier = map(escape, artifact.split(":"))
+    group, name, version, *classifiers = map(escape, artifact.split(":"))
     return (
         f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
         f"<version>{version}</version>"
-        + "".join(f"<classifier>{one}</classifier>" for one in classifier)
+        + "".join(f"<classifier>{classifier}</classifier>" for classifier in classifiers)
         + "</dependency>"
     )
 

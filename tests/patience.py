@@ -23,10 +23,10 @@ Reading back still has all the time that a busy machine needs.
 """
 
 
-def wait_until(happened: Callable[[], bool], what: str) -> None:
-    """Wait for a condition outside of an event loop; `what` has not happened if it never holds."""
+def wait_until(happened: Callable[[], bool], event: str) -> None:
+    """Wait for a condition outside of an event loop; the failure names `event`."""
     for _ in range(int(PATIENCE_S / LOOK_S)):
         if happened():
             return
         time.sleep(LOOK_S)
-    raise AssertionError(f"{what} has not happened")
+    raise AssertionError(f"{event} has not happened")

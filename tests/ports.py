@@ -13,12 +13,12 @@ _candidates = count(os.getpid() * 97 % (HIGHEST - LOWEST))
 
 def free_ports(count: int) -> list[int]:
     """Ports of loopback on which nothing listens now."""
-    found: list[int] = []
-    while len(found) < count:
+    ports: list[int] = []
+    while len(ports) < count:
         port = LOWEST + next(_candidates) % (HIGHEST - LOWEST)
         if _is_free(port):
-            found.append(port)
-    return found
+            ports.append(port)
+    return ports
 
 
 def _is_free(port: int) -> bool:

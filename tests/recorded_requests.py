@@ -36,7 +36,7 @@ class RecordedRequest(NamedTuple):
     step: StoryStep
     entries: list[Entry]
     """The whole log, in order."""
-    asked: Profile
+    worker: Profile
     """The release of the worker that was asked."""
     leader: Profile
 
@@ -47,14 +47,14 @@ class RecordedRequest(NamedTuple):
 
     def state(self, writer: Profile, *read: Entry) -> ClusterState:
         """State of a writer when the request came, after it had read further records."""
-        seen = [*before(self.entries, self.step.before), *read]
-        return fold(seen, writer, exactly_once=self.history in EXACTLY_ONCE)
+        entries = [*before(self.entries, self.step.before), *read]
+        return fold(entries, writer, exactly_once=self.history in EXACTLY_ONCE)
 
     def written(self) -> list[Entry]:
         """All records from when the request was sent until all was quiet, in order."""
-        known = {entry.position for entry in before(self.entries, self.step.before)}
+        earlier = {entry.position for entry in before(self.entries, self.step.before)}
         until = before(self.entries, self.step.positions)
-        return [entry for entry in until if entry.position not in known]
+        return [entry for entry in until if entry.position not in earlier]
 
 
 def body_of(step: StoryStep) -> bytes | None:
@@ -79,8 +79,8 @@ def _requests(history: str, steps: list[StoryStep]) -> Iterator[RecordedRequest]
             entries = recorded_entries(history, compacted=True)  # whoever starts now reads this
         elif step.kind == "request":
             leader = _leader(history, step) or step.worker
-            asked, led = (Profile.of(releases[name]) for name in (step.worker, leader))
-            yield RecordedRequest(history, step, entries, asked, led)
+            worker, led = (Profile.of(releases[name]) for name in (step.worker, leader))
+            yield RecordedRequest(history, step, entries, worker, led)
 
 
 def recorded_entries(history: str, *, compacted: bool = False) -> list[Entry]:
@@ -89,7 +89,7 @@ def recorded_entries(history: str, *, compacted: bool = False) -> list[Entry]:
     names = [history] if compacted or earlier is None else [earlier, history]
     dumps = [read_dump(HISTORIES / f"{name}.log.jsonl") for name in names]
     united = {entry.position: entry for dump in dumps for entry in dump.entries}
-    return in_order(sorted(united.values(), key=lambda one: one.offset))
+    return in_order(sorted(united.values(), key=lambda entry: entry.offset))
 
 
 def _leader(history: str, step: StoryStep) -> str | None:
@@ -111,4 +111,4 @@ def installed(history: str) -> list[dict[str, Any]]:
     """The same, as a catalogue file lists them."""
     listed = msgspec.json.decode((HISTORIES / "catalogue.json").read_bytes())
     absent = "org.apache.kafka.connect.mirror." if history in WITHOUT_MIRRORS else "none"
-    return [one for one in listed if not one["class"].startswith(absent)]
+    return [plugin for plugin in listed if not plugin["class"].startswith(absent)]

@@ -73,34 +73,34 @@ InPartition = tuple[int, bytes | None, bytes | None]
 
 def cases() -> Iterator[Any]:
     """All requests that are no questions; the exceptions must go on being some."""
-    for one in ASKED:
-        reason = EXCEPTIONS.get((one.history, one.step.n))
+    for request in ASKED:
+        reason = EXCEPTIONS.get((request.history, request.step.n))
         marks = [pytest.mark.xfail(reason=reason, raises=AssertionError)] if reason else []
-        yield pytest.param(one, marks=marks, id=named(one))
+        yield pytest.param(request, marks=marks, id=named(request))
 
 
-def named(one: RecordedRequest) -> str:
+def named(request: RecordedRequest) -> str:
     """A request as test reports name it."""
-    return f"{one.history}-{one.step.n}"
+    return f"{request.history}-{request.step.n}"
 
 
 # --- what we would do ---------------------------------------------------------------------------
 
 
-def understood(one: RecordedRequest) -> tuple[AnyCommand, Profile]:
+def understood(request: RecordedRequest) -> tuple[AnyCommand, Profile]:
     """The command that a request means, and the release of the worker that obeys it."""
-    method, path = one.step.method, one.step.path
-    command = command_of(method, path, one.body, one.asked)
+    method, path = request.step.method, request.step.path
+    command = command_of(method, path, request.body, request.worker)
     if isinstance(command, BY_WHO_IS_ASKED):
-        return command, one.asked
-    return command_of(method, path, one.body, one.leader), one.leader
+        return command, request.worker
+    return command_of(method, path, request.body, request.leader), request.leader
 
 
-async def obeyed(one: RecordedRequest) -> "Obeyed | RestError":
+async def obeyed(request: RecordedRequest) -> "Obeyed | RestError":
     """Plan of a request, or the error that answers it."""
     try:
-        command, profile = understood(one)
-        return Obeyed(command, profile, await planned(one, command, profile))
+        command, profile = understood(request)
+        return Obeyed(command, profile, await planned(request, command, profile))
     except RestError as error:
         return error
 
@@ -114,12 +114,12 @@ class Obeyed(NamedTuple):
 
 
 async def planned(
-    one: RecordedRequest, command: AnyCommand, profile: Profile, *read: Entry
+    request: RecordedRequest, command: AnyCommand, profile: Profile, *read: Entry
 ) -> Plan:
     """Plan of a worker that has read these records since the request."""
-    state = one.state(profile, *read)
+    state = request.state(profile, *read)
     worker = DecisionSettings(exactly_once_source=state.exactly_once)
-    context = Context(profile=profile, worker=worker, plugins=plugins_of(one.history))
+    context = Context(profile=profile, worker=worker, plugins=plugins_of(request.history))
     decision = await Decider(context, Alone()).decided(state, command)
     if isinstance(decision, Rejected):
         raise refused(decision)
@@ -150,28 +150,28 @@ def asked_next(records: Sequence[Entry], leader: Profile) -> AnyCommand:
     pytest.fail("a task set without its commit")
 
 
-def offsets_of(name: str, one: RecordedRequest) -> dict[tuple[str, int], list[KeyValue]]:
+def offsets_of(name: str, request: RecordedRequest) -> dict[tuple[str, int], list[KeyValue]]:
     """Records written about the offsets of one connector, by partition."""
-    found = defaultdict(list)
-    for entry in one.written():
+    records = defaultdict(list)
+    for entry in request.written():
         if entry.topic not in (TOPICS.config, TOPICS.status):
-            subject = decode_partition(entry.key, one.leader)
+            subject = decode_partition(entry.key, request.leader)
             # A key without a partition is nobody's, as far as a reader can tell.
             if not isinstance(subject, SourcePartition) or subject.connector == name:
-                found[entry.topic, entry.partition].append((entry.key, entry.value))
-    return found
+                records[entry.topic, entry.partition].append((entry.key, entry.value))
+    return records
 
 
 def by_partition(
     drafts: Iterable[Draft], ends: Mapping[str, Sequence[int]]
 ) -> dict[tuple[str, int], list[KeyValue]]:
     """Drafts of offsets by where they would go."""
-    found: dict[tuple[str, int], list[KeyValue]] = defaultdict(list)
+    records: dict[tuple[str, int], list[KeyValue]] = defaultdict(list)
     for draft in drafts:
         if draft.topic not in (TOPICS.config, TOPICS.status):
             partition = placed(draft, len(ends[draft.topic]))
-            found[draft.topic, partition].append((draft.key, draft.value))
-    return found
+            records[draft.topic, partition].append((draft.key, draft.value))
+    return records
 
 
 def placed(draft: Draft, partitions: int) -> int:
@@ -193,11 +193,11 @@ def of_config(records: Iterable[Entry | Draft]) -> list[InPartition]:
     ]
 
 
-def resets_written(one: RecordedRequest) -> list[InPartition]:
+def resets_written(request: RecordedRequest) -> list[InPartition]:
     """Tombstones of topics that connectors used."""
     return sorted(
         (entry.partition, entry.key, entry.value)
-        for entry in one.written()
+        for entry in request.written()
         if entry.topic == TOPICS.status and (entry.key or b"").startswith(b"status-topic-")
     )
 
@@ -211,47 +211,51 @@ def resets_drafted(drafts: Iterable[Draft], partitions: int) -> list[InPartition
     )
 
 
-def told(given: Answer, one: RecordedRequest) -> bool:
+def told(response: Answer, request: RecordedRequest) -> bool:
     """True if an answer equals the recorded one; an empty body equals null."""
-    return given.status == one.step.status and equal_json(given.body or None, one.step.answer)
+    return response.status == request.step.status and equal_json(
+        response.body or None, request.step.answer
+    )
 
 
 # --- the proof ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("one", list(cases()))
-async def test_requests_are_answered_and_written_as_they_were(one: RecordedRequest) -> None:
+@pytest.mark.parametrize("case", list(cases()))
+async def test_requests_are_answered_and_written_as_they_were(case: RecordedRequest) -> None:
     """Every record, in order, to the byte; or a refusal in the same words, and no record."""
-    configs = [entry for entry in one.written() if entry.topic == TOPICS.config]
-    done = await obeyed(one)
+    configs = [entry for entry in case.written() if entry.topic == TOPICS.config]
+    done = await obeyed(case)
     if isinstance(done, RestError):
-        assert told(done.answer(), one), str(done)
+        assert told(done.answer(), case), str(done)
         assert configs == []
         return
     command, profile, plan = done
     drafts = drafts_of(plan)
     own = len(of_config(drafts))
     assert of_config(drafts) == of_config(configs[:own])
-    await followed(one, configs, own)
+    await followed(case, configs, own)
     if isinstance(command, OF_OFFSETS):
-        ends = one.step.positions
-        assert by_partition(drafts, ends) == offsets_of(command.connector, one)
+        ends = case.step.positions
+        assert by_partition(drafts, ends) == offsets_of(command.connector, case)
     if isinstance(command, commands.ResetTopics):
-        partitions = len(one.step.positions[TOPICS.status])
-        assert resets_drafted(drafts, partitions) == resets_written(one) != []
-    known = one.state(profile, *configs[:own])
+        partitions = len(case.step.positions[TOPICS.status])
+        assert resets_drafted(drafts, partitions) == resets_written(case) != []
+    state = case.state(profile, *configs[:own])
     assert told(
-        answer_to(CompletedCommand(command, plan.outcome, known, profile, plugins_of(one.history))),
-        one,
+        answer_to(
+            CompletedCommand(command, plan.outcome, state, profile, plugins_of(case.history))
+        ),
+        case,
     )
 
 
-async def followed(one: RecordedRequest, configs: Sequence[Entry], done: int) -> list[Plan]:
+async def followed(request: RecordedRequest, configs: Sequence[Entry], done: int) -> list[Plan]:
     """The leader's plans for what workers asked, of which the rest of the config topic is made."""
     plans = []
     while done < len(configs):
-        asked = asked_next(configs[done:], one.leader)
-        plan = await planned(one, asked, one.leader, *configs[:done])
+        command = asked_next(configs[done:], request.leader)
+        plan = await planned(request, command, request.leader, *configs[:done])
         expected = of_config(drafts_of(plan))
         assert expected
         assert expected == of_config(configs[done : done + len(expected)])
@@ -260,20 +264,22 @@ async def followed(one: RecordedRequest, configs: Sequence[Entry], done: int) ->
     return plans
 
 
-@pytest.mark.parametrize("one", READ, ids=named)
-def test_questions_are_answered_as_they_were(one: RecordedRequest) -> None:
-    """And nothing is written because of them."""
-    assert told(answer(Reading(one.state(one.asked), plugins_of(one.history)), one.step.path), one)
-    assert of_config(one.written()) == []
+@pytest.mark.parametrize("case", READ, ids=named)
+def test_questions_are_answered_as_they_were(case: RecordedRequest) -> None:
+    """Read requests get the recorded responses and write no record."""
+    assert told(
+        answer(Reading(case.state(case.worker), plugins_of(case.history)), case.step.path), case
+    )
+    assert of_config(case.written()) == []
 
 
 @pytest.mark.parametrize("number", [2, 3, 6, 31])
 async def test_a_transaction_is_a_step(number: int) -> None:
     """A gap in the offsets, a transaction marker, begins the next step of a plan."""
-    one = next(one for one in ASKED if named(one) == f"exactly-once-3.9-{number}")
-    configs = [entry for entry in one.written() if entry.topic == TOPICS.config]
-    first = await planned(one, *understood(one))
-    rest = await followed(one, configs, len(drafts_of(first)))
+    request = next(request for request in ASKED if named(request) == f"exactly-once-3.9-{number}")
+    configs = [entry for entry in request.written() if entry.topic == TOPICS.config]
+    first = await planned(request, *understood(request))
+    rest = await followed(request, configs, len(drafts_of(first)))
     steps = [step for plan in (first, *rest) for step in plan.steps]
     offsets = [entry.offset for entry in configs]
     began = [offset for offset in offsets if offset - 1 not in offsets]
@@ -284,15 +290,15 @@ async def test_a_transaction_is_a_step(number: int) -> None:
 def test_every_request_is_accounted_for() -> None:
     """285 of 290 requests are exact, and so are all 17 questions."""
     assert (len(ASKED), len(READ)) == (290, 17)
-    assert EXCEPTIONS.keys() <= {(one.history, one.step.n) for one in ASKED}
+    assert EXCEPTIONS.keys() <= {(request.history, request.step.n) for request in ASKED}
     assert len(EXCEPTIONS) == 5
 
 
 @pytest.mark.parametrize("lost", [b"connector-pages", b"task-pages-1", b"commit-pages"])
 async def test_a_lost_record_is_noticed(lost: bytes) -> None:
     """Without one of the four records of a creation the comparison fails."""
-    one = next(one for one in ASKED if named(one) == "life-3.9-6")
-    (missing,) = [entry for entry in one.written() if entry.key == lost]
-    entries = [entry for entry in one.entries if entry is not missing]
+    request = next(request for request in ASKED if named(request) == "life-3.9-6")
+    (missing,) = [entry for entry in request.written() if entry.key == lost]
+    entries = [entry for entry in request.entries if entry is not missing]
     with pytest.raises((AssertionError, pytest.fail.Exception)):
-        await test_requests_are_answered_and_written_as_they_were(one._replace(entries=entries))
+        await test_requests_are_answered_and_written_as_they_were(request._replace(entries=entries))

@@ -36,8 +36,8 @@ def run_pytest(folder: Path, marker: str, **environment: str) -> tuple[int, str]
     return done.returncode, done.stdout + done.stderr
 
 
-def test_what_is_missing_is_counted_in_a_sentence(tmp_path: Path) -> None:
-    """Without a JDK on the path a Java test is skipped, and that is said; the run is green."""
+def test_missing_programs_are_counted_in_a_sentence(tmp_path: Path) -> None:
+    """Without a JDK a Java test is skipped, and the summary says so; the run passes."""
     code, output = run_pytest(tmp_path, "java")
     assert code == 0
     assert "1 test was skipped: 1 (needs a JDK (17 or newer) and Maven)." in output

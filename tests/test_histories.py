@@ -86,8 +86,10 @@ def test_every_recorded_answer_is_accounted_for(histories: Path) -> None:
 
 
 def test_a_lost_record_is_noticed(histories: Path, plugins: Plugins) -> None:
-    """Without one task commit of life-3.9 answers differ: the comparison can fail."""
+    """The comparison can fail: answers differ if life-3.9 lacks one task commit."""
     entries = entries_of(histories, "life-3.9")
-    lost = next(one for one in reversed(entries) if one.key == b"commit-orders")
-    verdict = verified(histories, "life-3.9", plugins, [one for one in entries if one is not lost])
+    lost = next(entry for entry in reversed(entries) if entry.key == b"commit-orders")
+    verdict = verified(
+        histories, "life-3.9", plugins, [entry for entry in entries if entry is not lost]
+    )
     assert "/connectors/orders/tasks" in {difference.path for difference in verdict.differences}

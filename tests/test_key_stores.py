@@ -158,14 +158,14 @@ TRUSTING = {
 
 
 @pytest.mark.parametrize("case", TRUSTING)
-def test_whom_a_store_trusts(tmp_path: Path, case: str) -> None:
-    """The broker is trusted for any certificate of the store, and only for those."""
+def test_trusted_certificates(tmp_path: Path, case: str) -> None:
+    """The client trusts a broker for any certificate of the store, and for no other."""
     server = serving(store(tmp_path, pkcs12_of(ROOT, STRANGER, BETWEEN, owner=BROKER)))
     client = tls_context(Tls(store(tmp_path, *TRUSTING[case]), check_hostname=False))
     shakes_hands(client, server)
 
 
-def test_whom_a_store_does_not_trust(tmp_path: Path) -> None:
+def test_untrusted_certificates(tmp_path: Path) -> None:
     """A JKS store does not trust certificates behind the first one of a key's chain."""
     server = serving(store(tmp_path, pkcs12_of(BETWEEN, owner=BROKER)))
     for content in (pkcs12_of(STRANGER), jks_of(key_entry(STRANGER.der, ROOT.der))):
@@ -174,17 +174,17 @@ def test_whom_a_store_does_not_trust(tmp_path: Path) -> None:
             shakes_hands(client, server)
 
 
-def test_who_is_shown(tmp_path: Path) -> None:
+def test_the_identity_is_a_key_with_its_chain(tmp_path: Path) -> None:
     """The identity is the owner's key with its chain up to the root, in order."""
     mine = store(tmp_path, pkcs12_of(ROOT, STRANGER, BETWEEN, owner=BROKER))
     pem = identity_pem(mine, "secret").reveal()
     assert "ENCRYPTED" in pem
     chain = x509.load_pem_x509_certificates(pem.encode())
-    assert chain == [one.certificate for one in (BROKER, BETWEEN, ROOT)]
+    assert chain == [member.certificate for member in (BROKER, BETWEEN, ROOT)]
 
 
-def test_who_is_shown_to_whoever_asks(tmp_path: Path) -> None:
-    """A server that wants a certificate gets that of the key store."""
+def test_the_identity_is_sent_on_request(tmp_path: Path) -> None:
+    """A server that requires a certificate gets that of the key store."""
     mine = store(tmp_path, pkcs12_of(BETWEEN, ROOT, owner=BROKER))
     server = serving(mine)
     server.load_verify_locations(cadata=ROOT.certificate.public_bytes(Encoding.PEM).decode())
@@ -232,7 +232,7 @@ KEYLESS = {
 
 @pytest.mark.parametrize("case", KEYLESS)
 def test_key_stores_that_cannot_be_used(tmp_path: Path, case: str) -> None:
-    """One sentence; of a JKS store the command that makes it one of ours."""
+    """The error is one sentence; for a JKS store it has the command that converts it."""
     content, says = KEYLESS[case]
     with pytest.raises(SettingsError, match=says):
         tls_context(Tls(identity=store(tmp_path, content)))
@@ -265,8 +265,10 @@ def test_a_damaged_jks_store(data: st.DataObject) -> None:
 
 def test_cryptography_is_not_imported_without_need() -> None:
     """The import waits for a Java key store."""
-    asked = "import sys, controlplane.logs.kafka.reads.reader; print('cryptography' in sys.modules)"
+    program = (
+        "import sys, controlplane.logs.kafka.reads.reader; print('cryptography' in sys.modules)"
+    )
     result = subprocess.run(
-        [sys.executable, "-c", asked], check=True, capture_output=True, text=True
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
     assert result.stdout == "False\n"

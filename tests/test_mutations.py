@@ -144,11 +144,14 @@ def test_all_pass_where_nothing_is_broken(mutants: MutantProcesses) -> None:
 def test_every_mutation_finds_its_text() -> None:
     """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
     core = PACKAGE / CORE
-    found = {one.name: (core / one.file).read_text().count(one.text) for one in MUTATIONS}
-    assert {name: count for name, count in found.items() if count != 1} == {}
+    counts = {
+        mutation.name: (core / mutation.file).read_text().count(mutation.text)
+        for mutation in MUTATIONS
+    }
+    assert {name: count for name, count in counts.items() if count != 1} == {}
 
 
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_the_suite_notices(mutation: Mutation, mutants: MutantProcesses) -> None:
     """A broken fold fails a test."""
     slip = SourceMutant(str(CORE / mutation.file), mutation.text, mutation.slip)

@@ -41,7 +41,7 @@ def test_strangers_cannot_write_lines_of_their_own() -> None:
 
 
 def test_json_lines_are_what_collectors_read() -> None:
-    """One object per line, time, level and event first; strangers cannot begin a line."""
+    """Each line is one object: time, level and event first. Foreign text cannot begin a line."""
     stream = io.StringIO()
     tell = logger(stream, log_format="json")
     tell.info("request", status=200, target="/a\nb\u202e\ud800", peer=None)
@@ -59,7 +59,7 @@ def test_json_lines_are_what_collectors_read() -> None:
 
 
 def test_secrets_are_not_told() -> None:
-    """Neither in what somebody sent, nor in what an error repeats of it."""
+    """Log lines contain no secret of a request, nor of an error that repeats it."""
     stream = io.StringIO()
     tell = logger(stream)
     tell.info("request", target="/connectors?password=s3cret&as_of=config@57")
@@ -72,7 +72,7 @@ def test_secrets_are_not_told() -> None:
     assert "as_of=config@57" in stream.getvalue()
 
 
-def test_what_is_told_follows_a_level() -> None:
+def test_logged_events_follow_a_level() -> None:
     """The logger follows the level of a Python logger, also when it changes."""
     stream = io.StringIO()
     level = hierarchy(logging.WARNING).getLogger("any")
@@ -85,12 +85,12 @@ def test_what_is_told_follows_a_level() -> None:
     level.setLevel(logging.CRITICAL)
     quiet.warning("third")
     quiet.exception("fourth")
-    told = [line.partition("event=")[2].split()[0] for line in stream.getvalue().splitlines()]
-    assert told == ["log_not_followed", "second"]
+    events = [line.partition("event=")[2].split()[0] for line in stream.getvalue().splitlines()]
+    assert events == ["log_not_followed", "second"]
 
 
-def test_what_libraries_log_is_told() -> None:
-    """With the name of their logger, and with the traceback where there is one."""
+def test_log_lines_of_libraries_are_passed_on() -> None:
+    """A line has the name of the library's logger, and the traceback if there is one."""
     stream = io.StringIO()
     library = hierarchy(logging.INFO).getLogger("some.library")
     library.addHandler(StdlibLogBridge(logger(stream)))
@@ -105,8 +105,8 @@ def test_what_libraries_log_is_told() -> None:
     assert "ValueError: invalid literal" in second
 
 
-def test_what_a_library_logs_wrongly_stops_nobody(capsys: pytest.CaptureFixture[str]) -> None:
-    """Python says what is wrong, and the program goes on."""
+def test_a_malformed_log_call_of_a_library_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    """Python reports the malformed call, and the program goes on."""
     library = hierarchy(logging.INFO).getLogger("some.library")
     library.addHandler(StdlibLogBridge(logger(io.StringIO())))
     library.info("%d things", "three")
@@ -140,8 +140,8 @@ def test_a_repeated_warning_is_told_every_ten_seconds() -> None:
     warn(other, 110.4, "mine")
     library.debug("asked for")
     library.debug("asked for")
-    told = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
-    assert told == [
+    lines = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
+    assert lines == [
         '"no node 1" logger=library.part',
         '"no node 1" logger=library.part left_out=2',
         '"no node 2" logger=library.part',

@@ -46,33 +46,35 @@ def answers(name: str) -> Iterator[OffsetsAnswer]:
     compacted = False
     for step in read_story(HISTORIES / f"{name}.story.jsonl"):
         compacted |= step.kind == "compacted"
-        for path, given in step.answers.items():
-            known = given.answer if isinstance(given.answer, dict) else {}
-            offsets = known.get("offsets") if path.endswith("/offsets") else None
-            if offsets and not is_of_consumer_group(given):
+        for path, response in step.answers.items():
+            body = response.answer if isinstance(response.answer, dict) else {}
+            offsets = body.get("offsets") if path.endswith("/offsets") else None
+            if offsets and not is_of_consumer_group(response):
                 yield OffsetsAnswer(step, step.worker or "", path, offsets, compacted)
 
 
 @pytest.mark.parametrize("name", LISTED)
 @pytest.mark.parametrize("live", [False, True], ids=["loaded", "live"])
 def test_offsets_are_listed_in_the_order_of_the_worker(name: str, live: bool) -> None:
-    """However the log was read: in bulk, as `inspect` does, or record by record."""
+    """The order is the same for a bulk read, as in `inspect`, and record by record."""
     releases = {}
     for step in read_story(HISTORIES / f"{name}.story.jsonl"):
         if step.release is not None:
             releases[step.worker] = step.release
     checked = 0
-    for asked in answers(name):
-        seen = list(before(recorded_entries(name, compacted=asked.compacted), asked.step.positions))
-        profile = Profile.of(releases[asked.worker])
-        once = bool({"*", asked.worker} & EXACTLY_ONCE.get(name, set()))
+    for expected in answers(name):
+        entries = list(
+            before(recorded_entries(name, compacted=expected.compacted), expected.step.positions)
+        )
+        profile = Profile.of(releases[expected.worker])
+        once = bool({"*", expected.worker} & EXACTLY_ONCE.get(name, set()))
         if live:
-            state = fold(seen, profile, exactly_once=once)
+            state = fold(entries, profile, exactly_once=once)
         else:
             whole = Fold(profile, exactly_once=once)
-            load(whole, [batch_of([entry]) for entry in seen])
+            load(whole, [batch_of([entry]) for entry in entries])
             state = whole.snapshot()
-        listed = answer(Reading(state, plugins_of(name)), asked.path).body["offsets"]
-        assert json.dumps(listed) == json.dumps(asked.offsets), (asked.step.n, asked.path)
+        listed = answer(Reading(state, plugins_of(name)), expected.path).body["offsets"]
+        assert json.dumps(listed) == json.dumps(expected.offsets), (expected.step.n, expected.path)
         checked += 1
     assert checked == LISTED[name]

@@ -26,10 +26,12 @@ async def test_a_log_is_closed_behind_its_block() -> None:
 
 
 async def test_a_state_of_the_past_is_that_of_a_release() -> None:
-    """Up to a record, a time, or a vector; the end is what `load` gives."""
+    """A moment is a record, a time or a vector; the state at the end equals that of `load`."""
     async with await open_log(LIFE) as opened:
         log, old, new = opened.log, Profile.of("3.4"), Profile.of("3.9")
-        then = {one: (await load_at(log, "config@57", one)).snapshot() for one in (old, new)}
+        then = {
+            profile: (await load_at(log, "config@57", profile)).snapshot() for profile in (old, new)
+        }
         assert [str(views.target(state, "pages")) for state in then.values()] == [
             "Target.PAUSED",
             "Target.STOPPED",
@@ -47,8 +49,8 @@ async def test_a_state_of_the_past_is_that_of_a_release() -> None:
         )
 
 
-async def test_what_cannot_be_read_is_raised() -> None:
-    """A moment that the log has not, and a log that there is not."""
+async def test_unreadable_logs_and_moments_raise() -> None:
+    """A missing moment raises `UnknownMoment`, a missing log `LogNotUsable`."""
     async with await open_log(LIFE) as opened:
         for moment in ("banana", "config@1000", "2001-01-01"):
             with pytest.raises(UnknownMoment):

@@ -128,8 +128,8 @@ def test_the_source_distribution_builds_the_same_wheel(
 ) -> None:
     """A wheel built from the source distribution has the files of one built from a clone."""
     again = ZipFile(built("wheel", unpacked, tmp_path))
-    assert {one.filename: one.CRC for one in again.infolist()} == {
-        one.filename: one.CRC for one in wheel.infolist()
+    assert {member.filename: member.CRC for member in again.infolist()} == {
+        member.filename: member.CRC for member in wheel.infolist()
     }
 
 
@@ -148,7 +148,7 @@ def declared(metadata: Message) -> list[Requirement]:
 
 def required(metadata: Message) -> set[str]:
     """Names of the packages that always come along."""
-    return {found.name for found in declared(metadata) if not found.marker}
+    return {requirement.name for requirement in declared(metadata) if not requirement.marker}
 
 
 def imported(package: str) -> set[str]:
@@ -170,7 +170,7 @@ def test_the_service_needs_no_spark(metadata: Message) -> None:
 
 def test_extras_bring_what_replay_imports(metadata: Message) -> None:
     """The service's dependencies and the two extras are enough for `replay`."""
-    assert imported("replay") <= {found.name for found in declared(metadata)}
+    assert imported("replay") <= {requirement.name for requirement in declared(metadata)}
 
 
 def test_the_lock_pins_every_package_by_hash(metadata: Message) -> None:

@@ -50,10 +50,10 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
-def test_what_is_told(tmp_path: Path) -> None:
-    """All that decides, and every limit; references are looked up where the program says."""
-    told = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
-    assert told == Settings(
+def test_settings_of_a_file(tmp_path: Path) -> None:
+    """The file sets every deciding setting and limit; references use the passed variables."""
+    settings = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
+    assert settings == Settings(
         profile="3.9",
         worker=DecisionSettings(
             group_id="fleet",
@@ -87,8 +87,8 @@ def test_nothing_told(tmp_path: Path) -> None:
     ("line", "administered"),
     [("", True), ("admin.listeners=", False), ("admin.listeners=http://:1", False)],
 )
-def test_who_administers(tmp_path: Path, line: str, *, administered: bool) -> None:
-    """Elsewhere or nowhere, as soon as the file says so (KIP-495)."""
+def test_administration_follows_the_file(tmp_path: Path, line: str, *, administered: bool) -> None:
+    """The file can move administration to another listener or switch it off (KIP-495)."""
     file = tmp_path / "worker.properties"
     file.write_text(line, "ascii")
     assert plane_settings_of_file(file).administered is administered
@@ -98,15 +98,15 @@ def test_a_flag_beats_the_file(tmp_path: Path) -> None:
     """A program passes flags as every command does."""
     flags = flag_values([("--override", "controller.commands.waiting", "9")])
     file = file_values(written(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n"))
-    told = plane_settings(Configuration(flags, file))
-    assert (told.limits.commands_waiting, told.upkeep.interval_ms) == (9, 8)
+    settings = plane_settings(Configuration(flags, file))
+    assert (settings.limits.commands_waiting, settings.upkeep.interval_ms) == (9, 8)
 
 
 async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
-    """Its topics are made as it says and written, and its policy is enforced."""
-    told = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
+    """The plane creates and writes the file's topics, and enforces its policy."""
+    settings = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
     log = MemoryLog()
-    async with ControlPlane.open(log, told) as plane:
+    async with ControlPlane.open(log, settings) as plane:
         overriding = CreateConnector("orders", {**CONFIG, "producer.override.acks": "1"})
         with pytest.raises(Refusal, match="The 'None' policy does not allow 'acks'"):
             await plane.execute(overriding)
@@ -124,7 +124,7 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "message"),
     [
         ("exactly.once.source.support=maybe", r":1: exactly\.once\.source\.support is 'maybe'"),
         ("connector.client.config.override.policy=com.acme.Ours", "which exists only in Java"),
@@ -134,9 +134,9 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
         ("controller.write.patience.ms=30s", "is '30s': use a whole number from 1"),
     ],
 )
-def test_what_cannot_be_used(tmp_path: Path, line: str, told: str) -> None:
-    """The error names the place."""
-    with pytest.raises(SettingsError, match=told):
+def test_unusable_settings_are_refused(tmp_path: Path, line: str, message: str) -> None:
+    """The error names the file, line and setting."""
+    with pytest.raises(SettingsError, match=message):
         plane_settings_of_file(written(tmp_path, line))
     with pytest.raises(SettingsError, match=r"nowhere\.properties"):
         plane_settings_of_file(tmp_path / "nowhere.properties")

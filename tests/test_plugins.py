@@ -52,8 +52,8 @@ class Orders:
                 raise CancelledError
             case "interrupt":
                 raise KeyboardInterrupt
-            case told:
-                return bool(told == "accept")
+            case consent:
+                return bool(consent == "accept")
 
 
 class Silent:
@@ -89,7 +89,7 @@ def test_kafkas_own_connectors_have_hooks() -> None:
 
 
 def test_words_of_all_releases_are_understood() -> None:
-    """Also those of the past, which only few will ever ask for."""
+    """The descriptions of valid values are parsed for old releases, too."""
     own = kafkas_own()
     keys = [key for keys in own.definitions.values() for key in keys]
     keys += [key for plugin in own.plugins for key in plugin.config or ()]
@@ -112,7 +112,7 @@ def test_a_connector_in_python_is_a_plugin_among_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "outcome"),
+    ("behaviour", "outcome"),
     [
         ("accept", HookSuccess(definite=True)),
         ("decline", HookSuccess(definite=False)),
@@ -129,11 +129,11 @@ def test_a_connector_in_python_is_a_plugin_among_others() -> None:
         ("cancel", HookFailure("Failed to modify offsets for source connector x")),
     ],
 )
-def test_its_hook(told: str, outcome: HookSuccess | HookFailure) -> None:
+def test_its_hook(behaviour: str, outcome: HookSuccess | HookFailure) -> None:
     """A hook's answer or exception becomes the outcome of a worker."""
     hook = described(Orders).hook
     assert hook is not None
-    assert hook({"name": "x", "alter": told}, ()) == outcome
+    assert hook({"name": "x", "alter": behaviour}, ()) == outcome
 
 
 def test_an_interrupt_is_the_users_only_where_it_is_told() -> None:
@@ -190,7 +190,7 @@ def test_a_hook_is_asked_with_whatever_depth() -> None:
 
 
 class Lamp:
-    """Neither source nor sink."""
+    """Connector whose kind is neither source nor sink."""
 
     kind = "lamp"
     version = "1"
@@ -216,7 +216,7 @@ class Listing(Silent):
 
 
 @pytest.mark.parametrize(
-    ("connector", "told"),
+    ("connector", "message"),
     [
         (Numbered, "its version is 1, which is no text"),
         (Listing, "its config holds 'k', which is no ConfigKey"),
@@ -225,14 +225,14 @@ class Listing(Silent):
         (object, "has no attribute 'kind'"),
     ],
 )
-def test_what_is_no_connector(connector: Any, told: str) -> None:
-    """The error names the class, and the part that it lacks."""
-    with pytest.raises(Unloadable, match=f"{connector.__qualname__} is no connector: .*{told}"):
+def test_classes_that_are_no_connector_are_refused(connector: Any, message: str) -> None:
+    """The error names the class and the missing part."""
+    with pytest.raises(Unloadable, match=f"{connector.__qualname__} is no connector: .*{message}"):
         described(connector)
 
 
 def test_declared_connectors_are_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """By entry points of one group."""
+    """Entry points of one group declare connectors."""
     declare(monkeypatch, tmp_path, a="declared:A")
     assert [plugin.class_name for plugin in in_python()] == ["declared.A"]
 
@@ -252,7 +252,7 @@ def test_declared_connectors_are_not_all_there_are(
 
 
 @pytest.mark.parametrize(
-    ("value", "told"),
+    ("value", "message"),
     [
         ("nowhere:B", "nowhere:B cannot be loaded: ModuleNotFoundError"),
         ("declared:B", "declared:B cannot be loaded: AttributeError"),
@@ -262,10 +262,10 @@ def test_declared_connectors_are_not_all_there_are(
     ],
 )
 def test_declared_wrongly(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, told: str
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, message: str
 ) -> None:
     """The error names the declaration, its fault, and the package to mend."""
     declare(monkeypatch, tmp_path, b=value)
     who = r".* \(declared as b by the package declaring: mend or uninstall it\)$"
-    with pytest.raises(Unloadable, match=f"^{told}{who}"):
+    with pytest.raises(Unloadable, match=f"^{message}{who}"):
         in_python()

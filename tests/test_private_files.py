@@ -57,7 +57,7 @@ def test_a_new_file_is_private(tmp_path: Path) -> None:
 
 
 def test_an_open_file_that_is_replaced_is_private(tmp_path: Path) -> None:
-    """Its old mode does not count. A link stays one, and what it leads to is replaced."""
+    """The old file's mode is ignored. A link stays a link; its target is replaced."""
     (tmp_path / "old").write_text("old")
     (tmp_path / "link").symlink_to("old")
     with replacing(tmp_path / "link") as draft:
@@ -68,7 +68,7 @@ def test_an_open_file_that_is_replaced_is_private(tmp_path: Path) -> None:
 
 
 def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
-    """And nothing beside it."""
+    """A failed replacement leaves the old file, and no other file beside it."""
     (tmp_path / "file").write_text("old")
 
     def failing() -> None:
@@ -78,18 +78,18 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 
     with pytest.raises(ZeroDivisionError):
         failing()
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("file", "old")]
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("file", "old")]
 
 
 @pytest.mark.parametrize(
-    ("told", "file", "folder"),
+    ("mode", "file", "folder"),
     [("", 0o600, 0o700), ("0640", 0o640, 0o750), ("664", 0o664, 0o775), ("0o644", 0o644, 0o755)],
 )
 def test_another_mode_may_be_told(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, told: str, file: int, folder: int
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str, file: int, folder: int
 ) -> None:
     """The environment sets the mode; users who may read files may enter folders."""
-    monkeypatch.setenv(MODE, told)
+    monkeypatch.setenv(MODE, mode)
     assert (file_mode(), folder_mode()) == (file, folder)
     make_folders(tmp_path / "a")
     with replacing(tmp_path / "a" / "file") as draft:
@@ -97,10 +97,10 @@ def test_another_mode_may_be_told(
     assert modes(tmp_path) == {"a": folder, "a/file": file}
 
 
-@pytest.mark.parametrize("told", ["rw", "0755", "0440", "1", "0o9", "07777", "-600"])
-def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, told: str) -> None:
+@pytest.mark.parametrize("mode", ["rw", "0755", "0440", "1", "0o9", "07777", "-600"])
+def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
     """The sentence names the variable."""
-    monkeypatch.setenv(MODE, told)
+    monkeypatch.setenv(MODE, mode)
     with pytest.raises(BadFileMode, match=MODE):
         file_mode()
 
@@ -118,8 +118,8 @@ def test_a_draft_that_was_planted_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
-    """By the next that writes anything there; drafts of living processes stay."""
+def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
+    """The next writer in the folder removes them; drafts of living processes stay."""
     left_by_a_killed_process(tmp_path / "other")
     with draft_file(tmp_path / "mine") as mine, draft_folder(tmp_path / "mine") as folder:
         remove_abandoned(tmp_path)
@@ -129,15 +129,15 @@ def test_what_a_killed_process_left_is_removed(tmp_path: Path) -> None:
 
 def test_two_write_the_same_file(tmp_path: Path) -> None:
     """Each has a draft of its own; the last one counts."""
-    with replacing(tmp_path / "file") as one, replacing(tmp_path / "file") as other:
-        assert one != other
-        one.write_text("one")
+    with replacing(tmp_path / "file") as draft, replacing(tmp_path / "file") as other:
+        assert draft != other
+        draft.write_text("one")
         other.write_text("other")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["one"]
 
 
 def test_a_very_long_name(tmp_path: Path) -> None:
-    """Its draft has a shorter one."""
+    """The draft of such a file has a shorter name."""
     path = tmp_path / ("ü" * 127)
     with replacing(path) as draft:
         draft.write_text("x")

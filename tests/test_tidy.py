@@ -41,8 +41,8 @@ def python() -> list[SourceFile]:
 
 def check(rule: Rule, sources: list[SourceFile]) -> None:
     """Fail with one line per offender."""
-    found = offenders(rule, sources)
-    assert not found, "\n" + "\n".join(found)
+    offences = offenders(rule, sources)
+    assert not offences, "\n" + "\n".join(offences)
 
 
 def test_layers(python: list[SourceFile]) -> None:
@@ -123,7 +123,7 @@ def test_a_circle_of_folders_is_found() -> None:
 
 
 def test_clients_have_one_place(python: list[SourceFile]) -> None:
-    """Only one folder imports aiokafka, only one package pyspark."""
+    """One folder alone imports aiokafka, and one package alone pyspark."""
     check(one_place, python)
 
 
@@ -140,9 +140,9 @@ def test_releases_are_compared_in_one_place(python: list[SourceFile]) -> None:
 def test_every_behaviour_is_looked_at(python: list[SourceFile]) -> None:
     """A row of that table that nothing asks about is a difference in name only."""
     tables = "controlplane/core/releases/behaviours.py", "controlplane/core/releases/profiles.py"
-    asking = [one.text for one in python if one.in_package and not one.inside(*tables)]
-    asked = set(re.findall(r"\w+", "\n".join(asking)))
-    assert {row.field for row in BEHAVIOURS} <= asked
+    asking = [source.text for source in python if source.in_package and not source.inside(*tables)]
+    words = set(re.findall(r"\w+", "\n".join(asking)))
+    assert {row.field for row in BEHAVIOURS} <= words
 
 
 def test_files_are_short(python: list[SourceFile]) -> None:
@@ -198,7 +198,7 @@ def test_a_class_name_means_one_thing(python: list[SourceFile]) -> None:
 
 
 def test_two_classes_of_one_name_are_found() -> None:
-    """In several files, as a class or as an alias; imports are no definitions."""
+    """Definitions in several files count, as class or alias; imports do not."""
     sources = [
         SourceFile("controlplane/a.py", "class Row: ...\nEnds = dict"),
         SourceFile("controlplane/b.py", "from a import Row\nLIMIT = 1\nEnds = dict"),

@@ -38,10 +38,10 @@ def test_public_names_are_there() -> None:
         _ = controlplane.Manager
 
 
-def test_whatever_people_ask_for_is_there() -> None:
-    """Every command but those that only workers send each other."""
-    asked = {one.__name__ for one in get_args(commands.AnyCommand)}
-    assert asked - {*controlplane.__all__} == {"PublishTasks", "FenceTasks"}
+def test_every_command_of_users_is_exported() -> None:
+    """The package exports every command except those that workers send each other."""
+    names = {command.__name__ for command in get_args(commands.AnyCommand)}
+    assert names - {*controlplane.__all__} == {"PublishTasks", "FenceTasks"}
 
 
 def test_reading_imports_nothing_that_writes() -> None:

@@ -132,7 +132,7 @@ async def test_a_stop_takes_a_short_walk(tmp_path: Path) -> None:
 
 
 async def test_a_stop_by_http_takes_a_short_walk(tmp_path: Path) -> None:
-    """With the application around it: routing, middleware and response."""
+    """The walk includes the application: routing, middleware and response."""
     walks: list[list[str]] = []
     async with quiet_plane(tmp_path) as plane:
         transport = httpx.ASGITransport(plane.app)

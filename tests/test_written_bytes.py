@@ -47,7 +47,7 @@ def again(entry: Entry, profile: Profile) -> tuple[bytes | None, bytes | None] |
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.name for path in LOGS])
 def test_every_record_of_a_real_cluster_is_written_to_the_byte(path: Path) -> None:
-    """By at least one of the releases that took part; what a foreign hand wrote is counted."""
+    """At least one release of the cluster writes the same bytes; foreign records are counted."""
     dump = read_dump(path)
     profiles = [Profile.of(release) for release in dump.about["releases"]]
     odd = [
@@ -55,7 +55,7 @@ def test_every_record_of_a_real_cluster_is_written_to_the_byte(path: Path) -> No
         for entry in dump.entries
         if (entry.key, entry.value) not in [again(entry, profile) for profile in profiles]
     ]
-    assert len(odd) == OTHERS.get(path.name, 0), [(one.position, one.value) for one in odd]
+    assert len(odd) == OTHERS.get(path.name, 0), [(entry.position, entry.value) for entry in odd]
 
 
 def test_task_configs_stand_in_the_order_of_a_hash_map() -> None:

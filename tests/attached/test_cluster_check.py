@@ -80,7 +80,7 @@ async def test_refusals(answers: Mapping[str, httpx.Response], sentence: str) ->
 
 
 async def test_nobody_answers() -> None:
-    """Without any worker nothing can be steered; the wait is announced once."""
+    """A control plane without any worker cannot steer; it announces the wait once."""
     announced: list[Mapping[str, str]] = []
     with pytest.raises(NoWorkerAnswers, match="No worker answers: http://w1 does not answer"):
         await meet(client({"http://w1": None}), on_silence=announced.append)

@@ -111,7 +111,7 @@ async def test_a_read_is_sent_again(client_of: Callable[..., ConnectClient]) -> 
 
 
 async def test_patience_ends(client_of: Callable[..., ConnectClient]) -> None:
-    """After the patience the last refusal is the answer; without any, nothing was done."""
+    """The last refusal is the answer once the patience ends; without a refusal, no command ran."""
     for refusal in REBALANCES[:2]:  # 409 and 500
         answer = await client_of(WorkerScript(refusal)).send(PAUSE)
         assert (answer.status, answer.message) == (refusal.status_code, refusal.json()["message"])
@@ -146,7 +146,9 @@ async def test_a_worker_that_lags(client_of: Callable[..., ConnectClient]) -> No
     """A worker that does not know a connector of the log is asked again."""
     worker = WorkerScript(error(404, "Unknown connector orders"), httpx.Response(202))
     limits = ConnectSettings(retry_ms=1)
-    answer = await client_of(worker, limits=limits).send(PAUSE, lambda given: given.is_missing)
+    answer = await client_of(worker, limits=limits).send(
+        PAUSE, lambda response: response.is_missing
+    )
     assert answer.status == 202
 
 

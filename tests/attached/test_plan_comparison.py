@@ -42,20 +42,20 @@ PUT = Plan((Step("config", (draft("connector-orders", CONFIG),)),))
 def test_as_planned() -> None:
     """Equal JSON is equal, in any order of fields; follow-ups of workers are no difference."""
     turned = {"properties": dict(reversed(CONFIG["properties"].items()))}
-    found = entries(
+    log_entries = entries(
         ("connector-others", CONFIG),
         ("connector-orders", turned),
         ("task-orders-0", CONFIG),
         ("commit-orders", {"tasks": 1}),
         ("session-key", {}),
     )
-    comparison = compare(PUT, found, TOPICS, "orders")
+    comparison = compare(PUT, log_entries, TOPICS, "orders")
     assert comparison.as_planned
     assert [position.offset for position in comparison.records] == [6]
 
 
 @pytest.mark.parametrize(
-    ("plan", "found", "difference"),
+    ("plan", "log_entries", "difference"),
     [
         (
             STOP,
@@ -90,16 +90,16 @@ def test_as_planned() -> None:
     ],
     ids=["missing", "different", "tombstone", "foreign", "disordered", "refused"],
 )
-def test_differences(plan: Plan, found: list[Entry], difference: str) -> None:
+def test_differences(plan: Plan, log_entries: list[Entry], difference: str) -> None:
     """Each kind of difference has a sentence; no value is named, as it may be a secret."""
-    assert compare(plan, found, TOPICS, "orders").differences == (difference,)
+    assert compare(plan, log_entries, TOPICS, "orders").differences == (difference,)
 
 
 def test_the_equal_record_counts() -> None:
     """A foreign record of the same key before the planned one is told apart from it."""
     foreign = {"properties": {"name": "orders", "file": "theirs"}}
-    found = entries(("connector-orders", foreign), ("connector-orders", CONFIG))
-    comparison = compare(PUT, found, TOPICS, "orders")
+    log_entries = entries(("connector-orders", foreign), ("connector-orders", CONFIG))
+    comparison = compare(PUT, log_entries, TOPICS, "orders")
     assert [position.offset for position in comparison.records] == [6]
     assert comparison.differences == ("config@5 (connector-orders) was not planned",)
 

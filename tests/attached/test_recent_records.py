@@ -41,7 +41,7 @@ def test_bounded_in_records() -> None:
 
 
 def test_bounded_in_bytes() -> None:
-    """One record that is larger than the bound is not kept either."""
+    """A single record that is larger than the bound is not kept."""
     recent = RecentRecords({CONFIGS: (0,)}, bytes_kept=100)
     recent.add([entry(CONFIGS, 0, 0), entry(CONFIGS, 0, 1, bytes(50))])
     assert len(recent.since([CONFIGS], {CONFIGS: [0]}) or ()) == 2
@@ -51,7 +51,7 @@ def test_bounded_in_bytes() -> None:
 
 
 def test_replaced_log() -> None:
-    """Nothing is known any more, not even from the end on."""
+    """After a replacement of the log, every query returns None, also one from its end on."""
     recent = RecentRecords({CONFIGS: (0,)})
     recent.add([entry(CONFIGS, 0, 0)])
     recent.break_off()

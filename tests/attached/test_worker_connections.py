@@ -195,7 +195,7 @@ async def test_a_closed_connection_is_not_used() -> None:
 
 
 async def test_bytes_that_no_request_has_caused() -> None:
-    """They are not taken for the next answer."""
+    """Unrequested bytes are not taken for the next response."""
     late = b"HTTP/1.1 500 Internal Server Error\r\ncontent-length: 0\r\n\r\n"
     server = RawServer([DONE + late], [DONE])
     async with server.running() as url, steering(url) as client:
@@ -246,7 +246,7 @@ async def test_a_cancelled_caller() -> None:
 
 
 async def test_nobody_listens() -> None:
-    """Nothing was sent, so nothing was done."""
+    """An unreachable worker raises `NoWorkerAnswers`: no request was sent."""
     (port,) = free_ports(1)
     async with steering(f"http://127.0.0.1:{port}") as client:
         with pytest.raises(NoWorkerAnswers, match=r"cannot be reached: .*Connect call failed"):

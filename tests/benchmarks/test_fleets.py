@@ -23,7 +23,7 @@ KEYS, CLUSTERS = 300, 2
     ids=["without Spark", "all"],
 )
 def test_all_write_the_last_records(names: tuple[str, ...], tmp_path: Path) -> None:
-    """One row per key of each cluster."""
+    """Each contestant writes one row per key of each cluster."""
     archive = tmp_path / "archive"
     for number in range(CLUSTERS):
         generate(archive, f"cluster-{number}", KEYS)

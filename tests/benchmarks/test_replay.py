@@ -51,11 +51,11 @@ NAMED = {entrant.name: entrant for entrant in ENTRANTS}
 SOME = ("spark", "duckdb")
 
 
-def python(*words: str, asked: str = "") -> str:
+def python(*words: str, stdin: str = "") -> str:
     """Run Python to its end and return what it prints, 200 columns wide."""
     command, env = [sys.executable, *words], {**os.environ, "COLUMNS": "200"}
     return subprocess.run(
-        command, cwd=ROOT, env=env, input=asked, stdout=subprocess.PIPE, text=True, check=True
+        command, cwd=ROOT, env=env, input=stdin, stdout=subprocess.PIPE, text=True, check=True
     ).stdout
 
 
@@ -68,8 +68,10 @@ def generated(folder: Path) -> Path:
 
 def files(folder: Path) -> dict[str, bytes]:
     """All of an archive but its manifests: they tell when it was made."""
-    found = (one for one in folder.rglob("*") if one.is_file() and one.parent.name != "_manifest")
-    return {str(one.relative_to(folder)): one.read_bytes() for one in found}
+    paths = (
+        path for path in folder.rglob("*") if path.is_file() and path.parent.name != "_manifest"
+    )
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 @pytest.fixture(scope="module")
@@ -104,8 +106,8 @@ def test_all_are_compared(archive: Path) -> None:
     assert [*derived.seconds, *slow.seconds] == ["final", "half", "final"]
 
 
-def test_who_says_something_else_is_named(archive: Path, tmp_path: Path) -> None:
-    """A segment that no manifest names: who reads all files there are reads it, too."""
+def test_differing_contestants_are_named(archive: Path, tmp_path: Path) -> None:
+    """A contestant that reads every file also reads a segment that no manifest names."""
     shutil.copytree(archive, tmp_path, dirs_exist_ok=True)
     topic = tmp_path / f"cluster={large_cluster.NAME}" / f"topic={large_cluster.TOPICS.offsets}"
     stray = next((topic / "partition=1").glob("segment-*.parquet"))
@@ -118,7 +120,7 @@ def test_who_says_something_else_is_named(archive: Path, tmp_path: Path) -> None
         contest(entrants, tmp_path, 1, progress)
 
 
-def test_who_says_one_thing_and_then_another_is_named() -> None:
+def test_inconsistent_contestant_is_named() -> None:
     """A variant with two different results is named in the error."""
     with pytest.raises(click.ClickException, match=r"half: .*polars: \w…; polars: \w…"):
         check_equal({"scan": {}, "polars": {"final": {"a"}, "half": {"a", "b"}}})
@@ -126,11 +128,11 @@ def test_who_says_one_thing_and_then_another_is_named() -> None:
 
 @pytest.mark.parametrize("records", [10 * MILLION, SLOW_MOST])
 def test_goals_are_judged(records: int) -> None:
-    """Reached by those who take as long as the others, where that is enough."""
+    """Equal times reach the goals of at least 1.000× and miss the smaller ones."""
     alike = QueryFigure({"final": 1.0, "half": 1.0}, 1, {}, 100.0, 0)
     lines = list(goals(records, dict.fromkeys(NAMED, alike), InProcessTimes(1.0, 1.0, 1, 11.0)))
     times = [line.partition(": 1.000×; to reach: ") for line in lines]
-    judged = {what: goal for what, found, goal in times if found}
+    judged = {name: goal for name, separator, goal in times if separator}
     scan = {"spark / scan, final": "≤ 1.000×: reached"} if records == SLOW_MOST else {}
     assert judged == scan | {
         "spark / duckdb, final": f"≤ {1.1 if scan else 1.3:.3f}×: reached",
@@ -145,16 +147,18 @@ def test_goals_are_judged(records: int) -> None:
 
 
 def test_all_sizes_that_have_goals_are_measured() -> None:
-    """Without being asked for, as by `make bench`."""
+    """The default sizes of `make bench` include every size with a goal."""
     sizes = next(param.default for param in main.params if param.name == "millions")
     assert isinstance(sizes, tuple)
-    assert {size for goal in GOALS for size in goal.times} <= {one * MILLION for one in sizes}
+    assert {size for goal in GOALS for size in goal.times} <= {
+        millions * MILLION for millions in sizes
+    }
 
 
 def test_nobody_has_more_threads(archive: Path) -> None:
-    """Neither Polars nor pyarrow, which would take all cores that there are."""
-    told = python("-c", ON_ONE_CORE, "polars", str(archive), asked="final\n")
-    assert told.splitlines()[-1] == "1 1"
+    """Polars and pyarrow use one thread on one core; by default they would use every core."""
+    output = python("-c", ON_ONE_CORE, "polars", str(archive), stdin="final\n")
+    assert output.splitlines()[-1] == "1 1"
 
 
 @pytest.mark.java
@@ -166,7 +170,7 @@ def test_nobody_has_more_threads(archive: Path) -> None:
 def test_quick(tmp_path: Path, names: Sequence[str]) -> None:
     """`--quick` prints a row per program, and all answers are equal."""
     only = [word for name in names for word in ("--only", name)]
-    told = python("-m", "benchmarks.replay", "--quick", "--folder", str(tmp_path), *only)
-    rows = [line.split("│")[1].strip() for line in told.splitlines() if line.startswith("│")]
+    output = python("-m", "benchmarks.replay", "--quick", "--folder", str(tmp_path), *only)
+    rows = [line.split("│")[1].strip() for line in output.splitlines() if line.startswith("│")]
     assert rows == [NAMED[name].what for name in names]
-    assert "Spark shuffles 0 B; to reach: 0: reached" in told
+    assert "Spark shuffles 0 B; to reach: 0: reached" in output

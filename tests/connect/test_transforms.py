@@ -257,7 +257,7 @@ OWN = {
 
 
 async def test_an_authors_own_run(authors: ConnectorClasses) -> None:
-    """They get their settings with defaults, and only the selected records."""
+    """An author's transformations get settings with defaults, and the selected records alone."""
     async with running_classes(authors, runtime=QUICK) as worker:
         await produce(worker.plane.log, "t", "a", "b")
         config = config_of(TopicKeepingSink, topics="t") | OWN
@@ -309,7 +309,7 @@ def transformed(transformation: type[Transformation], predicate: str = "", **con
 
 
 def test_a_result_that_is_no_record_fails() -> None:
-    """It is no dropped record: that would lose data in silence."""
+    """A result of another type is an error: dropping the record would lose data silently."""
     with pytest.raises(ToleranceExceeded) as failure:
         transformed(ReturningAnything, returned="text")
     assert "ReturningAnything.apply returned str instead of a SourceRecord or None" in str(
@@ -344,7 +344,7 @@ def test_the_offset_of_the_task_is_out_of_reach() -> None:
     ],
 )
 def test_fields_that_no_log_takes(fields: dict[str, Any], sentence: str) -> None:
-    """They fail the task in clear words, before the producer sees them."""
+    """Unwritable fields fail the task with a clear message, before the producer gets them."""
     pipeline = Pipelines(ConnectorClasses(), QUICK).source({})
     with pytest.raises(Exception, match=sentence):
         pipeline.converted(record(**fields))

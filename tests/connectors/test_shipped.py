@@ -183,7 +183,7 @@ class SlowCommitContext(NamedTuple):
 
 
 def test_a_file_made_again_is_read_from_its_start(tmp_path: Path) -> None:
-    """This holds even before the tombstone of its offset is committed."""
+    """A recreated file is read from its start, even before its tombstone is committed."""
     file = tmp_path / "a"
     file.write_text("1\n2\n3\n")
     task = SourceRun(
@@ -253,7 +253,7 @@ class Swapped(FileAccess):
 @pytest.mark.parametrize("mode", ["rb", "a"])
 @pytest.mark.parametrize("linked", ["inside/file", "inside"])
 def test_a_link_made_after_the_check(tmp_path: Path, mode: str, linked: str) -> None:
-    """Neither the file nor a folder above it is followed; nothing is created elsewhere."""
+    """Links to the file or to a folder above it are not followed; no file is created elsewhere."""
     for name in ("folders/inside", "outside"):
         (tmp_path / name).mkdir(parents=True)
         (tmp_path / name / "file").write_text("text\n")

@@ -39,7 +39,7 @@ def crash_after(step: str) -> StepListener:
     return stepped
 
 
-def around(**given: Any) -> Surroundings:
+def around(**overrides: Any) -> Surroundings:
     """Surroundings in which nothing varies, and in which every connector class is there."""
     numbers = count(1)
     usual = Surroundings(
@@ -47,15 +47,15 @@ def around(**given: Any) -> Surroundings:
         now_ms=lambda: NOW_MS,
         new_id=lambda: f"command-{next(numbers)}",
     )
-    return usual._replace(**given)
+    return usual._replace(**overrides)
 
 
 @asynccontextmanager
 async def plane_on(
-    log: Log | str, settings: Settings | None = None, **given: Any
+    log: Log | str, settings: Settings | None = None, **overrides: Any
 ) -> AsyncIterator[ControlPlane]:
     """A control plane on this log."""
-    async with ControlPlane.open(log, settings or Settings(), around(**given)) as plane:
+    async with ControlPlane.open(log, settings or Settings(), around(**overrides)) as plane:
         yield plane
 
 

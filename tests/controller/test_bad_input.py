@@ -95,7 +95,9 @@ async def test_odd_names(name: str) -> None:
         await plane.execute(AlterOffsets(name, (OffsetChange({"p": 1}, {"row": 1}),)))
         assert views.connectors(plane.state) == [name]
         assert views.target(plane.state, name) is Target.STOPPED
-        assert [one.offset for one in views.source_offsets(plane.state, name)] == [{"row": 1}]
+        assert [
+            source_offset.offset for source_offset in views.source_offsets(plane.state, name)
+        ] == [{"row": 1}]
         await plane.execute(ResetOffsets(name))
         await plane.execute(DeleteConnector(name))
         assert views.connectors(plane.state) == []
@@ -125,11 +127,11 @@ EMPTY = "Invalid value  for configuration name: String may not be empty"
     ids=repr,
 )
 async def test_names_that_are_none(name: str, why: str) -> None:
-    """Refused with the validator's words."""
+    """Invalid names are refused with the validator's message."""
     log = MemoryLog()
     async with plane_on(log, plugins=PLUGINS) as plane:
-        told = await refused(plane, log, connector(name))
-    assert told == (
+        message = await refused(plane, log, connector(name))
+    assert message == (
         f"Connector configuration is invalid and contains the following 1 error(s):\n{why}\n"
         "You can also find the above list of errors at the endpoint "
         "`/connector-plugins/{connectorType}/config/validate`"
@@ -150,10 +152,10 @@ async def test_ten_thousand_connectors() -> None:
         await asyncio.gather(*(plane.execute(StopConnector(name)) for name in names))
         await plane.execute(connector("new"))
         await plane.execute(DeleteConnector("c-9999"))
-        known = views.connectors(plane.state)
-        assert len(known) == 10_000
-        assert ("new" in known, "c-9999" in known) == (True, False)
-        stopped = [one for one in known if views.target(plane.state, one) is Target.STOPPED]
+        all_names = views.connectors(plane.state)
+        assert len(all_names) == 10_000
+        assert ("new" in all_names, "c-9999" in all_names) == (True, False)
+        stopped = [name for name in all_names if views.target(plane.state, name) is Target.STOPPED]
         assert sorted(stopped) == names
         assert unfinished(plane) == []
 
@@ -167,8 +169,8 @@ async def test_config_of_a_mebibyte(tmp_path: Path) -> None:
         await plane.execute(PatchConfig("orders", {"more": "1"}))
         await plane.execute(PauseConnector("orders"))
     async with plane_on(where, plugins=PLUGINS) as plane:
-        wanted = {**SOURCE, "long": long, "name": "orders", "more": "1"}
-        assert plane.state.config.connectors["orders"] == wanted
+        expected_config = {**SOURCE, "long": long, "name": "orders", "more": "1"}
+        assert plane.state.config.connectors["orders"] == expected_config
         assert views.target(plane.state, "orders") is Target.PAUSED
 
 
@@ -188,13 +190,13 @@ COMPOUND: list[tuple[Mapping[str, Any], Mapping[str, Any] | None, str]] = [
 async def test_offsets_that_are_not_primitive(
     partition: Mapping[str, Any], offset: Mapping[str, Any] | None, why: str
 ) -> None:
-    """Refused in an alteration, also where one comes first that could be done; in a creation."""
+    """A creation refuses them, and an alteration as a whole, even behind a valid offset."""
     log = MemoryLog()
-    wanted = (OffsetChange({"p": 0}, {"row": 0}), OffsetChange(partition, offset))
+    changes = (OffsetChange({"p": 0}, {"row": 0}), OffsetChange(partition, offset))
     async with plane_on(log, plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", SOURCE, Target.STOPPED))
-        assert await refused(plane, log, AlterOffsets("orders", wanted)) == why
-        created = CreateConnector("users", SOURCE, initial_offsets=wanted)
+        assert await refused(plane, log, AlterOffsets("orders", changes)) == why
+        created = CreateConnector("users", SOURCE, initial_offsets=changes)
         start = "Failed to validate the initial offsets of connector users: "
         assert await refused(plane, log, created) == start + why
 
@@ -209,7 +211,9 @@ async def test_members_in_another_order() -> None:
         await plane.execute(CreateConnector("orders", SOURCE, Target.STOPPED))
         moved = OffsetChange({"b": 2, "at": 1, "zone": "z"}, {"row": 2})
         await plane.execute(AlterOffsets("orders", (moved,)))
-        assert [one.offset for one in views.source_offsets(plane.state, "orders")] == [{"row": 2}]
+        assert [
+            source_offset.offset for source_offset in views.source_offsets(plane.state, "orders")
+        ] == [{"row": 2}]
         await plane.execute(ResetOffsets("orders"))
         assert views.source_offsets(plane.state, "orders") == []
     assert await written(log, OFFSETS) == [(key, '{"row":1}'), (key, '{"row":2}'), (key, None)]
@@ -262,8 +266,8 @@ async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
     """A failed creation is taken back once there is room again (KIP-995)."""
     log = await SqliteLog.open(tmp_path / "state.db")
 
-    async def stepped(asked: CommandRequest, _step: Step) -> None:
-        if isinstance(asked.command, CreateConnector) and asked.command.initial_offsets:
+    async def stepped(request: CommandRequest, _step: Step) -> None:
+        if isinstance(request.command, CreateConnector) and request.command.initial_offsets:
             Disk(log).fill()
 
     async with plane_on(log, IMPATIENT, plugins=PLUGINS, stepped=stepped) as plane:
@@ -321,7 +325,7 @@ async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
 
 
 async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
-    """Told when the settings' patience is over; once the file is back the command is ended."""
+    """The caller gets an error after the write patience; the command ends once the file is back."""
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     log = await SqliteLog.open(path)
 

@@ -85,9 +85,9 @@ def settings(**upkeep: Any) -> Settings:
     return Settings(upkeep=UpkeepSettings(snapshots=ENOUGH, **upkeep))
 
 
-async def lived(log: ReadCountingLog, settings: Settings, **given: Any) -> None:
+async def lived(log: ReadCountingLog, settings: Settings, **overrides: Any) -> None:
     """A plane that makes some connectors, and is closed."""
-    async with plane_on(log, settings, **given) as plane:
+    async with plane_on(log, settings, **overrides) as plane:
         for number in range(CONNECTORS):
             await plane.execute(connector(f"c-{number}"))
 
@@ -176,8 +176,8 @@ async def full_speed() -> None:
     """Do nothing."""
 
 
-async def test_who_cannot_wait(log: ReadCountingLog) -> None:
-    """He cancels once more: the plane is closed all the same, and the log is as it was."""
+async def test_a_second_cancellation_ends_the_wait(log: ReadCountingLog) -> None:
+    """A second cancellation still closes the plane; the log stays as it was."""
     begun = asyncio.Event()
 
     async def waiting() -> None:

@@ -73,7 +73,7 @@ async def test_records_say_who_and_why(log: MemoryLog) -> None:
         await plane.execute(STOP, principal="ada", key="the-key")
     ours = (await entries(log, [CONFIG]))[2:]
     headers = (("controlplane-command-id", b"the-key"), ("controlplane-principal", b"ada"))
-    assert {(one.headers, one.timestamp) for one in ours} == {(headers, NOW_MS)}
+    assert {(record.headers, record.timestamp) for record in ours} == {(headers, NOW_MS)}
 
 
 async def test_command_topic(log: MemoryLog) -> None:
@@ -91,7 +91,7 @@ async def test_command_topic(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize(("command", "has_plan"), [(STOP, True), (PauseConnector("orders"), False)])
 async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_plan: bool) -> None:
-    """Also when the command has ended; a single batch has none, for there is no half of it."""
+    """The plan stays after the command has ended. A single batch cannot be half done: no plan."""
     async with plane_on(log) as plane:
         await plane.execute(command)
     begun, *_ = await entries(log, [COMMANDS])
@@ -133,8 +133,8 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
         await plane.execute(STOP, principal="ada")
         with pytest.raises(Refusal):
             await plane.execute(StopConnector("nobody"))
-    wanted = ("command", "connector", "principal", "outcome", "records", "took_ms")
-    assert [tuple(line[name] for name in wanted) for line in lines.told] == [
+    fields = ("command", "connector", "principal", "outcome", "records", "took_ms")
+    assert [tuple(line[name] for name in fields) for line in lines.told] == [
         ("stop", "orders", "ada", "done", 4, 0),
         ("stop", "nobody", "embedded", "no such connector", 1, 0),
     ]
@@ -202,8 +202,8 @@ async def test_refused_key_can_be_used_again(log: MemoryLog) -> None:
 async def test_order_of_one_connector(log: MemoryLog) -> None:
     """Commands of one connector are run in the order in which they were asked."""
     async with plane_on(log) as plane:
-        wanted: list[AnyCommand] = [PauseConnector("orders"), ResumeConnector("orders"), STOP] * 5
-        await asyncio.gather(*(plane.execute(command) for command in wanted))
+        commands: list[AnyCommand] = [PauseConnector("orders"), ResumeConnector("orders"), STOP] * 5
+        await asyncio.gather(*(plane.execute(command) for command in commands))
     states = [value for key, value in await written(log, CONFIG) if key == "target-state-orders"]
     assert [str(state)[10:16] for state in states] == ["PAUSED", "STARTE", "PAUSED"] * 5
 
@@ -215,8 +215,8 @@ class Held:
         self.reached = asyncio.Event()
         self.go_on = asyncio.Event()
 
-    async def __call__(self, asked: CommandRequest, _step: Step) -> None:
-        if getattr(asked.command, "connector", "") == "orders":
+    async def __call__(self, request: CommandRequest, _step: Step) -> None:
+        if getattr(request.command, "connector", "") == "orders":
             self.reached.set()
             await self.go_on.wait()
 
@@ -291,9 +291,9 @@ async def test_too_many(log: MemoryLog) -> None:
 async def test_two_planes_in_one_process(log: MemoryLog) -> None:
     """Two planes share no state."""
     other = MemoryLog()
-    async with plane_on(log) as one, plane_on(other) as two:
-        await one.execute(STOP)
-        assert views.connectors(two.state) == []
+    async with plane_on(log) as first, plane_on(other) as second:
+        await first.execute(STOP)
+        assert views.connectors(second.state) == []
 
 
 async def test_second_writer_fences_the_first(log: MemoryLog) -> None:
@@ -327,7 +327,7 @@ async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
         {"command": {"command": "stop", "connector": "orders"}, "plan": {"steps": 1}},
     ],
 )
-async def test_what_is_not_understood_is_left_alone(
+async def test_unknown_command_records_are_ignored(
     log: MemoryLog, record: dict[str, object]
 ) -> None:
     """Records of a newer version or of a foreign writer do not prevent the start."""
@@ -373,10 +373,12 @@ async def test_history(log: MemoryLog) -> None:
     async with plane_on(log) as plane:
         await plane.execute(STOP)
         await plane.execute(StopConnector("users"))
-        told = await plane.history("orders")
-    keys = [(one.key or b"").decode() for one in told.records]
+        connector_history = await plane.history("orders")
+    keys = [(record.key or b"").decode() for record in connector_history.records]
     assert keys == ["connector-orders", "commit-orders", "target-state-orders"]
-    assert ("target state", "STARTED → STOPPED") in [(one.what, one.words) for one in told.events]
+    assert ("target state", "STARTED → STOPPED") in [
+        (event.what, event.words) for event in connector_history.events
+    ]
 
 
 async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
@@ -401,7 +403,7 @@ async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("next_command", [True, False], ids=["next command", "nobody asks"])
 async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -> None:
-    """Nothing is acknowledged; the half-done command is completed once the log is back."""
+    """The plane acknowledges no command; it completes the half-done one once the log is back."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=10))
     blocker = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

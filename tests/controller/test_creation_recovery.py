@@ -51,7 +51,7 @@ def rows(plane: ControlPlane) -> list[object]:
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
 async def test_taken_back(step: str) -> None:
-    """Its class is gone: neither a connector nor an offset is left, and the key tells why."""
+    """Without its class, a creation leaves no connector and no offset; its key has the reason."""
     log = await died(step)
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == []
@@ -66,7 +66,7 @@ async def test_taken_back(step: str) -> None:
 
 @pytest.mark.parametrize("offsets", [CREATE.initial_offsets, (OffsetChange({"page": 1}, None),)])
 async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
-    """One of two topics was wiped, and its class is gone: the other one is wiped then, too."""
+    """Recovery wipes the second topic, too, although the connector's class is missing."""
     log = MemoryLog()
     for topic in (OFFSETS, "own"):
         await log.create_topic(topic, 1)
@@ -87,12 +87,12 @@ async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
 async def test_trouble_while_it_is_completed() -> None:
     """The next process takes back the offsets that the crashed one had set."""
     kinds = [{"class": "lab.Sink", "type": "sink"}]
-    known = parse_catalogue(msgspec.json.encode(kinds))
+    plugins = parse_catalogue(msgspec.json.encode(kinds))
     kafka = Kafka(LawClock())
     change = OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5})
     config = {"connector.class": "lab.Sink", "topics": "t"}
     log = MemoryLog()
-    around: dict[str, Any] = {"plugins": known, "outside": kafka}
+    around: dict[str, Any] = {"plugins": plugins, "outside": kafka}
     async with plane_on(log, stepped=crash_after("write"), **around) as plane:
         with pytest.raises(Crash):
             await plane.execute(CreateConnector("orders", config, None, (change,)))

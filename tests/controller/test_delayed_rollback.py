@@ -44,8 +44,8 @@ class UnreachableKafka(Kafka):
 
 def around(kafka: UnreachableKafka) -> dict[str, Any]:
     """A worker that knows a sink."""
-    known = [Plugin(class_name="lab.Sink", type="sink")]
-    return {"plugins": catalogued(more=known), "outside": kafka}
+    plugins = [Plugin(class_name="lab.Sink", type="sink")]
+    return {"plugins": catalogued(more=plugins), "outside": kafka}
 
 
 async def fails(plane: ControlPlane) -> None:

@@ -91,7 +91,7 @@ async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
             await plane.execute(AlterOffsets("odd", (change,)), key="k")
         await plane.execute(PauseConnector("odd"))
     async with plane_on(log, plugins=None) as plane:
-        assert not [one for one in plane.state.commands.values() if one.unfinished]
+        assert not [command for command in plane.state.commands.values() if command.unfinished]
     await log.close()
 
 
@@ -138,13 +138,13 @@ async def test_waiting_when_the_plane_closes(log: MemoryLog) -> None:
 
 
 async def test_every_change_is_seen(log: MemoryLog) -> None:
-    """Also by one who takes his time."""
+    """A slow watcher also gets every change."""
     async with plane_on(log) as plane:
-        seen: list[Any] = []
+        states_seen: list[Any] = []
 
         async def watch() -> None:
             async for change in plane.watch():
-                seen.append(change.after)
+                states_seen.append(change.after)
                 await asyncio.sleep(0.001)
 
         watcher = asyncio.create_task(watch())
@@ -153,7 +153,7 @@ async def test_every_change_is_seen(log: MemoryLog) -> None:
             await plane.execute(PauseConnector("orders"))
             await plane.execute(ResumeConnector("orders"))
     await watcher
-    assert seen == ["PAUSED", "STARTED"] * 10
+    assert states_seen == ["PAUSED", "STARTED"] * 10
 
 
 async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
@@ -174,8 +174,8 @@ async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
         async with asyncio.timeout(PATIENCE_S), plane_on(log, settings, plugins=plugins) as plane:
             await asyncio.gather(*(plane.execute(StopConnector(name)) for name in names))
             waiting = [plane.execute(ResetOffsets(name)) for name in names]
-            told = await asyncio.gather(*waiting, return_exceptions=True)
-            assert {type(one) for one in told} == {TimedOut}
+            outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+            assert {type(outcome) for outcome in outcomes} == {TimedOut}
             await plane.execute(PauseConnector("users"))
     finally:
         held.set()
@@ -246,7 +246,7 @@ def nested(levels: int) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    ("odd", "told"),
+    ("odd", "message"),
     [
         ("stop", "'stop' is no command: make one of those in controlplane.commands"),
         (StopConnector, "StopConnector'> is no command: make one"),
@@ -261,11 +261,13 @@ def nested(levels: int) -> list[Any]:
         ),
     ],
 )
-async def test_what_is_no_command(log: MemoryLog, odd: Any, told: str) -> None:
-    """An argument that is no command raises `TypeError` before anything is read or written."""
+async def test_arguments_that_are_no_command_raise_type_error(
+    log: MemoryLog, odd: Any, message: str
+) -> None:
+    """An argument that is no command is refused before the log is read or written."""
     async with plane_on(log) as plane:
         for ask in (plane.execute, plane.plan):
-            with pytest.raises(TypeError, match=re.escape(told)):
+            with pytest.raises(TypeError, match=re.escape(message)):
                 await ask(odd)
 
 
@@ -280,7 +282,7 @@ async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
                 await plane.execute(AlterOffsets("one", (OffsetChange({"p": many}, {"row": 1}),)))
 
 
-async def test_who_asks_and_under_which_key_is_text(log: MemoryLog) -> None:
+async def test_principal_and_key_are_text(log: MemoryLog) -> None:
     """An empty key is refused, too: all callers without a key would share it."""
     async with plane_on(log) as plane:
         before = await written(log, CONFIG, COMMANDS)

@@ -87,9 +87,9 @@ async def test_a_fenced_plane_reads_on(log: Fragile) -> None:
         with pytest.raises(Fenced, match="another writer"):
             await first.execute(RESUME)
         assert isinstance(await first.plan(RESUME), Plan)
-    (told,) = lines.of("log_fenced")
-    assert "another writer has taken over" in told["reason"]
-    assert [one["outcome"] for one in lines.of("command")] == ["unfinished", "not begun"]
+    (fenced_notice,) = lines.of("log_fenced")
+    assert "another writer has taken over" in fenced_notice["reason"]
+    assert [notice["outcome"] for notice in lines.of("command")] == ["unfinished", "not begun"]
 
 
 async def test_a_known_key_is_answered_by_a_fenced_plane(log: Fragile) -> None:
@@ -132,8 +132,8 @@ async def test_claims_again(log: Fragile) -> None:
     """The writer changes hands and back; each has its turn, and both know the same in the end."""
     lines = NoticeEvents()
     ids = count()
-    one = plane_on(log, notices=lines, new_id=lambda: f"{next(ids)}")
-    async with one as first, plane_on(log, new_id=lambda: f"{next(ids)}") as second:
+    first_plane = plane_on(log, notices=lines, new_id=lambda: f"{next(ids)}")
+    async with first_plane as first, plane_on(log, new_id=lambda: f"{next(ids)}") as second:
         with pytest.raises(Fenced):
             await first.execute(STOP)
         await second.execute(PAUSE)

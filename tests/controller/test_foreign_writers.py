@@ -73,13 +73,13 @@ async def test_a_command_that_cannot_be_written_leaves_its_line() -> None:
         await log.claim()
         with pytest.raises(Fenced):
             await plane.execute(PauseConnector("orders"))
-    done, failed = (one for one in lines.told if one["event"] == "command")
+    done, failed = (line for line in lines.told if line["event"] == "command")
     assert (done["outcome"], failed["outcome"]) == ("done", "unfinished")
     assert failed["command"] == "pause"
     assert failed["reason"]
 
 
-async def test_who_is_refused_cannot_fill_the_log() -> None:
+async def test_refused_commands_cannot_fill_the_log() -> None:
     """The command topic keeps an excerpt of a large refused command."""
     log, most = MemoryLog(), 1_000
     large: list[Mapping[str, str | None]] = [
@@ -97,8 +97,10 @@ async def test_who_is_refused_cannot_fill_the_log() -> None:
     assert '"x":"yyyyyyyyyy"' in (small or "")
     assert max(len((value or "").encode()) for _, value in records) <= most
     kept = [msgspec.json.decode(value or "")["command"] for _, value in records]
-    assert all((one["command"], one["connector"]) == ("create", "orders") for one in kept)
-    assert all(one["whole_bytes"] > most for one in kept)
+    assert all(
+        (excerpt["command"], excerpt["connector"]) == ("create", "orders") for excerpt in kept
+    )
+    assert all(excerpt["whole_bytes"] > most for excerpt in kept)
     assert kept[0]["config"] == {"first": "1", "x": "… (100000 characters)", "last": "2"}
     assert list(kept[1]["config"].items())[:2] == [("k0", "v"), ("k1", "v")]
     assert kept[2]["config"] == {"last": "2"}

@@ -42,11 +42,11 @@ async def test_known_to_a_later_process() -> None:
         "three": PublishTasks("orders", ()),
     }
     async with plane_on(log, plugins=PLUGINS) as plane:
-        told = {key: await plane.execute(command, key=key) for key, command in commands.items()}
+        outcomes = {key: await plane.execute(command, key=key) for key, command in commands.items()}
     records = await written(log, CONFIG, COMMANDS, "connect-offsets")
     async with plane_on(log, plugins=PLUGINS) as plane:
         again = {key: await plane.execute(command, key=key) for key, command in commands.items()}
-    assert again == told
+    assert again == outcomes
     assert await written(log, CONFIG, COMMANDS, "connect-offsets") == records
 
 

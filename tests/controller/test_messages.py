@@ -44,7 +44,7 @@ STAGES: list[tuple[AnyCommand, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "stage"), STAGES, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(("command", "stage"), STAGES, ids=lambda command: type(command).__name__)
 def test_the_stage_is_told(command: AnyCommand, stage: str) -> None:
     """The timeout names the stage of the worker and its begin, or the wait for other requests."""
     sentence = (
@@ -77,7 +77,9 @@ FAILURES: list[tuple[AnyCommand, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("command", "told"), FAILURES, ids=lambda one: type(one).__name__)
-def test_what_could_not_be_written_is_told(command: AnyCommand, told: str) -> None:
-    """By the store that holds it (`KafkaConfigBackingStore`)."""
-    assert not_written(command) == told
+@pytest.mark.parametrize(
+    ("command", "message"), FAILURES, ids=lambda command: type(command).__name__
+)
+def test_failed_writes_are_named(command: AnyCommand, message: str) -> None:
+    """The message is that of the store which holds the record (`KafkaConfigBackingStore`)."""
+    assert not_written(command) == message

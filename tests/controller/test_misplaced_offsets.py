@@ -32,15 +32,15 @@ async def test_a_reset_holds_and_is_named(tmp_path: Path) -> None:
         assert _offsets(plane) == [{"row": 7}]
         await plane.execute(ResetOffsets("orders"), key="reset")
         assert _offsets(plane) == []
-    found = await entries(log, [OFFSETS])
-    assert [(one.partition, one.value is None) for one in found] == [
+    offset_entries = await entries(log, [OFFSETS])
+    assert [(entry.partition, entry.value is None) for entry in offset_entries] == [
         (ELSEWHERE, False),
         (USUAL, True),
     ]
     assert await log.compact(OFFSETS) == 0
     async with plane_on(log, plugins=PLUGINS) as plane:
         assert _offsets(plane) == []
-    (hazard,) = hazards(found, Profile.of("kip"))
+    (hazard,) = hazards(offset_entries, Profile.of("kip"))
     assert hazard.danger is Danger.PARTITION_ORDER
     assert hazard.connector == "orders"
     await log.close()

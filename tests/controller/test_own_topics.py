@@ -26,19 +26,21 @@ async def log_with_offsets() -> MemoryLog:
 
 
 async def test_created_with_offsets_where_others_lie() -> None:
-    """They are wiped before the new ones are set, and those are read back."""
-    wanted = (OffsetChange({"page": 2}, {"row": 1}),)
+    """Existing offsets are wiped before the new ones are set; the new ones are then read back."""
+    initial_offsets = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
-        await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
+        await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=initial_offsets))
         offsets = views.source_offsets(plane.state, "orders")
-        assert [(one.partition, one.offset) for one in offsets] == [({"page": 2}, {"row": 1})]
+        assert [(offset.partition, offset.offset) for offset in offsets] == [
+            ({"page": 2}, {"row": 1})
+        ]
 
 
 async def test_created_with_offsets_where_no_topic_is() -> None:
     """The topic is created, and followed from then on."""
-    wanted = (OffsetChange({"page": 2}, {"row": 1}),)
+    initial_offsets = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
-        await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=wanted))
+        await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=initial_offsets))
         assert [offset.offset for offset in views.source_offsets(plane.state, "orders")] == [
             {"row": 1}
         ]

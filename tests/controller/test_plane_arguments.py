@@ -24,7 +24,7 @@ TEXT: Any = "3"
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         (Settings(profile=NO), "profile is None: use a text"),
         (Settings(exactly_once=TEXT), "exactly_once is '3': use true or false"),
@@ -57,10 +57,10 @@ TEXT: Any = "3"
         (Settings(topics=Topics(config="x" * 99 + "/")), "cannot be the name of a topic"),
     ],
 )
-async def test_settings(settings: Settings, told: str) -> None:
-    """Refused before anything is made, with the name of the setting and what it may be."""
+async def test_settings(settings: Settings, message: str) -> None:
+    """Invalid settings are refused before a topic is made; the error names setting and range."""
     log = MemoryLog()
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         async with plane_on(log, settings):
             pass
     assert await log.topics() == {}
@@ -82,22 +82,22 @@ PlaneCall = Callable[[ControlPlane], Awaitable[object]]
 
 
 @pytest.mark.parametrize(
-    ("ask", "told"),
+    ("ask", "message"),
     [
         (lambda plane: plane.state_at(NO), "a moment is text, and not None"),
         (lambda plane: plane.state_at("config@0", FLOAT), "a profile is text, and not 2.0"),
         (lambda plane: plane.history(NO), "the name of a connector is text, and not None"),
     ],
 )
-async def test_questions(ask: PlaneCall, told: str) -> None:
+async def test_questions(ask: PlaneCall, message: str) -> None:
     """A slip of the asker's is no defect of ours."""
     async with plane_on(MemoryLog()) as plane:
-        with pytest.raises(TypeError, match=told):
+        with pytest.raises(TypeError, match=message):
             await ask(plane)
 
 
 def test_a_flood_is_not_repeated() -> None:
-    """However long a bad value is."""
+    """The error quotes a part of a long value."""
     with pytest.raises(SettingsError) as caught:
         check_settings(
             Settings(worker=msgspec.structs.replace(DecisionSettings(), group_id=[0] * 10_000))

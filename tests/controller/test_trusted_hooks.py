@@ -30,13 +30,13 @@ class Outside:
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version: ClassVar[str] = "1"
     config: ClassVar[Sequence[ConfigKey]] = ()
-    asked = 0
+    calls = 0
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
         """Refuses all, and not without having done something."""
         del config, offsets
-        Outside.asked += 1
+        Outside.calls += 1
         raise ValueError("no such table")
 
 
@@ -55,25 +55,25 @@ COMMANDS: list[AnyCommand] = [
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
 async def test_a_hook_is_believed(command: AnyCommand) -> None:
     """The hook is not called; the plan assumes its consent and says so once."""
-    Outside.asked = 0
+    Outside.calls = 0
     async with plane_on(MemoryLog(), plugins=plugins()) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, Target.STOPPED))
         plan = await plane.plan(command, believe_hooks=True)
         assert isinstance(plan, Plan)
         message = f"alterOffsets of {__name__}.Outside takes these offsets; it was not asked"
         assert plan.assumed == (message,)
-        assert Outside.asked == 0
+        assert Outside.calls == 0
         assert isinstance(await plane.plan(command), Rejected)
-        assert Outside.asked == 1
+        assert Outside.calls == 1
 
 
-async def test_what_a_catalogue_says_is_no_belief() -> None:
-    """Kafka's own hooks only compute: they are asked in any case."""
+async def test_kafkas_own_hooks_are_called_in_any_case() -> None:
+    """Kafka's own hooks only compute, so the plan calls them and assumes nothing."""
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     async with plane_on(MemoryLog(), plugins=plugins()) as plane:
         await plane.execute(CreateConnector("lines", config, Target.STOPPED))
-        found = await plane.plan(AlterOffsets("lines", FIRST), believe_hooks=True)
-        assert isinstance(found, Rejected)
+        decision = await plane.plan(AlterOffsets("lines", FIRST), believe_hooks=True)
+        assert isinstance(decision, Rejected)
         right = (OffsetChange({"filename": "f"}, {"position": 1}),)
         plan = await plane.plan(AlterOffsets("lines", right), believe_hooks=True)
         assert isinstance(plan, Plan)

@@ -36,15 +36,15 @@ IDS = count(1)
 ConnectorShape = tuple[Mapping[str, Any] | None, Target | None]
 
 
-def opened(log: MemoryLog, **given: Any) -> AbstractAsyncContextManager[ControlPlane]:
+def opened(log: MemoryLog, **overrides: Any) -> AbstractAsyncContextManager[ControlPlane]:
     """A control plane on this log, after others."""
-    return plane_on(log, new_id=lambda: f"command-{next(IDS)}", **given)
+    return plane_on(log, new_id=lambda: f"command-{next(IDS)}", **overrides)
 
 
 def shape(plane: ControlPlane) -> ConnectorShape:
     """Config and target state of the connector."""
-    found = plane.state.config.connectors.get("orders")
-    return found, views.target(plane.state, "orders")
+    config = plane.state.config.connectors.get("orders")
+    return config, views.target(plane.state, "orders")
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ async def undo(plane: ControlPlane, moment: str) -> RestoreConnector:
 
 @pytest.mark.parametrize("moment", MOMENTS)
 async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
-    """One that is gone comes back; shown first, performed then, with the same records."""
+    """A deleted connector is restored; the plan has the same records as the execution."""
     async with opened(log) as plane:
         command = await undo(plane, moment)
         plan = await plane.plan(command)
@@ -83,7 +83,7 @@ async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
         assert shape(plane) == MOMENTS[moment]
         written = (await entries(log, [CONFIG]))[before:]
         planned = [(record.key, record.value) for step in plan.steps for record in step.records]
-        assert [(one.key, one.value) for one in written] == planned
+        assert [(entry.key, entry.value) for entry in written] == planned
 
 
 async def test_there_and_back_again(log: MemoryLog) -> None:
@@ -128,9 +128,9 @@ def at_position(position: int) -> AlterOffsets:
 
 def offsets_shape(state: ClusterState) -> tuple[ConnectorShape, list[Mapping[str, Any] | None]]:
     """Config, target state and offsets of the connector."""
-    found = state.config.connectors.get("orders")
+    config = state.config.connectors.get("orders")
     offsets = [offset.offset for offset in views.source_offsets(state, "orders")]
-    return (found, views.target(state, "orders")), offsets
+    return (config, views.target(state, "orders")), offsets
 
 
 @pytest.mark.parametrize("now", [Target.STARTED, Target.PAUSED, Target.STOPPED])
@@ -153,7 +153,7 @@ async def test_offsets_of_what_runs_with_a_crash_anywhere(now: Target) -> None:
             await plane.execute(RestoreConnector("orders", FILE, now))
             plan = await plane.plan(command)
             assert isinstance(plan, Plan)
-            assert [one.name for one in plan.steps] == steps
+            assert [planned_step.name for planned_step in plan.steps] == steps
         with pytest.raises(Crash):
             async with opened(log, stepped=crash_after(step)) as plane:
                 await plane.execute(command)
@@ -162,7 +162,7 @@ async def test_offsets_of_what_runs_with_a_crash_anywhere(now: Target) -> None:
 
 
 async def test_refused(log: MemoryLog) -> None:
-    """If the offsets cannot be restored, nothing is."""
+    """The whole restoration is refused if the offsets cannot be restored."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, "config@0"))
         command = RestoreConnector(

@@ -21,7 +21,7 @@ OFTEN = SnapshotSettings(tail_records=5, lateness_ms=0)
 
 
 async def test_snapshots_are_made(tmp_path: Path) -> None:
-    """While a plane is open its log gets snapshots, and the next plane knows the same."""
+    """An open plane makes snapshots of its log; the next plane has the same state."""
     log = await SqliteLog.open(tmp_path / "state.db")
     settings = Settings(upkeep=UpkeepSettings(interval_ms=1, snapshots=OFTEN))
     minutes = count(NOW_MS, 60_000)

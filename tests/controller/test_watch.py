@@ -42,7 +42,7 @@ async def test_changes_that_nobody_takes() -> None:
 
 
 async def test_watching_ends_with_the_plane() -> None:
-    """For those who watch, for who has not yet begun, and for who comes too late."""
+    """Running, unstarted and late watches all end."""
     log = MemoryLog()
     async with plane_on(log) as plane:
         before, watching = plane.watch(), asyncio.ensure_future(anext(plane.watch(), "ended"))

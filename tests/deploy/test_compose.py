@@ -151,8 +151,8 @@ def test_health_checks() -> None:
         assert interval > 0 < timeout
         assert interval * check["retries"] >= 120
     advertised = services()["kafka"]["environment"]["KAFKA_ADVERTISED_LISTENERS"]
-    asked = checks["kafka"]["test"]
-    assert f"PLAINTEXT://{asked[asked.index('--bootstrap-server') + 1]}" == advertised
+    command = checks["kafka"]["test"]
+    assert f"PLAINTEXT://{command[command.index('--bootstrap-server') + 1]}" == advertised
     port = _worker()["listeners"].rpartition(":")[2]
     assert checks["connect"]["test"][-1] == f"http://127.0.0.1:{port}/connectors"
 
@@ -174,8 +174,8 @@ def _has_compose() -> bool:
     """True if this machine has the client of Compose, which needs no engine for a check."""
     if shutil.which("docker") is None:
         return False
-    asked = ["docker", "compose", "version"]
-    return subprocess.run(asked, capture_output=True, check=False).returncode == 0
+    command = ["docker", "compose", "version"]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.skipif(not _has_compose(), reason="needs docker compose")

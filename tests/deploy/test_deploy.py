@@ -54,8 +54,8 @@ def accepted(words: list[str]) -> bool:
 def _unknown(words: list[str]) -> list[str]:
     command = main.get_command(None, words[0])  # type: ignore[arg-type]
     assert command is not None
-    known = {spelling for param in command.params for spelling in param.opts}
-    return [word for word in words if word.startswith("--") and word not in known]
+    options = {spelling for param in command.params for spelling in param.opts}
+    return [word for word in words if word.startswith("--") and word not in options]
 
 
 def test_the_image_is_of_two_stages_and_nobody_is_root() -> None:
@@ -105,7 +105,7 @@ def test_the_image_installs_by_hash() -> None:
 
 
 def test_the_image_serves_its_volume() -> None:
-    """By flags that there are, and its health is asked where it listens."""
+    """The command accepts the image's flags; the health check uses the exposed port."""
     assert json.loads(last("ENTRYPOINT")) == ["controlplane"]
     words = json.loads(last("CMD"))
     assert accepted(words)
@@ -118,14 +118,14 @@ def test_the_image_serves_its_volume() -> None:
     assert f":{port}/health" in check[2]
 
 
-def installed_for(name: str, found: set[str]) -> set[str]:
+def installed_for(name: str, packages: set[str]) -> set[str]:
     """Adds what a package needs here, and what that needs; answers all that was found."""
     for line in requires(name) or []:
         need = Requirement(line)
-        if need.name not in found and (not need.marker or need.marker.evaluate({"extra": ""})):
-            found.add(need.name)
-            installed_for(need.name, found)
-    return found
+        if need.name not in packages and (not need.marker or need.marker.evaluate({"extra": ""})):
+            packages.add(need.name)
+            installed_for(need.name, packages)
+    return packages
 
 
 def locked(*names: str) -> subprocess.CompletedProcess[str]:
@@ -134,8 +134,8 @@ def locked(*names: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_what_the_service_needs_is_locked() -> None:
-    """All that it needs here is there, each with its hashes; nothing of development is."""
+def test_the_services_requirements_are_locked() -> None:
+    """Each requirement is locked with its hashes; packages for development are not listed."""
     parts = re.split(r"^(?=[a-z])", locked("controlplane").stdout, flags=re.MULTILINE)[1:]
     names = {part.partition("==")[0] for part in parts}
     assert {_normal(name) for name in installed_for("controlplane", set())} <= names
@@ -148,15 +148,15 @@ def _normal(name: str) -> str:
 
 
 @pytest.mark.parametrize("names", [(), ("nothing-of-ours",)])
-def test_what_is_not_locked_is_told(names: tuple[str, ...]) -> None:
+def test_unlocked_names_are_refused(names: tuple[str, ...]) -> None:
     """`tools/locked` fails for no names and for a package outside of the lock file."""
-    told = locked(*names)
-    assert (told.returncode, told.stdout) == (1, "")
-    assert "not in requirements.lock" in told.stderr
+    result = locked(*names)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "not in requirements.lock" in result.stderr
 
 
 def test_the_unit_serves_its_state_directory() -> None:
-    """By flags that there are; the log lies where it may write."""
+    """The command accepts the unit's flags; the log lies in a directory that it may write."""
     service = unit()["Service"]
     program, *words = shlex.split(service["ExecStart"])
     assert Path(program).name == "controlplane"
@@ -168,8 +168,8 @@ def test_the_unit_serves_its_state_directory() -> None:
 
 def test_the_variables_that_are_named_are_settings() -> None:
     """Each variable that the deployment files name is a setting."""
-    told = CONTAINERFILE.read_text() + UNIT.read_text()
-    named = set(re.findall(r"CONTROLPLANE_[A-Z_]+", told))
+    text = CONTAINERFILE.read_text() + UNIT.read_text()
+    named = set(re.findall(r"CONTROLPLANE_[A-Z_]+", text))
     variables = dict.fromkeys(named, "/nowhere")
     said = CliRunner().invoke(
         main, ["config", "--all"], env=variables | {"CONTROLPLANE_LISTENERS": "http://[::1]:1"}
@@ -182,9 +182,9 @@ def test_the_variables_that_are_named_are_settings() -> None:
 @SYSTEMD
 def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     """No setting is misspelt, and what is left open to the service is little."""
-    here = Path(sys.executable).parent
+    bin_folder = Path(sys.executable).parent
     copy = tmp_path / UNIT.name
-    copy.write_text(UNIT.read_text().replace("/opt/controlplane/bin", str(here)))
+    copy.write_text(UNIT.read_text().replace("/opt/controlplane/bin", str(bin_folder)))
     for verb in (["verify", "--man=no"], ["security", "--offline=true", "--threshold=20"]):
         done = subprocess.run(
             ["systemd-analyze", *verb, copy], capture_output=True, text=True, check=False

@@ -249,4 +249,7 @@ def test_the_dashboard_can_be_imported() -> None:
     ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in dashboard["panels"])
-    assert {one["name"] for one in dashboard["templating"]["list"]} == {"datasource", "instance"}
+    assert {variable["name"] for variable in dashboard["templating"]["list"]} == {
+        "datasource",
+        "instance",
+    }

@@ -116,8 +116,8 @@ def _next_request(listening: socket.socket) -> ForkRequest | None:
         connection, _ = listening.accept()
         with connection:
             words, streams, _, _ = socket.recv_fds(connection, 1 << 16, 3)
-            while more := connection.recv(1 << 16):
-                words += more
+            while chunk := connection.recv(1 << 16):
+                words += chunk
             child = os.fork()
             if not child:
                 for number, stream in enumerate(streams):

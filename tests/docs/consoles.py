@@ -66,13 +66,15 @@ _BLOCK = re.compile(
 
 def steps(text: str) -> list[ConsoleStep]:
     """The commands of a document, in order."""
-    found: list[ConsoleStep] = []
+    console_steps: list[ConsoleStep] = []
     for block in _BLOCK.finditer(text):
         if block["language"] == "python":
-            found.append(ConsoleStep(_program(block["code"]), (block["printed"] or "").rstrip()))
+            console_steps.append(
+                ConsoleStep(_program(block["code"]), (block["printed"] or "").rstrip())
+            )
         else:
-            found += _commands(block["code"])
-    return found
+            console_steps += _commands(block["code"])
+    return console_steps
 
 
 def _program(code: str) -> str:
@@ -115,7 +117,7 @@ class Shell:
             (folder / name).symlink_to(ROOT / name)
         if clone:
             (folder / ".venv").symlink_to(sys.prefix)
-        self._environment = _environment(found=not clone)
+        self._environment = _environment(on_path=not clone)
         self._commands = "" if clone else f"{commands}{os.pathsep}"
         self._folder = folder
         (self._port,) = free_ports(1)
@@ -201,7 +203,7 @@ class Shell:
         self._bash.communicate()
 
 
-def _environment(*, found: bool) -> dict[str, str]:
+def _environment(*, on_path: bool) -> dict[str, str]:
     """Environment of a user: wide tables, our commands on the path or not, no settings.
 
     Variables of the `make` that runs the tests would reach the `make` of a document.
@@ -212,6 +214,6 @@ def _environment(*, found: bool) -> dict[str, str]:
         if not name.startswith(("CONTROL", "MAKE", "MFLAGS")) and name not in {"ARGS", "PORT"}
     }
     ours = str(Path(sys.executable).parent)
-    others = [one for one in kept["PATH"].split(os.pathsep) if one != ours]
-    path = os.pathsep.join([ours, *others] if found else others)
+    others = [folder for folder in kept["PATH"].split(os.pathsep) if folder != ours]
+    path = os.pathsep.join([ours, *others] if on_path else others)
     return kept | {"PATH": path, "COLUMNS": "120"}

@@ -55,7 +55,7 @@ def counts(files: list[str]) -> dict[str, int]:
 def test_manifests_name_each_record_once(
     archive: Path, segments: Callable[[Path], list[str]]
 ) -> None:
-    """Also beside a file that a killed append has left, which the glob finds."""
+    """Manifests leave out a file of a killed append, which the glob finds."""
     assert counts(segments(archive)) == RECORDS
     (left, *_) = archive.glob("cluster=life/topic=connect-configs/*/segment-*.parquet")
     left.with_name("segment-left.parquet").write_bytes(left.read_bytes())

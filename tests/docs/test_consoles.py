@@ -44,8 +44,8 @@ def test_the_readme_is_true_in_a_fresh_clone(tmp_path: Path) -> None:
             assert (code, step.prints(output)) == (step.code, True), shown
 
 
-def test_what_is_shown_is_compared() -> None:
-    """A document that is wrong is found out."""
+def test_shown_output_is_compared() -> None:
+    """A wrong output in a document does not match what the command prints."""
     text = "```console\n$ a \\\n  b  # exit code 3\nx … z\n…\nlast\n$ c\n```\n"
     first, second = steps(text)
     assert (first.command, first.code) == ("a \\\n  b  # exit code 3", 3)

@@ -15,8 +15,8 @@ def fields_of(kind: type[msgspec.Struct]) -> str:
     """Fields of a command as the table writes them: those with a default in brackets."""
     fields = msgspec.structs.fields(kind)
     needed = [f"`{field.name}`" for field in fields if field.required]
-    more = [f"`{field.name}`" for field in fields if not field.required]
-    return ", ".join([*needed, f"[{', '.join(more)}]"] if more else needed)
+    optional = [f"`{field.name}`" for field in fields if not field.required]
+    return ", ".join([*needed, f"[{', '.join(optional)}]"] if optional else needed)
 
 
 def test_every_command_is_listed_with_its_fields() -> None:
@@ -26,10 +26,10 @@ def test_every_command_is_listed_with_its_fields() -> None:
 
 
 def test_an_offset_is_explained_with_its_fields() -> None:
-    """Beside the commands there is one more value, which two of them take."""
-    needed, more = "partition", "offset, kind"
+    """The document explains `OffsetChange`, which two commands take."""
+    needed, optional = "partition", "offset, kind"
     assert [field.name for field in msgspec.structs.fields(OffsetChange)] == [
         needed,
-        *more.split(", "),
+        *optional.split(", "),
     ]
-    assert f"`OffsetChange({needed}, [{more}])`" in TEXT
+    assert f"`OffsetChange({needed}, [{optional}])`" in TEXT

@@ -102,6 +102,6 @@ def test_a_defect_of_replay_is_no_finding(how: str, code: int, says: str) -> Non
 
 
 def test_a_defect_of_replay_can_be_looked_into() -> None:
-    """With its traceback, where that is asked for."""
+    """With `CONTROLPLANE_DEBUG=1` a defect keeps its traceback."""
     result = CliRunner().invoke(_Broken(), ["defect"], env={"CONTROLPLANE_DEBUG": "1"})
     assert isinstance(result.exception, ValueError)

@@ -77,7 +77,7 @@ def test_the_counts_of_kafkas_tests() -> None:
 
 
 def test_each_row_names_a_test_or_a_reason() -> None:
-    """One of both, and never neither."""
+    """Each row has exactly one of both."""
     for section, cells in rows():
         has_reason = cells[-1].startswith(NO_MEANING) and len(cells[-1]) > len(NO_MEANING)
         assert has_reason != bool(named_tests(cells[-1])), (section, cells)

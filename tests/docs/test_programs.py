@@ -59,9 +59,9 @@ async def state_db(folder: None) -> None:
 @pytest.mark.usefixtures("state_db")
 async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A log line has the shown fields in their order."""
-    (block,) = (one for one in blocks("python") if "Surroundings(" in one)
+    (block,) = (block for block in blocks("python") if "Surroundings(" in block)
     await run(block)
-    (shown,) = (one for one in blocks("text") if one.startswith("timestamp="))
+    (shown,) = (block for block in blocks("text") if block.startswith("timestamp="))
     (line,) = capsys.readouterr().err.splitlines()
     fields = re.compile(r"(?:^| )(\w+)=")
     assert fields.findall(line) == fields.findall(shown.strip())
@@ -71,7 +71,7 @@ async def test_the_log_line(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.usefixtures("state_db")
 async def test_the_mounted_application() -> None:
     """The mounted app serves below its path while the outer app lives, with correct locations."""
-    (block,) = (one for one in blocks("python") if "def lifespan" in one)
+    (block,) = (block for block in blocks("python") if "def lifespan" in block)
     app = (await run(block))["app"]
     config = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
     transport = httpx.ASGITransport(app)
@@ -80,22 +80,22 @@ async def test_the_mounted_application() -> None:
         httpx.AsyncClient(transport=transport, base_url="http://us") as client,
     ):
         made = await client.post("/connect/connectors", json={"name": "more", "config": config})
-        found = await client.get("/connect/connectors")
+        response = await client.get("/connect/connectors")
     assert (made.status_code, made.headers["location"]) == (
         201,
         "http://us/connect/connectors/more",
     )
-    assert found.json() == ["more", "orders"]
+    assert response.json() == ["more", "orders"]
 
 
 async def test_the_connector_in_python() -> None:
     """The connector is valid, its hook answers, and its package declares it."""
-    (block,) = (one for one in blocks("python") if "class OrdersSource" in one)
+    (block,) = (block for block in blocks("python") if "class OrdersSource" in block)
     plugin = described((await run(block))["OrdersSource"])
     assert (plugin.type, plugin.version) == ("source", "1.0")
     assert plugin.hook is not None
-    asked = (({"table": "orders"}, {"row": 1}),)
-    assert plugin.hook({"table": "orders"}, asked) == HookSuccess(definite=True)
+    offsets = (({"table": "orders"}, {"row": 1}),)
+    assert plugin.hook({"table": "orders"}, offsets) == HookSuccess(definite=True)
     (declared,) = blocks("toml")
     assert tomllib.loads(declared)["project"]["entry-points"][GROUP]
 
@@ -105,12 +105,12 @@ def raised(table: str) -> list[str]:
     return re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines()))
 
 
-def test_what_is_raised() -> None:
+def test_documented_exceptions() -> None:
     """Each exception of the table can be imported, and has the documented base classes."""
     reading, commanding = re.findall(r"^\| Raised \|.*\n\|.*\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
     names = raised(commanding)
-    wanted = (Refusal, TimedOut, TooMany, NotWritten, logs.Fenced, logs.LogUnavailable)
-    assert tuple(getattr(controlplane, name) for name in names) == (*wanted, logs.LogError)
+    expected = (Refusal, TimedOut, TooMany, NotWritten, logs.Fenced, logs.LogUnavailable)
+    assert tuple(getattr(controlplane, name) for name in names) == (*expected, logs.LogError)
     assert issubclass(NotWritten, logs.LogUnavailable)
     assert [getattr(controlplane, name) for name in raised(reading)] == [
         *(logs.LogNotUsable, logs.LogUnavailable, logs.LogCorrupt, UnknownMoment)

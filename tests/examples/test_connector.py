@@ -10,7 +10,7 @@ from tests.installed_package import declare
 
 
 def test_the_program() -> None:
-    """Its hook accepts and refuses, its keys are validated."""
+    """The hook accepts and refuses offsets; the config keys are validated."""
     assert [line[:70] for line in run("connector.py")] == [
         "The offsets for this connector have been altered successfully",
         "refused: there is no row -1",

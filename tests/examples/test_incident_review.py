@@ -61,7 +61,7 @@ def test_offsets_and_spread(names: dict[str, Any]) -> None:
 
 
 def test_the_end(names: dict[str, Any]) -> None:
-    """Nothing is failed any more; the differences that stay are counted by aspect."""
+    """No task is failed any more; the remaining differences are counted by aspect."""
     assert names["still_failed"] == []
     assert names["by_aspect"]["config"]
     assert sum(names["by_aspect"].values()) == len(names["remaining"])

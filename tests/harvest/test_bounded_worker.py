@@ -66,7 +66,7 @@ async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[Boun
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (whole(b"<html>"), "as a Connect worker does"),
         (whole(b"[]"), "as a Connect worker does"),
@@ -81,10 +81,10 @@ async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[Boun
         ),
     ],
 )
-async def test_what_is_no_worker_is_refused(answer: bytes, told: str) -> None:
+async def test_servers_that_are_no_worker_are_refused(answer: bytes, message: str) -> None:
     """An answer that is not a worker's root document raises `NoWorker`."""
     async with answering(answer) as worker:
-        with pytest.raises(NoWorker, match=told):
+        with pytest.raises(NoWorker, match=message):
             await version_of(worker)
 
 
@@ -119,10 +119,14 @@ async def test_plugins_without_settings_are_counted() -> None:
     listed = whole(b"[" + b",".join(plugin % number for number in range(20)) + b"]")
     refusal = whole(b"{}", OK.replace(b"200 OK", b"500 Internal Server Error"))
     async with answering(listed, refusal) as worker:
-        found = await from_worker(worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress)
-    assert found.lacking[-1].startswith("the worker tells no settings of 20 plugins: io.example.P0")
-    assert found.lacking[-1].endswith("io.example.P4, …")
-    assert max(map(len, found.lacking)) < 500
+        harvest = await from_worker(
+            worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress
+        )
+    assert harvest.lacking[-1].startswith(
+        "the worker tells no settings of 20 plugins: io.example.P0"
+    )
+    assert harvest.lacking[-1].endswith("io.example.P4, …")
+    assert max(map(len, harvest.lacking)) < 500
 
 
 async def test_all_answers_together_are_bounded() -> None:
@@ -140,7 +144,7 @@ async def test_all_answers_together_are_bounded() -> None:
     [b'{"plugins": []}', b'[{"type": "source"}]', b'[{"class": null}]', b"[[]]", b"null"],
 )
 async def test_a_list_of_plugins_that_is_none(listed: bytes) -> None:
-    """Is refused like any other foreign answer."""
+    """The list is refused like any other response that is not a worker's."""
     async with answering(whole(VERSION), whole(listed)) as worker:
         with pytest.raises(NoWorker, match="as a Connect worker does"):
             await from_worker(

@@ -97,43 +97,47 @@ async def harvest(release: str) -> tuple[Harvest, bytes, list[tuple[int, int]]]:
     """Harvest a worker of a release: the harvest, its catalogue file, and the progress."""
     steps: list[tuple[int, int]] = []
     async with worker(release, original()) as client:
-        asked = BoundedWorker(client, "the worker")
-        version, profile = await version_of(asked), Profile.of(release)
-        found = await from_worker(
-            asked, version, profile, kafkas_own(), lambda done, of: steps.append((done, of))
+        bounded_worker = BoundedWorker(client, "the worker")
+        version, profile = await version_of(bounded_worker), Profile.of(release)
+        harvested = await from_worker(
+            bounded_worker,
+            version,
+            profile,
+            kafkas_own(),
+            lambda done, of: steps.append((done, of)),
         )
-    return found, catalogue_text(found, kafkas_own(), profile).encode(), steps
+    return harvested, catalogue_text(harvested, kafkas_own(), profile).encode(), steps
 
 
 async def answers(release: str, catalogue: bytes) -> dict[str, bytes]:
     """Bodies of the responses about plugins, by request."""
     everything = "connector-plugins?connectorsOnly=false"
-    found = {}
+    bodies = {}
     async with worker(release, catalogue) as client:
         listed = (await client.get(everything)).json()
-        paths = [f"connector-plugins/{one['class']}/config" for one in listed]
+        paths = [f"connector-plugins/{plugin['class']}/config" for plugin in listed]
         for path in (everything, *paths):
-            found[path] = (await client.get(path)).content
+            bodies[path] = (await client.get(path)).content
         for config in VALIDATED:
             path = f"connector-plugins/{config['connector.class']}/config/validate"
-            found[json.dumps(config)] = (await client.put(path, json=config)).content
-    return found
+            bodies[json.dumps(config)] = (await client.put(path, json=config)).content
+    return bodies
 
 
-@pytest.mark.parametrize("release", [one for one in RELEASES if one >= "3.2"])
+@pytest.mark.parametrize("release", [release for release in RELEASES if release >= "3.2"])
 async def test_answers_with_a_harvested_catalogue_are_the_workers(release: str) -> None:
-    """Both give the same bytes, for plugins of others and for documentation in every scope."""
+    """The bytes are equal, for foreign plugins and for documentation in every scope."""
     _, file, _ = await harvest(release)
     theirs = await answers(release, original())
     assert await answers(release, file) == theirs
     assert await answers(release, b"[]") != theirs
 
 
-@pytest.mark.parametrize("release", [one for one in RELEASES if one < "3.2"])
+@pytest.mark.parametrize("release", [release for release in RELEASES if release < "3.2"])
 async def test_an_old_worker_tells_what_it_validates(release: str) -> None:
     """A worker before 3.2 lists connectors only; a foreign transformation is trusted or refused."""
-    found, file, _ = await harvest(release)
-    assert any("lists connectors alone" in sentence for sentence in found.lacking)
+    harvested, file, _ = await harvest(release)
+    assert any("lists connectors alone" in sentence for sentence in harvested.lacking)
     theirs, ours = await answers(release, original()), await answers(release, file)
     assert {path for path in theirs if theirs[path] != ours[path]} == {json.dumps(VALIDATED[-1])}
 
@@ -145,7 +149,7 @@ async def test_kafkas_own_classes_are_listed_by_name(tmp_path: object) -> None:
     own = [
         plugin for plugin in written["plugins"] if plugin["class"].startswith("org.apache.kafka")
     ]
-    assert {tuple(one) for one in own} == {("class",)}
+    assert {tuple(plugin) for plugin in own} == {("class",)}
     assert {plugin["class"] for plugin in written["plugins"]} >= {JDBC, MASK, *CONNECTORS}
     for scope, texts in SENTENCES.items():
         assert texts.items() <= written["documentation"][scope].items()

@@ -19,9 +19,9 @@ LEFT_OVER = (
 """Offsets left by an earlier connector of the same name."""
 
 
-def asked(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **more: Any) -> Body:
+def asked(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **fields: Any) -> Body:
     """The body of a request that makes the connector `new`."""
-    return {"name": "new", "config": config, "initial_offsets": offsets} | more
+    return {"name": "new", "config": config, "initial_offsets": offsets} | fields
 
 
 async def offsets_of(service: AskedService, name: str = "new") -> list[Any]:

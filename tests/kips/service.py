@@ -166,10 +166,10 @@ async def serving(
 ) -> AsyncIterator[AskedService]:
     """A control plane of a release on a log, from start to end."""
     outside = beyond or Beyond()
-    asked = Settings(profile=release, **settings)
+    plane_settings = Settings(profile=release, **settings)
     around = {"plugins": PLUGINS, "outside": outside, "stepped": stepped}
-    async with plane_on(log, asked, **around) as plane:
-        yield AskedService(plane, log, asked, outside)
+    async with plane_on(log, plane_settings, **around) as plane:
+        yield AskedService(plane, log, plane_settings, outside)
 
 
 async def log_of(*records: Record, log: MemoryLog | None = None) -> MemoryLog:
@@ -182,9 +182,9 @@ async def log_of(*records: Record, log: MemoryLog | None = None) -> MemoryLog:
     return log
 
 
-async def running(*more: Record) -> MemoryLog:
+async def running(*records: Record) -> MemoryLog:
     """The log of the small cluster, with more records behind its own."""
-    return await log_of(*ORDERS, *SALES, *more)
+    return await log_of(*ORDERS, *SALES, *records)
 
 
 # --- what workers write -------------------------------------------------------------------------
@@ -213,15 +213,21 @@ def wanted(name: str, **state: str) -> Record:
 def reported(name: str, state: str | None, task: int | None = None) -> Record:
     """The status of a connector or of one of its tasks; None: there is none any more."""
     key = f"status-connector-{name}" if task is None else f"status-task-{name}-{task}"
-    told = {"state": state, "trace": None, "worker_id": "w:8083", "generation": 1, "version": None}
-    return raw(STATUS, key, None if state is None else _json(told))
+    status = {
+        "state": state,
+        "trace": None,
+        "worker_id": "w:8083",
+        "generation": 1,
+        "version": None,
+    }
+    return raw(STATUS, key, None if state is None else _json(status))
 
 
 def used(name: str, topic: str, task: int | None = 0) -> Record:
     """Record that a task has used a topic; without a task it is a tombstone."""
-    told = {"name": topic, "connector": name, "task": task, "discoverTimestamp": 1579297899}
+    topic_use = {"name": topic, "connector": name, "task": task, "discoverTimestamp": 1579297899}
     key = f"status-topic-{topic}:connector-{name}"
-    return raw(STATUS, key, None if task is None else _json({"topic": told}))
+    return raw(STATUS, key, None if task is None else _json({"topic": topic_use}))
 
 
 def came_to(name: str, partition: Fields, offset: Fields | None, topic: str = OFFSETS) -> Record:

@@ -222,7 +222,7 @@ class TestRestartTask:
         ],
     )
     async def test_404(self, connect: AskedService, target: str, message: str) -> None:
-        """Neither can a task that is not there, or whose connector is not."""
+        """A missing task cannot be restarted, nor a task of a missing connector."""
         assert await connect.told("POST", target) == (404, message)
 
     async def test_409(self, ours: AskedService) -> None:
@@ -274,7 +274,7 @@ class TestPauseResumeConnector:
         await connect.told("PUT", PAUSE)
         await connect.given(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
         shown = await connect.shows("/connectors/orders/status")
-        states = [one["state"] for one in (shown["connector"], *shown["tasks"])]
+        states = [report["state"] for report in (shown["connector"], *shown["tasks"])]
         assert states == ["PAUSED"] * 3
 
     async def test_tasks_follow_one_by_one(self, connect: AskedService) -> None:
@@ -333,7 +333,7 @@ class TestRestartTasks:
             assert restarts(later) == []
             assert [trace.unfinished for trace in later.state.commands.values()] == [False]
 
-    async def test_who_is_refused_may_try_again(self, ours: AskedService) -> None:
+    async def test_a_refused_restart_may_be_repeated(self, ours: AskedService) -> None:
         """A restart is refused only while another restart of the instance is running."""
         await ours.given(reported("orders", "RESTARTING"), reported("orders", "RESTARTING", 1))
         assert (await ours.told("POST", RESTART))[0] == 409

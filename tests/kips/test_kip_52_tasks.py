@@ -97,7 +97,7 @@ class TestUpgrade:
     """Compatibility, Deprecation, and Migration Plan."""
 
     async def test_a_pause_before_the_start(self) -> None:
-        """When all workers are upgraded, what was paused meanwhile comes to rest."""
+        """Connectors that were paused during an upgrade pause once all workers are upgraded."""
         log = MemoryLog()
         around = Surroundings(plugins=ConnectorClasses([CountingSource]).plugins())
         async with ControlPlane.open(log, around=around) as plane:

@@ -68,7 +68,7 @@ class TestStoringAndReturning:
 
     @pytest.mark.parametrize("swapped", [False, True])
     async def test_partitions_may_come_in_any_order(self, swapped: bool) -> None:
-        """Only records of one key are in order, and those lie in one partition."""
+        """A reader gets records of one key in order, because they lie in one partition."""
         log = await log_of(configured("orders", SOURCE_CONFIG))
         await log.add_partitions(STATUS, 2)
         places = [
@@ -193,7 +193,7 @@ class TestResetting:
         before = await connect.everything()
         await connect.ask("PUT", RESET)
         gone = [(f"status-topic-{topic}:connector-orders", None) for topic in "tu"]
-        assert [one for one in await connect.everything() if one not in before] == gone
+        assert [record for record in await connect.everything() if record not in before] == gone
         assert await topics_of(connect, "sales") == {"t"}
 
     async def test_a_release_sends_them_one_by_one(self) -> None:
@@ -212,8 +212,8 @@ class TestResetting:
                 await service.ask("PUT", RESET)
             assert await topics_of(service) == set()
 
-    async def test_whichever_record_is_last_counts(self, connect: AskedService) -> None:
-        """A use that is noted behind the reset is in the set, one noted before it is not."""
+    async def test_the_last_record_counts(self, connect: AskedService) -> None:
+        """The set contains a use recorded after the reset, and no use from before it."""
         await connect.given(used("orders", "v"))
         await connect.ask("PUT", RESET)
         await connect.given(used("orders", "u"))
@@ -226,7 +226,7 @@ class TestResetting:
         assert (await connect.told("PUT", RESET))[0] < 300
         assert await connect.shows("/connectors/orders/status") == before
 
-    async def test_what_is_used_still_comes_back(self, connect: AskedService) -> None:
+    async def test_a_topic_in_use_comes_back(self, connect: AskedService) -> None:
         """A reset topic returns when a task reports it again."""
         await connect.ask("PUT", RESET)
         assert await topics_of(connect) == set()
@@ -238,7 +238,7 @@ class TestLifeOfAConnector:
     """Restarting, reconfiguring or deleting a connector."""
 
     async def test_a_restart_changes_nothing(self, connect: AskedService) -> None:
-        """With a record of its own or without."""
+        """A restart keeps the active topics, whether or not it writes a record."""
         for query in ("", "?includeTasks=true"):
             assert (await connect.told("POST", f"/connectors/orders/restart{query}"))[0] < 300
             assert await topics_of(connect) == {"t", "u"}
@@ -250,14 +250,14 @@ class TestLifeOfAConnector:
         assert await topics_of(connect) == {"t", "u"}
 
     async def test_a_sink_keeps_the_topics_of_its_old_config(self, connect: AskedService) -> None:
-        """Also those that it will never read again."""
+        """The set also keeps topics that the sink never reads again."""
         config = {**SINK_CONFIG, "topics": "other"}
         assert (await connect.told("PUT", "/connectors/sales/config", config))[0] == 200
         await connect.given(used("sales", "other"))
         assert await topics_of(connect, "sales") == {"t", "other"}
 
     async def test_until_they_are_reset(self, connect: AskedService) -> None:
-        """Only a reset removes topics that a sink no longer reads."""
+        """A reset removes topics that a sink no longer reads."""
         config = {**SINK_CONFIG, "topics": "other"}
         await connect.ask("PUT", "/connectors/sales/config", config)
         await connect.ask("PUT", "/connectors/sales/topics/reset")
@@ -285,7 +285,7 @@ class TestExtensions:
         assert set(got["orders"]["topics"]) == {"t", "u"}
 
     async def test_put_resets_it(self, connect: AskedService) -> None:
-        """From then on only what is used later is shown."""
+        """The set then contains later uses alone."""
         await connect.ask("PUT", RESET)
         assert await connect.shows(TOPICS) == {"orders": {"topics": []}}
         assert (await connect.told("POST", RESET))[0] == 405
@@ -298,8 +298,8 @@ class TestExtensions:
         async with serving(await running(), release) as service:
             assert await service.told("PUT", RESET) == (status, "")
 
-    async def test_whether_it_runs_makes_no_difference(self, connect: AskedService) -> None:
-        """Nor whether it ever did: failed, paused, or without a word about it."""
+    async def test_the_connectors_state_makes_no_difference(self, connect: AskedService) -> None:
+        """A failed or paused connector can be reset, and one without any status."""
         for state in ("FAILED", "PAUSED", None):
             await connect.given(reported("orders", state), used("orders", "t"))
             assert (await connect.told("PUT", RESET))[0] < 300
@@ -324,7 +324,7 @@ class TestExtensions:
 
     @pytest.mark.parametrize(("method", "target"), [("GET", TOPICS), ("PUT", RESET)])
     async def test_older_releases_have_neither(self, method: str, target: str) -> None:
-        """Both paths are new."""
+        """Older releases lack both paths."""
         async with serving(await running(), "2.4") as old:
             assert await old.told(method, target) == (404, "HTTP 404 Not Found")
 
@@ -373,10 +373,10 @@ class TestCompatibility:
 
     async def test_a_downgraded_worker_warns_of_each_record(self) -> None:
         """2.4 names what it does not understand, and loses nothing else by it."""
-        found = await entries(await running(), [STATUS])
+        status_entries = await entries(await running(), [STATUS])
         old = Fold(Profile.of("2.4"))
-        reasons = [old.apply(entry).reason for entry in found]
-        topics = [(entry.key or b"").startswith(b"status-topic-") for entry in found]
+        reasons = [old.apply(entry).reason for entry in status_entries]
+        topics = [(entry.key or b"").startswith(b"status-topic-") for entry in status_entries]
         assert [bool(reason) for reason in reasons] == topics
         assert set(old.snapshot().status.connectors) == {"orders", "sales"}
 
@@ -388,5 +388,7 @@ class TestCompatibility:
             fold.apply_all(await entries(log, [STATUS]))
             status = fold.snapshot().status
             assert set(status.tasks["orders"]) == {0, 1}
-            known = Profile.of(release).status_topics
-            assert set(status.active_topics.get("orders", ())) == ({"t", "u"} if known else set())
+            has_status_topics = Profile.of(release).status_topics
+            assert set(status.active_topics.get("orders", ())) == (
+                {"t", "u"} if has_status_topics else set()
+            )

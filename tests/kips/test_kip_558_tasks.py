@@ -75,13 +75,13 @@ class TestRecording:
     """Recording active topics."""
 
     async def test_each_record_counts(self) -> None:
-        """From the first record on, the topic of each record that a task handles is looked at."""
+        """The worker checks the topic of each record that a task handles, from the first one on."""
         async with running(TopicsSource) as worker:
             await worker.plane.execute(CreateConnector("c", config_of(TopicsSource, used="a,b,c")))
             await until(lambda: active(worker) == ["a", "b", "c"])
 
     async def test_once(self) -> None:
-        """One that is in the set, by whoever's record, is not noted again."""
+        """A topic in the set is not recorded again, whichever task recorded it."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))

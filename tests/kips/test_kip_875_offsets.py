@@ -125,8 +125,8 @@ class TestResponseFormat:
     @pytest.mark.parametrize(
         ("release", "offsets"), [(KIP, {"source": ALL}), ("3.5", ALL), ("4.3", ALL)]
     )
-    async def test_of_a_source(self, release: str, offsets: Any) -> None:
-        """Under the word source, says the KIP; releases leave it away."""
+    async def test_offsets_of_a_source(self, release: str, offsets: Any) -> None:
+        """The KIP lists offsets below the key `source`; releases leave out that key."""
         async with serving(await running(), release) as service:
             assert await service.shows(AT) == {"offsets": offsets}
 
@@ -145,8 +145,8 @@ class TestResponseFormat:
             empty = {"source": []} if release == KIP else []
             assert await service.shows(AT) == {"offsets": empty}
 
-    async def test_what_is_shown_can_be_sent(self, ours: AskedService) -> None:
-        """The form of the answer is one in which we take offsets, for sources and for sinks."""
+    async def test_shown_offsets_can_be_sent_back(self, ours: AskedService) -> None:
+        """A request takes offsets in the form of the response, for sources and for sinks."""
         shown = await ours.shows(AT)
         assert (await ours.told("PATCH", AT, shown))[0] == 200
         sink = {"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}
@@ -205,7 +205,7 @@ class TestDelete:
     )
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_400(self, release: str, records: list[Record]) -> None:
-        """In any other state, also half-way into this one, it is refused and nothing is written."""
+        """A reset in any other state, also on the way to STOPPED, is refused and writes nothing."""
         async with serving(await running(*records), release) as service:
             before = await service.everything()
             assert await service.told("DELETE", AT) == (400, NOT_STOPPED)
@@ -220,7 +220,7 @@ class TestDelete:
         assert (status, list(body)) == (200, ["message"])
 
     async def test_again_and_again(self, ours: AskedService) -> None:
-        """With nothing new in between each is a success, and only the first one writes."""
+        """Repeated resets succeed, and the first one alone writes records."""
         assert await ours.told("DELETE", AT) == (204, "")
         once = await ours.everything()
         assert [await ours.told("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
@@ -242,7 +242,7 @@ class TestDelete:
         assert views.source_offsets(ours.state, "orders") == []
 
     async def test_releases_do_not_wait_for_that(self) -> None:
-        """They are content with the broker's word that the records are there."""
+        """Releases rely on the broker's acknowledgement and read no record back."""
         async with serving(await running(), "3.9") as service:
             await service.ask("PUT", STOP)
             plan = await service.plan("DELETE", AT)
@@ -252,13 +252,13 @@ class TestDelete:
         """An offset that is in either of the two is taken away from it."""
         async with serving(await log_of(*TWO_TOPICS)) as service:
             assert await service.told("DELETE", AT) == (204, "")
-            left = {topic: one.values for topic, one in service.state.offsets.items()}
+            left = {topic: offsets.values for topic, offsets in service.state.offsets.items()}
         assert not any(left[OFFSETS].values())
         assert not any(left["own"].values())
 
     @pytest.mark.parametrize("away", [OFFSETS, "own"])
     async def test_or_it_is_no_success(self, away: str) -> None:
-        """If one tombstone cannot be written, the reset fails."""
+        """A reset fails if one tombstone cannot be written."""
         log = RefusingLog()
         await log_of(*TWO_TOPICS, log=log)
         async with serving(log, limits=NEVER_RETRIED) as service:
@@ -278,7 +278,7 @@ class TestDeleteExactlyOnce:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_tasks_that_ran_are_fenced_before(self, release: str) -> None:
-        """Their producers can write no more when the first offset goes."""
+        """Producers of the tasks are fenced before the first offset is removed."""
         async with serving(await running(FENCED), release, exactly_once=True) as service:
             await service.ask("PUT", STOP)
             plan = await service.plan("DELETE", AT)
@@ -320,7 +320,7 @@ class TestDeleteOfSinks:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_the_group_goes_as_a_whole(self, release: str) -> None:
-        """Not offset by offset: also a group that has committed none is deleted."""
+        """The consumer group is deleted at once, even if it has committed no offset."""
         async with serving(await running(), release) as service:
             await service.ask("PUT", "/connectors/sales/stop")
             assert (await service.told("DELETE", "/connectors/sales/offsets"))[0] < 300
@@ -389,7 +389,7 @@ class TestRejectedAlternatives:
     """Rejected Alternatives."""
 
     async def test_sinks_are_not_left_out(self, ours: AskedService) -> None:
-        """One interface is there for both kinds of connectors."""
+        """Sources and sinks have the same interface."""
         for name in ("orders", "sales"):
             assert await ours.told("DELETE", f"/connectors/{name}/offsets") == (204, "")
 

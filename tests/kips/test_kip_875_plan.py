@@ -41,7 +41,7 @@ async def offsets_of(service: AskedService, base: str = ORDERS) -> list[tuple[st
     """Partitions and offsets that are shown of a source, as text."""
     shown = (await service.shows(f"{base}/offsets"))["offsets"]
     listed = shown["source"] if isinstance(shown, dict) else shown
-    return [(str(one["partition"]), str(one["offset"])) for one in listed]
+    return [(str(entry["partition"]), str(entry["offset"])) for entry in listed]
 
 
 class TestOffsets:
@@ -67,13 +67,13 @@ class TestOffsets:
 
     @EITHER
     async def test_a_paused_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
-        """Its tasks are there, and might go on from where they were."""
+        """Tasks of a paused connector still exist and could resume at their old offsets."""
         await connect.ask("PUT", f"{base}/pause")
         assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
 
     @EITHER
     async def test_a_running_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
-        """Its tasks would commit over it."""
+        """Running tasks would overwrite the reset with their next commit."""
         assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
 
     async def test_a_stopped_source_can_be_reset(self, connect: AskedService) -> None:
@@ -83,7 +83,7 @@ class TestOffsets:
         assert await offsets_of(connect) == []
 
     async def test_a_stopped_sink_can_be_reset(self, connect: AskedService) -> None:
-        """Its group has no offset any more."""
+        """The consumer group has no offset afterwards."""
         await connect.ask("PUT", f"{SALES}/stop")
         at = {"kafka_topic": "t", "kafka_partition": 0}
         change = {"offsets": [{"partition": at, "offset": {"kafka_offset": 9}}]}
@@ -158,7 +158,7 @@ class TestStopped:
         assert views.target(connect.state, "orders") is Target.STOPPED
 
     async def test_its_tasks_are_not_seen(self, connect: AskedService) -> None:
-        """Neither their configs nor, as soon as the leader has taken those away, their statuses."""
+        """Task configs are not shown, nor task statuses once the leader has removed them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.shows(f"{ORDERS}/tasks") == []
         await connect.given(*(reported("orders", None, task) for task in (0, 1)))

@@ -58,18 +58,18 @@ class TestTargetStatesToday:
     """Background: target states today."""
 
     async def test_running_is_the_default(self, connect: AskedService) -> None:
-        """Without a target state record the target is STARTED."""
+        """The target is STARTED if there is no record of a target state."""
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_resume_and_pause_choose(self, connect: AskedService) -> None:
-        """One request for each of the two."""
+        """PAUSE and RESUME each set one of the two states."""
         await connect.ask("PUT", PAUSE)
         assert views.target(connect.state, "orders") is Target.PAUSED
         await connect.ask("PUT", RESUME)
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_a_paused_connector_keeps_its_tasks(self, connect: AskedService) -> None:
-        """They are there, though they do nothing: that is what stopping is for."""
+        """A paused connector's tasks stay allocated and idle; this is the reason for stopping."""
         before = await connect.shows(f"{ORDERS}/tasks")
         await connect.ask("PUT", PAUSE)
         assert len(before) == 2
@@ -81,9 +81,13 @@ class TestNewState:
 
     async def test_the_config_stays_in_the_config_topic(self, connect: AskedService) -> None:
         """Stopping neither rewrites nor removes the config."""
-        before = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
+        before = [
+            record for record in await connect.holds(CONFIG) if record[0] == "connector-orders"
+        ]
         await connect.ask("PUT", STOP)
-        after = [one for one in await connect.holds(CONFIG) if one[0] == "connector-orders"]
+        after = [
+            record for record in await connect.holds(CONFIG) if record[0] == "connector-orders"
+        ]
         assert len(before) == 1
         assert after == before
 
@@ -96,14 +100,14 @@ class TestNewState:
         assert "orders" in await connect.shows("/connectors")
 
     async def test_an_empty_task_set_is_published(self, connect: AskedService) -> None:
-        """In the config topic, where it takes the place of the former one."""
+        """The config topic gets an empty task set, which replaces the former one."""
         before = len(await connect.holds(CONFIG))
         await connect.ask("PUT", STOP)
         assert (await connect.holds(CONFIG))[before:] == [("commit-orders", '{"tasks":0}'), CLEVER]
         assert views.task_ids(connect.state, "orders") == range(0)
 
     @pytest.mark.parametrize("release", [KIP, "3.5", "4.3"])
-    async def test_that_makes_workers_rebalance(self, release: str) -> None:
+    async def test_the_empty_task_set_makes_workers_rebalance(self, release: str) -> None:
         """Workers see a new, empty task set, which starts a rebalance."""
         log = await running()
         async with serving(log, release) as service:
@@ -214,8 +218,8 @@ class TestCompatibilityOfStopped:
         assert len(values) == 6
         assert not any('"state":"STOPPED"' in (value or "") for value in values)
 
-    async def test_what_it_would_do(self) -> None:
-        """An older worker knows no such state: it would go on running the connector."""
+    async def test_an_older_worker_would_go_on(self) -> None:
+        """An older worker does not know the state and would go on running the connector."""
         assert (await read_by("3.4", "STOPPED")).targets["orders"] is Target.STARTED
 
     async def test_the_clever_record_is(self, stopped: AskedService) -> None:
@@ -224,13 +228,13 @@ class TestCompatibilityOfStopped:
 
     @pytest.mark.parametrize("release", ["0.10.0", "1.1", "2.8", "3.4"])
     async def test_older_workers_pause(self, release: str) -> None:
-        """They look at `state`, and never at what stands beside it."""
+        """Older workers read `state` and ignore the field beside it."""
         config = await read_by(release, "PAUSED/STOPPED")
         assert config.targets["orders"] is Target.PAUSED
 
     @pytest.mark.parametrize("release", ["3.5", "3.9", "4.3", KIP])
     async def test_newer_workers_stop(self, release: str) -> None:
-        """They look at `state.v2` first."""
+        """Newer workers read `state.v2` first."""
         config = await read_by(release, "PAUSED/STOPPED")
         assert config.targets["orders"] is Target.STOPPED
 
@@ -239,6 +243,6 @@ class TestCompatibilityOfStopped:
         ("state", "target"), [("PAUSED", Target.PAUSED), ("STARTED", Target.STARTED)]
     )
     async def test_or_fall_back(self, release: str, state: str, target: Target) -> None:
-        """Without `state.v2` the field `state` counts, also behind a record that has both."""
+        """The field `state` counts if `state.v2` is missing, also after a record that has both."""
         assert (await read_by(release, state)).targets["orders"] is target
         assert (await read_by(release, "PAUSED/STOPPED", state)).targets["orders"] is target

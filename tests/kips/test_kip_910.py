@@ -52,12 +52,12 @@ class TestPublicInterfaces:
         script = Script([[record("a", 1)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1} and "commit" in script.calls)
-            asked = script.calls.index("hook")
-            assert asked < script.calls.index("commit")
+            hook_call = script.calls.index("hook")
+            assert hook_call < script.calls.index("commit")
             assert {"a": {"at": 1}} in script.shown
 
     async def test_added(self) -> None:
-        """It may add offsets of partitions that are not among them."""
+        """The task may add offsets of partitions that are not among the shown ones."""
         async with scripted(Script([[record("a", 1)]], once(("new", 7)))) as worker:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
 
@@ -100,7 +100,7 @@ class TestProposedChanges:
     """Proposed Changes."""
 
     async def test_shown(self) -> None:
-        """It is shown the latest acknowledged offset of each partition, not what a poll brought."""
+        """The task sees the last acknowledged offset of each partition, not the last polled one."""
         log = HoldingLog()
         polled = [[record("a", 1), record("a", 2)], [record("a", 3, "held")]]
         script = Script(polled)
@@ -151,7 +151,7 @@ class TestExactlyOnceSupportDisabled:
     """Exactly Once Support- Disabled."""
 
     async def test_every_commit(self) -> None:
-        """It is asked with every scheduled commit."""
+        """The worker asks the task with every scheduled commit."""
         script = Script([[record("a", 1)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1})
@@ -160,7 +160,7 @@ class TestExactlyOnceSupportDisabled:
             assert [shown for shown in script.shown if shown][-1] == {"a": {"at": 2}}
 
     async def test_acknowledged(self) -> None:
-        """Only partitions of which a record has been acknowledged are committed."""
+        """A partition is committed only after a record of it has been acknowledged."""
         log = HoldingLog()
         script = Script([[record("a", 1)], [record("b", 1, "held")]])
         async with scripted(script, log=log) as worker:
@@ -171,18 +171,18 @@ class TestExactlyOnceSupportDisabled:
 
     async def test_counts_as_acknowledged(self) -> None:
         """An offset that the task returns counts as acknowledged."""
-        asked: list[int] = []
+        calls: list[int] = []
 
         def hook(_: Pairs) -> Any:
-            asked.append(1)
+            calls.append(1)
             return [({"p": "beat"}, {"at": 1})]
 
         async with scripted(Script([], hook)) as worker:
             await until(lambda: committed(worker) == {"beat": 1})
-            assert asked
+            assert calls
 
     async def test_when(self) -> None:
-        """It is asked only if the last poll brought nothing, or all of it is done, or at first."""
+        """The worker asks only at first and after a poll that was empty or is fully processed."""
         script = Script([[record("a", 1)], [record("a", 2)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 2})
@@ -200,8 +200,8 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 5})
             await worker.plane.execute(StopConnector("source"))
             await until_state(worker, "source", "STOPPED")
-            asked = script.calls.count("hook")
-        assert script.calls.count("hook") == asked
+            hook_calls = script.calls.count("hook")
+        assert script.calls.count("hook") == hook_calls
 
 
 class AheadTask(ScriptedTask):
@@ -261,7 +261,7 @@ class TestExactlyOnceSupportEnabled:
             assert script.calls[-3:] == ["hook", "commit", "commit"]
 
     async def test_shown_alone(self) -> None:
-        """It is asked just before a transaction's offsets are flushed, and shown those alone."""
+        """The worker asks just before it flushes a transaction's offsets, and shows these alone."""
         script = Script([[record("a", 1)], [record("b", 2)]])
         async with scripted(script, boundary="poll") as worker:
             await until(lambda: committed(worker) == {"a": 1, "b": 2})

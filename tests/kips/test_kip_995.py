@@ -34,7 +34,7 @@ class TestPost:
     """Public Interfaces – POST /connectors."""
 
     async def test_a_field_may_say_where_to_begin(self, connect: AskedService) -> None:
-        """With it the connector is there, and so are its offsets."""
+        """A creation with initial offsets writes the connector and its offsets."""
         assert (await connect.told("POST", "/connectors", asked()))[0] == 200
         assert await offsets_of(connect) == AT_100
 
@@ -77,22 +77,22 @@ class TestPost:
             "tasks": [],
             "type": "source",
         }
-        (record,) = (one for one in await connect.everything() if one not in before)
+        (record,) = (entry for entry in await connect.everything() if entry not in before)
         assert record[0] == "connector-new"
         left = [offset["offset"] for offset in await offsets_of(connect)]
         assert left == [{"pos": 2}, {"pos": 1}], "the order of a worker"
 
     @pytest.mark.parametrize(
-        ("plugin", "told"), [(SURE_SOURCE, SET), (SOURCE_CONFIG["connector.class"], SET_HERE)]
+        ("plugin", "message"), [(SURE_SOURCE, SET), (SOURCE_CONFIG["connector.class"], SET_HERE)]
     )
     async def test_the_connectors_hook_decides_what_is_told(
-        self, connect: AskedService, plugin: str, told: str
+        self, connect: AskedService, plugin: str, message: str
     ) -> None:
         """200 either way: with a hook that vouches for the offsets, and without one."""
         config = {**SOURCE_CONFIG, "connector.class": plugin}
         answer = await connect.ask("POST", "/connectors", asked(config=config))
         assert answer.status == 200
-        assert answer.body["initial_offsets_response"] == told
+        assert answer.body["initial_offsets_response"] == message
         assert answer.body["name"] == "new"
         assert answer.body["config"] == {**config, "name": "new"}
 
@@ -187,7 +187,7 @@ class TestSteps:
         await connect.ask("POST", "/connectors", asked([*first, *others, *AT_100]))
         shown = await offsets_of(connect)
         assert len(shown) == 3
-        assert all(one in shown for one in [*AT_100, *others])
+        assert all(offset in shown for offset in [*AT_100, *others])
 
     async def test_4_a_null_asks_for_none(self, connect: AskedService) -> None:
         """A partition without an offset has none, as it had none after the wiping."""

@@ -77,14 +77,16 @@ class TestFailures:
     """Proposed Changes – where a step fails."""
 
     @pytest.mark.parametrize(
-        ("more", "step"),
+        ("extra_config", "step"),
         [({}, "wipe the existing offsets"), ({"file": "f"}, "set the initial offsets")],
         ids=["3", "4"],
     )
-    async def test_the_step_is_told(self, connect: AskedService, more: Any, step: str) -> None:
+    async def test_the_step_is_told(
+        self, connect: AskedService, extra_config: Any, step: str
+    ) -> None:
         """The error names the step at which the connector throws; nothing is written."""
         before = await connect.everything()
-        config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **more}
+        config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **extra_config}
         status, message = await connect.told("POST", "/connectors", asked(config=config))
         assert status == 500
         assert message.startswith(f"Failed to {step} of connector new: Offset")
@@ -121,7 +123,7 @@ class TestFailures:
             assert await service.everything() == []
 
     @pytest.mark.parametrize("refuses", [setting, creating], ids=["4", "5"])
-    async def test_what_was_set_is_taken_back(self, refuses: Any) -> None:
+    async def test_written_offsets_are_removed(self, refuses: Any) -> None:
         """Recovery removes all offsets, new and old, and no connector remains.
 
         The same creation then starts without offsets.
@@ -248,16 +250,16 @@ class TestPlan:
             assert outcome.facts == {"initial_offsets_response": SET_HERE}
         async with ControlPlane.open(where, around=around) as plane:
             assert views.target(plane.state, "new") is target
-            (found,) = views.source_offsets(plane.state, "new")
-            assert (found.partition, found.offset) == ({"table": "a"}, {"pos": 100})
+            (offset,) = views.source_offsets(plane.state, "new")
+            assert (offset.partition, offset.offset) == ({"table": "a"}, {"pos": 100})
 
     @pytest.mark.parametrize("via", ["w1", "w2"])
     @pytest.mark.parametrize(
         ("state", "target"), [("", "STARTED"), (',"initial_state":"PAUSED"', "PAUSED")]
     )
     def test_distributed(self, via: str, state: str, target: str) -> None:
-        """Whichever worker is asked: the leader makes it, and both see the same."""
-        _, made, found, states = played(
+        """The leader creates the connector, whichever worker is asked; both workers see it."""
+        _, made, offsets, states = played(
             f"""\
 cluster w1@kip w2@kip leader=w1
 ----
@@ -278,7 +280,7 @@ view connectors
         assert way == (["forwarded w2 -> w1"] if via == "w2" else [])
         assert answered.startswith('200 {"name":"new"')
         shown = '{"offsets":{"source":[{"partition":{"table":"a"},"offset":{"pos":100}}]}}'
-        assert list(found.printed) == [f"200 {shown}"]
+        assert list(offsets.printed) == [f"200 {shown}"]
         assert target in states.printed[-1]
 
     async def test_a_failure_is_cleaned_up(self) -> None:

@@ -74,7 +74,9 @@ def sections_tested() -> Iterator[Section]:
 
 def _tested(kip: str, node: ast.ClassDef) -> Section:
     """A class of tests: its docstring begins with the title, up to a full stop or a dash."""
-    tests = (one for one in node.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef))
+    tests = (
+        member for member in node.body if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
     title = (ast.get_docstring(node) or "").partition(" – ")[0].removesuffix(".")
     return Section(kip, title, tuple(ast.get_docstring(test) or "" for test in tests))
 

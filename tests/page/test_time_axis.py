@@ -20,9 +20,9 @@ def axis(first: str, last: str) -> TimeAxis:
     return TimeAxis(TimeRange(read_time_ms(first), read_time_ms(last)))
 
 
-def words(one: TimeAxis) -> list[list[str]]:
+def words(time_axis: TimeAxis) -> list[list[str]]:
     """The lines of each label."""
-    (picture,) = parsed([one.labels()]).all("svg")
+    (picture,) = parsed([time_axis.labels()]).all("svg")
     return [
         [part if isinstance(part, str) else part.text for part in label.content]
         for label in picture.all("text")
@@ -30,7 +30,7 @@ def words(one: TimeAxis) -> list[list[str]]:
 
 
 @pytest.mark.parametrize(
-    ("first", "last", "told"),
+    ("first", "last", "labels"),
     [
         (
             "2026-11-20T22:49:57Z",
@@ -56,18 +56,18 @@ def words(one: TimeAxis) -> list[list[str]]:
         ("2026-11-20T22:49:57.100Z", "2026-11-20T22:49:57.200Z", [["22:49:57", "11-20"]]),
     ],
 )
-def test_times_are_round(first: str, last: str, told: list[list[str]]) -> None:
+def test_times_are_round(first: str, last: str, labels: list[list[str]]) -> None:
     """A label shows the day or year where a new one begins."""
-    assert words(axis(first, last)) == told
+    assert words(axis(first, last)) == labels
 
 
 @given(first_ms=st.integers(0, LAST_MS), length_ms=st.integers(0, LAST_MS))
 def test_there_are_a_few_however_long_it_takes(first_ms: int, length_ms: int) -> None:
-    """Within the picture, and equally far from each other."""
+    """Ticks lie within the picture, at equal distances."""
     last_ms = first_ms + length_ms
-    one = TimeAxis(TimeRange(first_ms, last_ms))
-    ticks = one.ticks()
+    time_axis = TimeAxis(TimeRange(first_ms, last_ms))
+    ticks = time_axis.ticks()
     assert 1 <= len(ticks) <= TICKS + 1
     assert all(first_ms <= tick <= last_ms for tick in ticks)
     assert len({after - before for before, after in pairwise(ticks)}) <= 1
-    assert len(words(one)) == len(ticks)
+    assert len(words(time_axis)) == len(ticks)

@@ -54,7 +54,9 @@ async def entries_in(log: ReadableLog) -> list[Entry]:
 def facts(state: ClusterState) -> tuple[Any, ...]:
     """Content of a state, without empty places and without how it was read."""
     parts = {name: getattr(state.status, name) for name in ("tasks", "active_topics")}
-    filled = {part: {key: one for key, one in all_.items() if one} for part, all_ in parts.items()}
+    filled = {
+        part: {key: value for key, value in all_.items() if value} for part, all_ in parts.items()
+    }
     status = msgspec.structs.replace(state.status, **filled)
     offsets = {topic: part for topic, part in state.offsets.items() if part.values}
     return state.config, status, offsets, state.commands
@@ -78,7 +80,9 @@ async def life() -> AsyncIterator[ReadableLog]:
     await log.close()
 
 
-@pytest.mark.parametrize("profile", [KIP, OLD, NEW, Profile.of("2.8")], ids=lambda one: one.release)
+@pytest.mark.parametrize(
+    "profile", [KIP, OLD, NEW, Profile.of("2.8")], ids=lambda profile: profile.release
+)
 async def test_loads(life: ReadableLog, profile: Profile) -> None:
     """The first state is the fold of the whole log, for any release."""
     async with Follower(life) as follower:
@@ -135,9 +139,9 @@ async def test_a_release_that_is_needed_makes_no_way(log: MemoryLog) -> None:
             await follower.state(NEW)
             await log.append([connector("orders", name="orders")])
             await follower.wait_for(await log.ends(["connect-configs"]))
-            known = follower.present(OLD)
-            assert known is not None
-            assert views.connectors(known) == ["orders"]
+            state = follower.present(OLD)
+            assert state is not None
+            assert views.connectors(state) == ["orders"]
         assert follower.present(OLD) is None
         with pytest.raises(KeyError), follower.pinned(OLD):
             pass
@@ -153,7 +157,7 @@ async def test_follows_topics_of_connectors(log: MemoryLog) -> None:
         await log.append([record("own", key, value, partition=1)])
         await follower.wait_for(await log.ends(["own"]))
         shown = views.source_offsets(await follower.state(KIP), "orders")
-        assert [(one.partition, one.offset) for one in shown] == [({"file": "a"}, {"position": 1})]
+        assert [(row.partition, row.offset) for row in shown] == [({"file": "a"}, {"position": 1})]
         await log.append([record("own", key, '{"position":2}', partition=1)])
         await follower.wait_for(await log.ends(["own"]))
         assert views.source_offsets(await follower.state(NEW), "orders")[0].offset == {
@@ -195,21 +199,21 @@ asyncio.run(write())
 
 async def test_ends_cleanly(life: ReadableLog) -> None:
     """Leaving the block ends every task and every tail, and keeps the log open."""
-    known = asyncio.all_tasks()
+    tasks = asyncio.all_tasks()
     async with Follower(life) as follower:
         await follower.state(KIP)
         await asyncio.sleep(0)
-    assert asyncio.all_tasks() == known
+    assert asyncio.all_tasks() == tasks
     assert await life.topics()
 
 
 async def test_does_not_follow_unless_asked(log: MemoryLog) -> None:
-    """With `live` false the log is read as it is, once."""
-    known = asyncio.all_tasks()
+    """A follower with `live=False` reads the log once."""
+    tasks = asyncio.all_tasks()
     async with Follower(log, live=False) as follower:
         await log.append([connector("late", name="late")])
         assert views.connectors(await follower.state(KIP)) == []
-        assert asyncio.all_tasks() == known
+        assert asyncio.all_tasks() == tasks
 
 
 async def test_needs_the_config_topic() -> None:
@@ -220,45 +224,45 @@ async def test_needs_the_config_topic() -> None:
 
 
 async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
-    """While the log is away the last state is answered; then following goes on where it was."""
-    cable, told = Cable(log), FollowerNotices()
+    """The follower returns its last state during an outage, and then goes on from there."""
+    cable, notices = Cable(log), FollowerNotices()
     await log.append([connector("first", name="first")])
-    async with Follower(cable, limits=QUICK, notices=told) as follower:
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
         await follower.state(KIP)
         cable.cut.set()
-        await told.failed.wait()
+        await notices.failed.wait()
         assert views.connectors(await follower.state(KIP)) == ["first"]
         assert str(follower.failure) == "the cable is cut: mend it"
         with pytest.raises(LogUnavailable):
             await follower.state(OLD)
         await log.append([connector("second", name="second")])
         cable.cut.clear()
-        await told.back.wait()
+        await notices.back.wait()
         await follower.wait_for(await log.ends(["connect-configs"]))
         assert views.connectors(await follower.state(KIP)) == ["first", "second"]
         assert follower.failure is None
-    assert told.events == ["log_not_followed: the cable is cut: mend it", "log_followed_again"]
+    assert notices.events == ["log_not_followed: the cable is cut: mend it", "log_followed_again"]
 
 
 async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) -> None:
     """The follower asks the log about a silent tail, and reports one outage once."""
-    far, told = FarAway(log), FollowerNotices()
-    async with Follower(far, limits=QUICK, notices=told) as follower:
+    far, notices = FarAway(log), FollowerNotices()
+    async with Follower(far, limits=QUICK, notices=notices) as follower:
         assert follower.failure is None
         far.interruption = LogUnavailable("the leader is gone")
-        await told.failed.wait()
+        await notices.failed.wait()
         assert str(follower.failure) == "the leader is gone"
         far.interruption = LogUnavailable("nobody listens")
         await until(lambda: str(follower.failure) == "nobody listens")
-        told.failed.clear()
+        notices.failed.clear()
         far.interruption = LogNotUsable("the leader refuses us")
-        await told.failed.wait()
+        await notices.failed.wait()
         far.interruption = None
-        await told.back.wait()
+        await notices.back.wait()
         assert follower.failure is None
         await log.append([connector("late", name="late")])
         await follower.wait_for(await log.ends(["connect-configs"]))
-    assert told.events == [
+    assert notices.events == [
         "log_not_followed: the leader is gone",
         "log_not_followed: the leader refuses us",
         "log_followed_again",
@@ -267,34 +271,34 @@ async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) 
 
 async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
     """A log that ends before the place where one was is another log: start over."""
-    cable, told, other = Cable(log), FollowerNotices(), MemoryLog()
+    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
     for topic, partitions in PARTITIONS.items():
         await other.create_topic(topic, partitions)
     await other.append([connector("third", name="third")])
-    async with Follower(cable, limits=QUICK, notices=told) as follower:
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
         await follower.state(KIP)
         cable.cut.set()
-        await told.failed.wait()
+        await notices.failed.wait()
         cable.log = other
         cable.cut.clear()
-        await told.back.wait()
+        await notices.back.wait()
         assert views.connectors(await follower.state(KIP)) == ["third"]
     await other.close()
 
 
-async def test_whoever_watches_is_told_of_another_log(log: MemoryLog) -> None:
-    """His changes end with the reason; who comes then watches the other log."""
-    cable, told, other = Cable(log), FollowerNotices(), MemoryLog()
+async def test_watchers_are_told_of_another_log(log: MemoryLog) -> None:
+    """An open watch ends with the reason; a new watch follows the other log."""
+    cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
     for topic, partitions in PARTITIONS.items():
         await other.create_topic(topic, partitions)
-    async with Follower(cable, limits=QUICK, notices=told) as follower:
+    async with Follower(cable, limits=QUICK, notices=notices) as follower:
         watching = ChangeFeed(follower, cable, KIP)
         waits = asyncio.ensure_future(anext(watching.changes()))
         await until(lambda: watching.watchers == 1)
         cable.cut.set()
-        await told.failed.wait()
+        await notices.failed.wait()
         cable.log = other
         cable.cut.clear()
         with pytest.raises(LogNotUsable, match="watch anew"):
@@ -311,7 +315,7 @@ async def test_whoever_watches_is_told_of_another_log(log: MemoryLog) -> None:
 
 
 @pytest.mark.parametrize("moment", ["config@57", "status@1:20", "offsets@3:2"])
-@pytest.mark.parametrize("profile", [KIP, OLD, NEW], ids=lambda one: one.release)
+@pytest.mark.parametrize("profile", [KIP, OLD, NEW], ids=lambda profile: profile.release)
 async def test_state_at_a_record(life: ReadableLog, moment: str, profile: Profile) -> None:
     """The state at a record is the fold of what lies before it in the one order, and itself."""
     entries = await entries_in(life)
@@ -346,7 +350,9 @@ async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
         # Written within one millisecond: the offset counts as before the removal.
         then = await follower.state_at('{"connect-configs":[1],"own":[1]}', KIP)
         at_record = await follower.state_at("config@0", KIP)
-    assert [one.offset for one in views.source_offsets(then.state, "orders")] == [{"position": 1}]
+    assert [offset.offset for offset in views.source_offsets(then.state, "orders")] == [
+        {"position": 1}
+    ]
     assert "own" in {topic for topic, _ in at_record.state.ends}
 
 
@@ -388,8 +394,8 @@ async def test_one_past_at_a_time(life: ReadableLog) -> None:
     """Concurrent requests for one past moment read the log once."""
     past = Past(life)
     ends = await life.ends(PARTITIONS)
-    found = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))
-    assert len({id(then.state) for then in found}) == 1
+    results = await asyncio.gather(*(past.state("config@57", KIP, ends) for _ in range(20)))
+    assert len({id(then.state) for then in results}) == 1
 
 
 async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:

@@ -3,8 +3,8 @@
 from controlplane.projection.lru_cache import LruCache
 
 
-def test_what_was_not_asked_for_longest_makes_way() -> None:
-    """Asking counts, not putting."""
+def test_the_least_recently_used_entry_is_evicted() -> None:
+    """A lookup counts as use; an insertion does not."""
     kept: LruCache[str, int] = LruCache(2)
     kept.put("a", 1)
     kept.put("b", 2)

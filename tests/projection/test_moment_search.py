@@ -77,13 +77,13 @@ async def _law(
     with TemporaryDirectory() as folder:
         log = await SqliteLog.open(Path(folder, "log.db"), settings=QUICK)
         await make_topics(log)
-        seen = []
+        all_ends = []
         for begin, end in zip([0, *at], [*at, len(entries)], strict=True):
             await log.put(entries[begin:end])
             await plain.put(entries[begin:end])
             await keep_snapshots(log, await state_of(log, profile), keeping)
-            seen.append(await ends_now(plain, Topics()))
-        for now in seen:
+            all_ends.append(await ends_now(plain, Topics()))
+        for now in all_ends:
             for moment in moments:
                 assert await told(log, moment, now) == await told(plain, moment, now)
         await log.close()
@@ -180,7 +180,7 @@ async def test_one_that_is_damaged_marks_nothing_wrong(log: SqliteLog, damage: s
         await reads(log, moment)
 
 
-async def test_what_was_removed_marks_nothing(log: SqliteLog) -> None:
+async def test_removed_records_leave_no_marks(log: SqliteLog) -> None:
     """The snapshots of a topic go with its first record."""
     assert await log.compact(STATUS)
     left = sum([len(batch) async for batch in log.read([STATUS])])

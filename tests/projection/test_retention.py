@@ -64,7 +64,7 @@ async def offsets_in(log: ReadableLog, topic: str) -> list[int]:
 
 
 async def test_commands_go_after_thirty_days(log: EmbeddedLog) -> None:
-    """From the beginning up to the first that is young enough; nothing else goes."""
+    """Retention removes commands up to the first young one, and no other record."""
     config = Entry(CONFIG, 0, 0, 0, b"connector-c", b'{"properties":{}}')
     again = Entry(CONFIG, 0, 1, 0, b"connector-c", b'{"properties":{}}')
     await log.put([config, again, *run(0, "a", 60), *run(2, "b", 69), *run(4, "c", 70)])
@@ -85,8 +85,8 @@ async def test_a_command_that_has_not_ended_stays(log: EmbeddedLog) -> None:
     assert await offsets_in(log, COMMANDS) == [5]
 
 
-async def test_what_is_not_known_yet_stays(log: EmbeddedLog) -> None:
-    """Records behind the state stay: they may begin an unfinished command."""
+async def test_records_behind_the_state_stay(log: EmbeddedLog) -> None:
+    """Retention keeps records that the state has not read: they may begin an unfinished command."""
     await log.put(run(0, "a", 1))
     state = await state_of(log)
     await log.put(run(2, "b", 1, finishes=False))
@@ -95,7 +95,7 @@ async def test_what_is_not_known_yet_stays(log: EmbeddedLog) -> None:
 
 
 async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> None:
-    """Only the last record of each key, and young ones, stay."""
+    """Retention keeps the last record of each key, and young records."""
     days = [1, 2, 3, 95, 96]
     await log.put(
         [Entry(CONFIG, 0, n, day * DAY_MS, b"connector-c", b"{}") for n, day in enumerate(days)]
@@ -106,8 +106,8 @@ async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> N
         ]
         + run(0, "a", 1)
     )
-    wanted = RetentionSettings(commands_ms=FOREVER, superseded_ms=10 * DAY_MS)
-    assert await retain(log, await state_of(log), NOW_MS, wanted) == 2 + 2 + 3
+    retention = RetentionSettings(commands_ms=FOREVER, superseded_ms=10 * DAY_MS)
+    assert await retain(log, await state_of(log), NOW_MS, retention) == 2 + 2 + 3
     assert await offsets_in(log, CONFIG) == [2, 3, 4]
     assert await offsets_in(log, OFFSETS) == [2, 3]
     assert await offsets_in(log, COMMANDS) == [0, 1]
@@ -148,7 +148,7 @@ class ForeignLog:
 
 
 async def test_a_foreign_log_is_left_alone(log: EmbeddedLog) -> None:
-    """Its owner decides."""
+    """The owner of a foreign log decides its retention."""
     await log.put(run(0, "a", 1))
     assert await retain(ForeignLog(log), await state_of(log), NOW_MS) == 0
     assert await offsets_in(log, COMMANDS) == [0, 1]

@@ -147,10 +147,10 @@ async def _law(
 
 def lived(first: int, count: int) -> list[Entry]:
     """A cluster's records: a connector each, its tasks' offsets and statuses, in one second."""
-    found = []
+    entries = []
     for n in range(first, first + count):
         name, time_ms = b"c%d" % (n % 7), 1_000 * n
-        found += [
+        entries += [
             Entry(CONFIG, 0, n, time_ms, b"connector-" + name, b'{"properties":{"n":"%d"}}' % n),
             Entry(
                 OFFSETS, n % 3, n // 3, time_ms + 1, b'["%b",{"p":%d}]' % (name, n % 3), b'{"o":1}'
@@ -164,7 +164,7 @@ def lived(first: int, count: int) -> list[Entry]:
                 b'{"state":"RUNNING","worker_id":"w","generation":%d}' % n,
             ),
         ]
-    return found
+    return entries
 
 
 @pytest.fixture
@@ -207,10 +207,10 @@ async def test_starting_reads_only_the_tail(log: SqliteLog) -> None:
     assert await reads(log) == {CONFIG: 4, OFFSETS: 4, STATUS: 4}
 
 
-async def test_a_follower_starts_from_them_and_so_do_questions_about_the_past(
+async def test_followers_and_past_states_start_from_snapshots(
     log: SqliteLog,
 ) -> None:
-    """With a vector, which names the place; each from the nearest snapshot before it."""
+    """A past state, given by a vector, is read from the nearest snapshot before it."""
     await keep(log)
     past = {topic: list(ends) for topic, ends in (await ends_now(log, Topics())).items()}
     await log.put(lived(100, 10))
@@ -222,12 +222,12 @@ async def test_a_follower_starts_from_them_and_so_do_questions_about_the_past(
         assert known(await follower.state(KIP)) == known(await state_of(log))
     assert counted.read_of == {}
     counted = EntryCountingLog(log)
-    asked = Past(counted, topics=Topics())
+    past_states = Past(counted, topics=Topics())
     now = await ends_now(log, Topics())
     for ends, tail in ((past, 0), (then, 10)):
         counted.read_of.clear()
         vector = str(ends).replace("'", '"')
-        state = (await asked.state(vector, KIP, now)).state
+        state = (await past_states.state(vector, KIP, now)).state
         assert known(state) == known(await state_of(log, stop=ends))
         assert sum(counted.read_of.values()) == 3 * tail
 
@@ -300,8 +300,8 @@ def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
         connection.close()
 
 
-async def test_what_is_too_young_is_left_to_the_tail(log: SqliteLog) -> None:
-    """Records of another partition may still come before it."""
+async def test_records_that_are_too_young_stay_in_the_tail(log: SqliteLog) -> None:
+    """An older record of another partition may still arrive."""
     await keep(log, SnapshotSettings(tail_records=1, lateness_ms=10_000))
     # The last eleven: nothing is known of clocks but that they differ by so much at most.
     assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
@@ -387,8 +387,8 @@ async def test_another_version_of_the_fold_is_another_kind(
     assert await numbers_kept(log) == 3
 
 
-async def test_what_was_removed_is_in_no_snapshot(log: SqliteLog) -> None:
-    """Compaction and retention take the snapshots of their topic along, and of no other."""
+async def test_removed_records_are_in_no_snapshot(log: SqliteLog) -> None:
+    """Compaction and retention remove the snapshots of their topic, and of no other."""
     await keep(log)
     assert await log.compact(STATUS)
     assert await reads(log) == {STATUS: 21}

@@ -41,60 +41,60 @@ ORIGINS = (
     Origin(
         "description",
         "our own words about a setting",
-        lambda found: (
-            found.text in _described()
-            and (found.field == "documentation" or found.path.endswith("descriptions.json"))
+        lambda text: (
+            text.text in _described()
+            and (text.field == "documentation" or text.path.endswith("descriptions.json"))
         ),
     ),
     Origin(
         "remark",
         "our own words about a recording, or about the classes in it",
-        lambda found: not {"about", "conventions", "alter_offsets"}.isdisjoint(found.place),
+        lambda text: not {"about", "conventions", "alter_offsets"}.isdisjoint(text.place),
     ),
     Origin(
         "written by us",
         "scenarios, documents and programs of this project: no data that others have answered",
-        lambda found: not found.path.endswith(JSON),
+        lambda text: not text.path.endswith(JSON),
     ),
     Origin(
         "stack trace",
         "a failed task's status has one: part of the record, and of the answer",
-        lambda found: found.field == "trace" and bool(_TRACE.match(found.text)),
+        lambda text: text.field == "trace" and bool(_TRACE.match(text.text)),
     ),
     Origin(
         "message",
         "an answer of a real worker: clients look for these words, so `/compat` has to say them",
-        lambda found: found.field == "message" and {"message"} < found.beside <= _ANSWER,
+        lambda text: text.field == "message" and {"message"} < text.beside <= _ANSWER,
     ),
     Origin(
         "confirmation",
         "a worker's answer to altered or reset offsets: it has no code beside the message",
-        lambda found: found.field == "message" and bool(_CONFIRMED.match(found.text)),
+        lambda text: text.field == "message" and bool(_CONFIRMED.match(text.text)),
     ),
     Origin(
         "validation error",
         "an answer of a real worker about one value of a config, told by `/compat`, too",
-        lambda found: found.field == "errors" and "recommended_values" in found.beside,
+        lambda text: text.field == "errors" and "recommended_values" in text.beside,
     ),
     Origin(
         "refusal",
         "status and message of a refused config, as a real worker answered it",
-        lambda found: found.field == "refused" and bool(_REFUSED.match(found.text)),
+        lambda text: text.field == "refused" and bool(_REFUSED.match(text.text)),
     ),
     Origin(
         "error page",
         "the page of the HTTP server in a worker, which `/compat` answers to the byte",
-        lambda found: bool(_PAGE.match(found.text)),
+        lambda text: bool(_PAGE.match(text.text)),
     ),
 )
 """Where a long text comes from: the first row that holds."""
 
 
-def is_long(found: Text) -> bool:
+def is_long(text: Text) -> bool:
     """True for a text that needs an origin."""
-    return len(found.text.split()) > FEW_WORDS
+    return len(text.text.split()) > FEW_WORDS
 
 
-def origin(found: Text) -> Origin | None:
+def origin(text: Text) -> Origin | None:
     """Origin of a text; None for a text that should not be here."""
-    return next((row for row in ORIGINS if row.holds(found)), None)
+    return next((row for row in ORIGINS if row.holds(text)), None)

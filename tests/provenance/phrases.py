@@ -19,5 +19,5 @@ def words(text: str) -> list[str]:
 
 def phrases(text: str, length: int = LONGEST + 1) -> Iterator[Phrase]:
     """Every run of `length` words."""
-    found = words(text)
-    return (tuple(found[at : at + length]) for at in range(len(found) - length + 1))
+    all_words = words(text)
+    return (tuple(all_words[at : at + length]) for at in range(len(all_words) - length + 1))

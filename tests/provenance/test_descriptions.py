@@ -19,7 +19,7 @@ def test_each_setting_has_a_description() -> None:
 
 
 def test_descriptions_are_short_and_plain() -> None:
-    """They are sentences of a few words, without HTML."""
+    """Each description is a sentence of a few words, without HTML."""
     lengths = {setting: len(text.split()) for setting, text in descriptions().items()}
     assert {setting for setting, words in lengths.items() if not FEWEST <= words <= MOST} == set()
     unfinished = {text for text in descriptions().values() if not text.endswith(".")}
@@ -30,11 +30,11 @@ def test_descriptions_are_short_and_plain() -> None:
 def test_clients_share_their_descriptions() -> None:
     """A setting of all clients means the same in each, but for what is listed here."""
     own_meaning = {"interceptor.classes", "request.timeout.ms", "retries"}
-    told: dict[str, set[str]] = {}
+    texts_by_name: dict[str, set[str]] = {}
     for (scope, name), text in descriptions().items():
         if scope in {"producer", "consumer", "admin", "mirror"}:
-            told.setdefault(name, set()).add(text)
-    assert {name for name, texts in told.items() if len(texts) > 1} == own_meaning
+            texts_by_name.setdefault(name, set()).add(text)
+    assert {name for name, texts in texts_by_name.items() if len(texts) > 1} == own_meaning
 
 
 def test_the_file_is_in_order() -> None:

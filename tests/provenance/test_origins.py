@@ -20,14 +20,14 @@ def long_texts() -> list[Text]:
 
 def test_every_long_text_has_an_origin(long_texts: list[Text]) -> None:
     """No catalogue and no recording holds a sentence of Kafka's documentation."""
-    unknown = {f"{one.path}: {one.text[:80]}" for one in long_texts if origin(one) is None}
+    unknown = {f"{text.path}: {text.text[:80]}" for text in long_texts if origin(text) is None}
     assert unknown == set()
 
 
 def test_every_origin_is_needed(long_texts: list[Text]) -> None:
     """Each row of the table stands for texts that are there."""
-    found = Counter(row.name for text in long_texts if (row := origin(text)))
-    assert found.keys() == {row.name for row in ORIGINS}
+    counts = Counter(row.name for text in long_texts if (row := origin(text)))
+    assert counts.keys() == {row.name for row in ORIGINS}
 
 
 FOREIGN = (
@@ -56,14 +56,14 @@ ADDED = {
 @pytest.mark.parametrize("path", ADDED)
 def test_a_foreign_sentence_is_noticed(path: str) -> None:
     """Each of these files would fail the test above."""
-    found = [text for text in texts(path, ADDED[path]) if is_long(text)]
-    assert {one.text for one in found} == {FOREIGN}
-    assert [origin(one) for one in found] == [None] * len(found)
+    foreign = [text for text in texts(path, ADDED[path]) if is_long(text)]
+    assert {text.text for text in foreign} == {FOREIGN}
+    assert [origin(text) for text in foreign] == [None] * len(foreign)
 
 
 def test_our_own_description_is_let_in() -> None:
     """An answer that was recorded from this service may stay as it is."""
     ours = max(descriptions().values(), key=len)
-    _key, found = texts("tests/x.json", json.dumps({"documentation": ours}))
-    assert is_long(found)
-    assert origin(found) == ORIGINS[0]
+    _key, description = texts("tests/x.json", json.dumps({"documentation": ours}))
+    assert is_long(description)
+    assert origin(description) == ORIGINS[0]

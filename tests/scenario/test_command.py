@@ -42,7 +42,7 @@ def test_all_as_written(tmp_path: Path) -> None:
 
 
 def test_differences(tmp_path: Path) -> None:
-    """Shown, counted, and told by the exit code."""
+    """Differences are printed and counted, and set the exit code."""
     path = write(tmp_path, "a", OTHER)
     result = run(path)
     assert result.exit_code == 1
@@ -94,7 +94,7 @@ def test_bad_input(tmp_path: Path) -> None:
 
 
 def test_rewriting(tmp_path: Path) -> None:
-    """Only the expected outputs are rewritten; a second run changes nothing."""
+    """A rewrite changes the expected outputs alone; a second run changes nothing."""
     path = write(tmp_path, "a", OTHER.replace("\n", "\r\n"))
     result = run("--rewrite", path)
     assert (result.exit_code, result.stdout) == (0, "1 scenario, 1 step: 1 rewritten\n")

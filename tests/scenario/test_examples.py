@@ -25,9 +25,9 @@ def test_an_example_is_as_designed(name: str, shared: Path) -> None:
 
 @pytest.mark.parametrize("document", ["docs/testing.md", "scenarios/README.md"])
 def test_an_example_in_a_document_plays_as_written(document: str) -> None:
-    """Or it would mislead."""
+    """Readers can copy an example and get the shown output."""
     text = (ROOT / document).read_text()
     fenced = re.findall(r"^```\n(cluster .*?)^```$", text, re.MULTILINE | re.DOTALL)
     indented = re.findall(r"^(    # .*?\n(?:(?: {4}.*)?\n)+)", text, re.MULTILINE)
-    examples = [*fenced, *(re.sub("^ {4}", "", one, flags=re.MULTILINE) for one in indented)]
+    examples = [*fenced, *(re.sub("^ {4}", "", block, flags=re.MULTILINE) for block in indented)]
     assert [reported(example) for example in examples] == [""]

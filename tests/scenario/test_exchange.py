@@ -19,7 +19,7 @@ def after(*steps: str, cluster: str = "cluster w1@kip w2@3.9") -> list[str]:
 
 
 def test_steps_off_answers_first() -> None:
-    """Also where there is no answer."""
+    """The order is the same if there is no response."""
     text = f"cluster w1@kip\n----\n\n{HALF_STOPPED}"
     assert printed(text) == [
         "w1 crashed after tasks",
@@ -47,7 +47,7 @@ def test_a_roll_brings_back_who_was_down() -> None:
     assert printed(f"{text}\n{STOP}")[0] == "204"
 
 
-def test_who_crashes_when_rolled_is_down() -> None:
+def test_a_worker_that_crashes_in_its_roll_is_down() -> None:
     """An armed crash point stays armed until the worker is back."""
     text = (
         f"cluster w1@kip\n----\n\n{HALF_STOPPED}crash w1 after=state\n----\n\n"
@@ -66,7 +66,7 @@ def test_time_passes_until_nothing_changes() -> None:
     assert after("crash w2", "stabilize") == ["ok"]
 
 
-def test_who_crashes_again_while_taking_over() -> None:
+def test_a_crash_during_a_takeover() -> None:
     """The next worker takes over ten seconds later."""
     cluster = "cluster w1@kip w2@kip w3@kip"
     text = f"{cluster}\n----\n\n{HALF_STOPPED}crash w2 after=tasks\n----\n\nstabilize\n----\n"
@@ -99,8 +99,8 @@ def test_a_leader_that_comes_back_in_time_leads() -> None:
     assert after("crash w2", "start w2") == ["w2@3.9 read config (empty), offsets (empty)"]
 
 
-def test_what_a_worker_has_read_is_told_by_partition() -> None:
-    """Only partitions with records are listed; a marker counts as read."""
+def test_read_positions_are_listed_by_partition() -> None:
+    """A partition is listed if it has records; a marker counts as read."""
     cluster = "cluster w1@3.9 partitions=3"
     records = "given status transaction=committed\na  1\nd  2"
     own = 'given offsets topic=own\n["c",{}]  {"a":1}'
@@ -126,8 +126,8 @@ def test_running_workers_have_read_what_compaction_takes() -> None:
 
 def test_signatures_are_not_passed_on() -> None:
     """A worker that is not the leader drops them, and is refused as a stranger is."""
-    asked = 'POST /connectors/orders/tasks via=w2 from=w2\n[{"a":"b"}]'
-    assert after(ORDERS.removesuffix("----\n\n"), asked) == [
+    request = 'POST /connectors/orders/tasks via=w2 from=w2\n[{"a":"b"}]'
+    assert after(ORDERS.removesuffix("----\n\n"), request) == [
         "forwarded w2 -> w1",
         '400 {"error_code":400,"message":"Internal request missing required signature"}',
     ]
@@ -147,17 +147,15 @@ BODY = b'{"name": "orders"}'
         ("kip", None, None),
     ],
 )
-def test_what_is_passed_on_of_a_creation(
-    release: str, state: Target | None, written: bytes | None
-) -> None:
-    """From 3.7 on with the initial state, whether it was asked for or not."""
+def test_forwarded_creations(release: str, state: Target | None, written: bytes | None) -> None:
+    """From 3.7 on a worker always forwards the initial state, requested or not."""
     body = forwarded_body(CreateConnector("orders", CONFIG, state), BODY, Profile.of(release))
     config = b'{"name":"orders","config":{"connector.class":"JdbcSource","name":"orders"}'
     assert body == (BODY if written is None else config + b',"initial_state":' + written + b"}")
 
 
 def test_other_bodies_are_passed_on_as_they_are() -> None:
-    """They have no such field."""
+    """Bodies of other commands have no such field."""
     assert forwarded_body(PutConfig("orders", CONFIG), BODY, Profile.of("4.3")) == BODY
 
 

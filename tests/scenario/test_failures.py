@@ -80,7 +80,7 @@ if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
 
 
 def test_the_second_fold_is_wrong() -> None:
-    """One cause shows all of its effects: later steps still run."""
+    """Later steps still run, so that one cause shows all of its effects."""
     folds = Folds(fold, {"bulk": bulk, "spark": first_wins})
     assert (
         reported(STORY, folds)
@@ -115,13 +115,13 @@ class CountingFold:
 
 
 def test_a_fold_is_asked_once_for_all_scenarios() -> None:
-    """Once for each log and reader; its states are compared like those of other folds."""
+    """A batch fold runs once per log and reader; its states are compared like others."""
     scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
     spark = CountingFold(first_wins)
     played = play_all(scenarios, Folds(batch={"spark": spark}))
     assert [len(asks) for asks in spark.asked] == [2 * 2]
     expected = reported(STORY, Folds(fold, {"bulk": bulk, "spark": first_wins}))
-    shown = [report(*one) for one in zip(scenarios, played, strict=True)]
+    shown = [report(*pair) for pair in zip(scenarios, played, strict=True)]
     assert shown == [expected, expected.replace("x.scenario", "y.scenario")]
     assert play_all(scenarios, Folds(batch={"spark": CountingFold(fold)})) == play_all(scenarios)
 
@@ -142,7 +142,7 @@ def test_a_row_that_only_one_fold_has() -> None:
 
 
 def test_disagreement_cannot_be_expected() -> None:
-    """Even a file that has the line of a second fold in it does not pass."""
+    """A file fails even if its expected output has the line of a second fold."""
     line = "orders      0      PAUSED    STOPPED\n"
     doubtful = STORY.replace(line, f"{line}orders      2      PAUSED    STOPPED   <-- via spark\n")
     folds = Folds(fold, {"spark": first_wins})

@@ -44,23 +44,23 @@ def plain(value: Any) -> Any:
 
 
 @given(VALUES, VALUES)
-def test_only_the_order_of_lists_is_none(one: Any, other: Any) -> None:
-    """Only the order of lists and of members is ignored."""
-    assert equal_json(one, shuffled(one))
-    assert equal_json(one, other) is (plain(one) == plain(other))
+def test_only_the_order_of_lists_is_none(value: Any, other: Any) -> None:
+    """Equality ignores the order of lists and of members, and nothing else."""
+    assert equal_json(value, shuffled(value))
+    assert equal_json(value, other) is (plain(value) == plain(other))
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("value", "other"),
     [
         *[([], {}), (1, True), (1, 1.0), (0, None), ("1", 1)],
         *[([1, 1, 2], [1, 2, 2]), ([1], [1, 1]), ({"a": None}, {})],
         *[([[1], [2]], [[1, 2]]), ([[], [[]]], [[[]], [[]]])],
     ],
 )
-def test_what_is_not_alike(one: Any, other: Any) -> None:
-    """Kinds of numbers, how often, absent and null, where the brackets are."""
-    assert not equal_json(one, other)
+def test_unequal_values(value: Any, other: Any) -> None:
+    """Types of numbers, counts, absence versus null, and nesting all count."""
+    assert not equal_json(value, other)
 
 
 @pytest.mark.slow
@@ -71,8 +71,8 @@ def test_depth_is_no_matter() -> None:
 
 
 @pytest.mark.slow
-def test_what_only_one_list_has() -> None:
-    """In the order of the first list, then of the second; deep elements, too."""
+def test_elements_of_one_list_alone() -> None:
+    """The first list gives the order, then the second; nested elements count, too."""
     assert unshared(["a", "b", [1, 2]], [[2, 1], "c", "a"]) == ["b", "c"]
     (deep,) = unshared([nested(1), nested(2)], [nested(1)])
     assert equal_json(deep, nested(2))

@@ -27,12 +27,12 @@ WHOLE = "/connectors?expand=status&expand=info"
 def records(path: Path) -> Iterator[Entry]:
     """The records of a history."""
     for line in path.read_bytes().splitlines()[1:]:
-        one = msgspec.json.decode(line)
+        record = msgspec.json.decode(line)
         key, value = (
-            None if one[name] is None else one[name].encode() for name in ("key", "value")
+            None if record[name] is None else record[name].encode() for name in ("key", "value")
         )
-        place = one["topic"], one["partition"], one["offset"], one["timestamp"]
-        yield Entry(*place, key, value, (), one.get("aborted", False))
+        place = record["topic"], record["partition"], record["offset"], record["timestamp"]
+        yield Entry(*place, key, value, (), record.get("aborted", False))
 
 
 NAMES = [
@@ -54,17 +54,19 @@ def test_views_are_what_workers_answered(name: str, histories: Path) -> None:
         reader = reading(entries, name, step)
         whole = step.answers[WHOLE].answer
         cells = LOOKS["connectors"].cells(reader)
-        assert {printable(one) for one in step.answers["/connectors"].answer} == set(cells)
+        assert {printable(connector) for connector in step.answers["/connectors"].answer} == set(
+            cells
+        )
         check_tasks(reader, whole)
         check_statuses(reader, whole)
 
 
 def reading(entries: list[Entry], name: str, step: StoryStep) -> WorkerView:
     """View of the worker that was observed."""
-    seen = list(before(entries, step.positions))
+    entries_read = list(before(entries, step.positions))
     exactly_once = (name, step.worker) in EXACTLY_ONCE
-    state = fold(seen, Profile.of(step.release or ""), exactly_once=exactly_once)
-    return WorkerView(state, seen)
+    state = fold(entries_read, Profile.of(step.release or ""), exactly_once=exactly_once)
+    return WorkerView(state, entries_read)
 
 
 def check_tasks(reader: WorkerView, whole: dict[str, Any]) -> None:
@@ -81,7 +83,7 @@ def check_statuses(reader: WorkerView, whole: dict[str, Any]) -> None:
     cells = LOOKS["status"].cells(reader)
     for name, answer in whole.items():
         reports = {printable(name): answer["status"]["connector"]}
-        reports |= {printable(f"{name}-{one['id']}"): one for one in answer["status"]["tasks"]}
+        reports |= {printable(f"{name}-{task['id']}"): task for task in answer["status"]["tasks"]}
         for label, report in reports.items():
             assert cells[label].startswith(f"{report['state']} {report['worker_id']} gen ")
             assert cells[label].endswith(printable(report.get("trace", "")))

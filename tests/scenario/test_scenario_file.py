@@ -42,7 +42,7 @@ def test_steps_know_their_parts() -> None:
 
 
 def test_a_title_is_the_first_comment() -> None:
-    """Its first line; nothing where the file begins with a step."""
+    """The title is the comment's first line; a file that begins with a step has none."""
     assert parse(TEXT, "x").title == "Title."
     assert parse("log config\n----\n", "x").title == ""
 

@@ -98,9 +98,9 @@ def test_every_log_can_be_printed(entries: list[Entry], profile: Profile) -> Non
 
 
 @given(logs())
-def test_what_is_given_is_in_the_log(entries: list[Entry]) -> None:
-    """Records as they are printed, given again, are the same bytes at other places."""
-    body = [f"{key_text_of(one.key)}  {text_of(one.value)}" for one in entries]
+def test_given_records_are_in_the_log(entries: list[Entry]) -> None:
+    """Printed records that are given again have the same bytes, at other offsets."""
+    body = [f"{key_text_of(entry.key)}  {text_of(entry.value)}" for entry in entries]
     if not body:
         return
     steps = ["cluster w@3.9", "given config\n" + "\n".join(body), "log config"]

@@ -85,8 +85,8 @@ CASES = [
 
 
 @pytest.mark.parametrize(("text", "message"), CASES)
-def test_what_makes_no_sense_is_told_with_its_line(text: str, message: str) -> None:
-    """One sentence that says what would; the scenario does not go on."""
+def test_bad_steps_are_reported_with_their_line(text: str, message: str) -> None:
+    """One sentence says how to write the step; the scenario does not go on."""
     with pytest.raises(BadScenario) as failure:
         played(f"{text}\n----\n")
     assert str(failure.value).startswith(f"{NAME}:{message}")
@@ -107,7 +107,7 @@ def test_workers_stand_by_release_and_then_by_name() -> None:
 
 
 def test_a_marker_takes_an_offset_in_each_partition() -> None:
-    """Also where the next records come without a transaction, and after compaction."""
+    """The marker keeps its offset after compaction and before records without a transaction."""
     text = CLUSTER + (
         "given status transaction=aborted\na  1\nd  2\nf  3\n----\n\n"
         "compact status\n----\n\n"

@@ -138,7 +138,9 @@ def _unhex(text: str) -> str | None:
 
 def ours() -> dict[str, EffectiveValue]:
     """Every setting of a worker, with nothing told."""
-    return {one.key: one for table in SETTINGS for one in Configuration().effective(table)}
+    return {
+        setting.key: setting for table in SETTINGS for setting in Configuration().effective(table)
+    }
 
 
 @pytest.mark.java
@@ -146,8 +148,8 @@ def ours() -> dict[str, EffectiveValue]:
 def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
     """Each key counts or is listed as unused, so that a worker's file causes no warnings."""
     kafkas = asked(judge, release)
-    known = {*ours(), *(key for key in kafkas.keys if unused(key))}
-    assert kafkas.keys.keys() - known == set()
+    known_keys = {*ours(), *(key for key in kafkas.keys if unused(key))}
+    assert kafkas.keys.keys() - known_keys == set()
     assert len(kafkas.keys) > 90
     stores = ("config.storage.", "offset.storage.", "status.storage.")
     assert [key for key in kafkas.of_topics for store in stores if not unused(store + key)] == []
@@ -178,8 +180,8 @@ def test_defaults_are_kafkas(judge: Path) -> None:
     kafkas = asked(judge, NEWEST).keys
     differing = {
         key
-        for key, one in ours().items()
-        if key in kafkas and _kafkas_text(one.value) != (kafkas[key].default or "null").lower()
+        for key, setting in ours().items()
+        if key in kafkas and _kafkas_text(setting.value) != (kafkas[key].default or "null").lower()
     }
     assert differing == OTHER_DEFAULTS
 
@@ -196,7 +198,7 @@ ELSEWISE = {
 }
 """Texts that Kafka takes otherwise for some key."""
 
-CONVERTERS = {f"{what}.converter" for what in ("key", "value", "header")}
+CONVERTERS = {f"{part}.converter" for part in ("key", "value", "header")}
 AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config", *CONVERTERS}
 """Texts that are taken apart later, by whoever uses them."""
 
@@ -208,7 +210,7 @@ def test_texts_mean_what_they_mean_to_kafka(judge: Path) -> None:
     differing = [
         (key, text, mine, theirs)
         for table in SETTINGS
-        for key in (one.key for one in Configuration().effective(table))
+        for key in (setting.key for setting in Configuration().effective(table))
         if key in kafkas and key not in AS_WRITTEN
         for text in TEXTS
         if text not in ELSEWISE
@@ -219,9 +221,9 @@ def test_texts_mean_what_they_mean_to_kafka(judge: Path) -> None:
 
 def _meant(table: type[msgspec.Struct], key: str, text: str) -> str | None:
     """Our reading of a text, as Kafka would print it."""
-    told = Configuration({key: SourcedValue(text, ValueSource("flag"))})
+    configured = Configuration({key: SourcedValue(text, ValueSource("flag"))})
     try:
-        (value,) = (one.value for one in told.effective(table) if one.key == key)
+        (value,) = (setting.value for setting in configured.effective(table) if setting.key == key)
     except SettingsError:
         return None
     if isinstance(value, Secret):
@@ -244,8 +246,8 @@ LISTS_OF_4 = {"admin.listeners", "config.providers", "plugin.path"}
 
 
 @pytest.mark.java
-def test_what_kafka_refuses_empty_is_refused(judge: Path) -> None:
-    """A line without a value is no default: numbers, choices, classes, names that are needed."""
+def test_empty_values_that_kafka_refuses_are_refused(judge: Path) -> None:
+    """A line without a value is no default for numbers, choices, classes and required names."""
     kafkas = asked(judge, NEWEST).keys
     theirs = {key for key in ours() if key in kafkas and kafkas[key].parsed[""] is None}
     mine = {

@@ -53,8 +53,8 @@ def test_broken_escape() -> None:
 
 def test_lines() -> None:
     """A property has the line on which it begins."""
-    found = properties_in("# no\n\na=1\nb=2,\\\n  3\nc=4")
-    assert [(one.line, one.key) for one in found] == [(3, "a"), (4, "b"), (6, "c")]
+    properties = properties_in("# no\n\na=1\nb=2,\\\n  3\nc=4")
+    assert [(entry.line, entry.key) for entry in properties] == [(3, "a"), (4, "b"), (6, "c")]
 
 
 PIECES = [*"\\\\\\=:# !ab \t\f\n\r\u00e9\0", "\\u0041", "\\ud83d\\ude00", "\\u00", "key=value\n"]
@@ -90,11 +90,11 @@ CONTINUED = ("\\\n", "\\\r", "\\\r\n")
 
 def _ours(text: str) -> str:
     try:
-        found = parse_properties(text)
+        properties = parse_properties(text)
     except SettingsError:
         return "refused"
-    told = [part for name in sorted(found, key=_utf16) for part in (name, found[name])]
-    return " ".join("'" + _utf16(part).hex() for part in told)
+    parts = [part for name in sorted(properties, key=_utf16) for part in (name, properties[name])]
+    return " ".join("'" + _utf16(part).hex() for part in parts)
 
 
 def _utf16(text: str) -> bytes:
@@ -108,10 +108,10 @@ def test_format_as_java_reads_it(tmp_path: Path) -> None:
     source.write_text(textwrap.dedent(JUDGE), encoding="ascii")
     chance = random.Random(1)
     texts = ["".join(chance.choices(PIECES, k=chance.randrange(25))) for _ in range(TEXTS)]
-    asked = "\n".join(text.encode("iso-8859-1").hex() for text in texts)
+    encoded = "\n".join(text.encode("iso-8859-1").hex() for text in texts)
     judged = subprocess.run(
         [str(java()), *SHORT_LIVED, str(source)],
-        input=asked,
+        input=encoded,
         capture_output=True,
         text=True,
         check=True,

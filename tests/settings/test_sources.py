@@ -27,10 +27,10 @@ def configuration(
     )
 
 
-def told(found: Configuration, key: str) -> tuple[object, str]:
+def told(config: Configuration, key: str) -> tuple[object, str]:
     """The value of a setting, and who told it."""
-    (one,) = (one for one in found.effective(WorkerSettings) if one.key == key)
-    return one.value, str(one.source)
+    (setting,) = (setting for setting in config.effective(WorkerSettings) if setting.key == key)
+    return setting.value, str(setting.source)
 
 
 @pytest.fixture
@@ -72,11 +72,11 @@ def test_the_last_line_of_a_key_wins(file: Path) -> None:
     assert told(configuration(file=file), "rest.port") == (2, f"{file}:4")
 
 
-def test_what_is_empty_is_not_told(file: Path) -> None:
+def test_empty_variables_are_ignored(file: Path) -> None:
     """An empty variable counts as unset: images pass such variables on."""
     for blank in ("", " \t"):
-        found = configuration(variables={"CONTROLPLANE_GROUP_ID": blank}, file=file)
-        assert told(found, "group.id") == ("of-file", f"{file}:2")
+        config = configuration(variables={"CONTROLPLANE_GROUP_ID": blank}, file=file)
+        assert told(config, "group.id") == ("of-file", f"{file}:2")
 
 
 EMPTY = "is empty: use a text, or leave it out"
@@ -106,12 +106,12 @@ def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) ->
     """The line is not what counts."""
     path = tmp_path / "worker.properties"
     path.write_text("group.id=\n", "ascii")
-    found = configuration(variables={"CONTROLPLANE_GROUP_ID": "fleet"}, file=path)
-    assert told(found, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
+    config = configuration(variables={"CONTROLPLANE_GROUP_ID": "fleet"}, file=path)
+    assert told(config, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
 
 
 def test_a_file_in_a_variable_is_held_to_the_same() -> None:
-    """Its lines are not variables that an image passes on."""
+    """An empty line in it is an error, because images do not pass on its lines."""
     with pytest.raises(SettingsError, match=r"KAFKA_CONNECT_CONFIGURATION:1: group\.id is empty"):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "group.id="}).settings(
             WorkerSettings
@@ -135,16 +135,16 @@ def test_an_empty_list_or_text_that_may_be_empty(tmp_path: Path) -> None:
     ],
 )
 def test_names_of_variables(name: str, key: str) -> None:
-    """One underscore is a dot, two are one, three are a dash."""
+    """One underscore stands for a dot, two for an underscore, three for a dash."""
     assert key_of(name) == key
 
 
 def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
     """Names without a prefix count with two topic names only, as in Debezium's image."""
     assert configuration(variables={"GROUP_ID": "1000", "REST_PORT": "1"}).values == {}
-    found = configuration(variables={**DEBEZIUM, "SHUTDOWN_TIMEOUT": "7"})
-    assert told(found, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
-    assert found.settings(WorkerSettings).topics.config == "c"
+    config = configuration(variables={**DEBEZIUM, "SHUTDOWN_TIMEOUT": "7"})
+    assert told(config, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
+    assert config.settings(WorkerSettings).topics.config == "c"
 
 
 def test_a_file_in_a_variable() -> None:
@@ -153,9 +153,9 @@ def test_a_file_in_a_variable() -> None:
         "KAFKA_CONNECT_BOOTSTRAP_SERVERS": "one:9092",
         "KAFKA_CONNECT_CONFIGURATION": "group.id=strimzi\nconfig.storage.topic=a-configs\n",
     }
-    found = configuration(variables=variables)
-    assert told(found, "bootstrap.servers") == ("one:9092", "KAFKA_CONNECT_BOOTSTRAP_SERVERS")
-    assert told(found, "config.storage.topic") == ("a-configs", "KAFKA_CONNECT_CONFIGURATION:2")
+    config = configuration(variables=variables)
+    assert told(config, "bootstrap.servers") == ("one:9092", "KAFKA_CONNECT_BOOTSTRAP_SERVERS")
+    assert told(config, "config.storage.topic") == ("a-configs", "KAFKA_CONNECT_CONFIGURATION:2")
     with pytest.raises(SettingsError, match=r"^KAFKA_CONNECT_CONFIGURATION:1: "):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "a=\\u1"})
 
@@ -186,15 +186,15 @@ def test_a_bad_value_is_told_with_its_source(variables: dict[str, str], sentence
     assert str(refused.value) == sentence
 
 
-def test_what_is_told_to_us_alone(file: Path) -> None:
-    """Flags and our own variables: a worker's file, and its image's variables, are for it."""
-    found = configuration(
+def test_values_set_for_this_program_alone(file: Path) -> None:
+    """Flags and our own variables count; a worker's file and its image's variables are Kafka's."""
+    config = configuration(
         flags={"rest.port": "3"},
         variables={**CONNECT, "CONTROLPLANE_REST_HOST_NAME": "x"},
         file=file,
     )
-    ours = found.only(lambda source: source.is_ours)
-    assert {key: one.text for key, one in ours.values.items()} == {
+    ours = config.only(lambda source: source.is_ours)
+    assert {key: value.text for key, value in ours.values.items()} == {
         "rest.port": "3",
         "rest.host.name": "x",
     }
@@ -213,9 +213,9 @@ class Limits(msgspec.Struct, frozen=True):
 def test_limits_are_told_like_settings(file: Path) -> None:
     """Their keys begin with the name of their part; a limit of 0 is none."""
     file.write_text("part.patience.ms=7\nwidth=9\n", "ascii")
-    found = configuration(variables={"CONTROLPLANE_PART_WIDTH": "0"}, file=file)
+    config = configuration(variables={"CONTROLPLANE_PART_WIDTH": "0"}, file=file)
     with pytest.raises(SettingsError, match=r"part\.width is '0': use a whole number from 1$"):
-        found.settings(Limits, "part.")
+        config.settings(Limits, "part.")
     assert configuration(file=file).settings(Limits, "part.") == Limits(patience_ms=7)
 
 
@@ -229,17 +229,18 @@ class NestedLimits(msgspec.Struct, frozen=True):
 def test_a_table_may_hold_another(file: Path) -> None:
     """Keys of the inner table begin with the key of its field and keep their sources."""
     file.write_text("whole.limits.width=9\nwhole.depth.bytes=6\n", "ascii")
-    found = configuration(file=file)
-    assert found.settings(NestedLimits, "whole.") == NestedLimits(Limits(width=9), 6)
-    told = [
-        (one.key, one.value, one.source.kind) for one in found.effective(NestedLimits, "whole.")
+    config = configuration(file=file)
+    assert config.settings(NestedLimits, "whole.") == NestedLimits(Limits(width=9), 6)
+    effective = [
+        (setting.key, setting.value, setting.source.kind)
+        for setting in config.effective(NestedLimits, "whole.")
     ]
-    assert told == [
+    assert effective == [
         ("whole.limits.patience.ms", 30_000, "default"),
         ("whole.limits.width", 9, "file"),
         ("whole.depth.bytes", 6, "file"),
     ]
-    assert [*keys(NestedLimits, "whole.")] == [key for key, *_ in told]
+    assert [*keys(NestedLimits, "whole.")] == [key for key, *_ in effective]
     file.write_text("whole.limits.width=wide\n", "ascii")
     with pytest.raises(SettingsError, match=r":1: whole\.limits\.width is 'wide'"):
         configuration(file=file).settings(NestedLimits, "whole.")
@@ -277,8 +278,8 @@ def test_values_that_lie_elsewhere(file: Path, written: str, value: str) -> None
     (file.parent / "name").write_text("of-dir\n", "utf-8")
     written = written.replace("FOLDER", str(file.parent))
     file.write_text("\n".join([*PROVIDERS, f"group.id={written}"]), "utf-8")
-    found = configuration(variables={"CLUSTER": "of-env"}, file=file)
-    assert found.settings(WorkerSettings).group_id == value
+    config = configuration(variables={"CLUSTER": "of-env"}, file=file)
+    assert config.settings(WorkerSettings).group_id == value
 
 
 @pytest.mark.parametrize(
@@ -309,16 +310,16 @@ def test_a_provider_of_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) ->
         "group.id=${vault:of-:id}\n",
         "ascii",
     )
-    found = configuration(file=file)
-    assert found.settings(WorkerSettings).group_id == "of-${env:CLUSTER}"
-    resolved = found.providers.of_connector("password", "x${vault:a:id}")
+    config = configuration(file=file)
+    assert config.settings(WorkerSettings).group_id == "of-${env:CLUSTER}"
+    resolved = config.providers.of_connector("password", "x${vault:a:id}")
     assert resolved.text == "xa${env:CLUSTER}"
     assert {*resolved.secrets} == {"a${env:CLUSTER}"}
     assert resolved.ttls_ms == {"vault:a": 60_000}
 
 
 def test_a_dollar_is_just_text_without_providers(file: Path) -> None:
-    """Only where config providers are configured does `${…}` mean something."""
+    """Without configured config providers, `${…}` has no special meaning."""
     file.write_text("group.id=${file:a:b}", "ascii")
     assert configuration(file=file).settings(WorkerSettings).group_id == "${file:a:b}"
 
@@ -342,8 +343,8 @@ COUNTING = ("group.id", "key.converter", "config.storage.topic", "offset.storage
 def test_slips(file: Path, key: str, meant: str | None) -> None:
     """An unknown key is reported, with a suggestion."""
     file.write_text(f"group.id=x\n{key}=1\n", "ascii")
-    (found,) = unknown(configuration(file=file).values, COUNTING)
-    assert (found.key, found.meant, found.source) == (key, meant, ValueSource("file", str(file), 2))
+    (slip,) = unknown(configuration(file=file).values, COUNTING)
+    assert (slip.key, slip.meant, slip.source) == (key, meant, ValueSource("file", str(file), 2))
 
 
 @pytest.mark.parametrize(
@@ -358,20 +359,20 @@ def test_slips(file: Path, key: str, meant: str | None) -> None:
     ],
 )
 def test_keys_that_mean_something_to_kafka(file: Path, key: str) -> None:
-    """They are nothing to be warned of."""
+    """Keys that Kafka knows cause no warning."""
     file.write_text(f"{key}=1\n", "ascii")
     assert unknown(configuration(file=file).values, COUNTING) == []
 
 
 def test_variables_of_others(file: Path) -> None:
     """`CONNECT_` begins many names of variables: only those like a setting are reported."""
-    told = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).values
-    assert [one.key for one in unknown(told, COUNTING)] == ["group.ids"]
+    values = configuration(variables={"CONNECT_TO": "x", "CONNECT_GROUP_IDS": "x"}).values
+    assert [slip.key for slip in unknown(values, COUNTING)] == ["group.ids"]
 
 
 def test_a_file_that_is_no_workers(file: Path) -> None:
     """Every key of it means nothing; that is found out in no time, without a guess for each."""
     file.write_text("".join(f"group.ids.{number}=1\n" for number in range(50_000)), "ascii")
-    found = unknown(configuration(file=file).values, ["group.ids"])
-    assert len(found) == 50_000
-    assert sum(one.meant is not None for one in found) == GUESSES
+    slips = unknown(configuration(file=file).values, ["group.ids"])
+    assert len(slips) == 50_000
+    assert sum(slip.meant is not None for slip in slips) == GUESSES

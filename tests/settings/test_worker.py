@@ -52,9 +52,9 @@ class WorkerFile:
 
     def read(self, *lines: str) -> WorkerFileContent:
         """The settings in a file of these lines."""
-        told = self.configuration(*lines)
+        config = self.configuration(*lines)
         return WorkerFileContent(
-            told.settings(WorkerSettings), told.make(AccessSettings, kafka_security)
+            config.settings(WorkerSettings), config.make(AccessSettings, kafka_security)
         )
 
     def refused(self, *lines: str) -> str:
@@ -72,9 +72,9 @@ def test_an_empty_file_has_defaults(worker: WorkerFile) -> None:
     assert worker.read("") == (WorkerSettings(), KafkaSecurity())
 
 
-def test_what_a_fold_needs(worker: WorkerFile) -> None:
-    """Names are trimmed, as Kafka trims them; unknown keys are no trouble."""
-    found = worker.read(
+def test_settings_that_a_fold_needs(worker: WorkerFile) -> None:
+    """Names are trimmed, as Kafka trims them; unknown keys are ignored."""
+    content = worker.read(
         "bootstrap.servers=one:9092,two:9092",
         "group.id = fleet ",
         "config.storage.topic=fleet-configs\\ ",
@@ -84,7 +84,7 @@ def test_what_a_fold_needs(worker: WorkerFile) -> None:
         "some.unknown.key=whatever",
         "plugin.path=/somewhere , /else",
     )
-    assert found.settings == WorkerSettings(
+    assert content.settings == WorkerSettings(
         bootstrap_servers="one:9092,two:9092",
         config_storage_topic="fleet-configs",
         offset_storage_topic="fleet-offsets",
@@ -93,17 +93,17 @@ def test_what_a_fold_needs(worker: WorkerFile) -> None:
         exactly_once_source_support="ENABLED",
         plugin_path=("/somewhere", "/else"),
     )
-    assert found.settings.topics == Topics("fleet-configs", "fleet-offsets", "fleet-status")
+    assert content.settings.topics == Topics("fleet-configs", "fleet-offsets", "fleet-status")
 
 
 @pytest.mark.parametrize(
-    ("told", "exactly_once"),
+    ("support", "exactly_once"),
     [("disabled", False), ("preparing", False), ("enabled", True), ("ENABLED", True)],
 )
-def test_exactly_once(worker: WorkerFile, told: str, exactly_once: bool) -> None:
-    """Only a worker with the support enabled skips aborted records; one that prepares does not."""
-    found = worker.read(f"exactly.once.source.support={told}")
-    assert found.settings.exactly_once is exactly_once
+def test_exactly_once(worker: WorkerFile, support: str, exactly_once: bool) -> None:
+    """A worker skips aborted records if the support is enabled, but not while it is preparing."""
+    content = worker.read(f"exactly.once.source.support={support}")
+    assert content.settings.exactly_once is exactly_once
 
 
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -122,18 +122,18 @@ JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 def test_login(worker: WorkerFile, options: str, username: str, password: str) -> None:
     """The login module's options, quoted in either way or not at all."""
     escaped = options.replace("\\", "\\\\").replace("\\\\\n", "\\\n")
-    found = worker.read(
+    content = worker.read(
         "security.protocol=sasl_plaintext",
         "sasl.mechanism=SCRAM-SHA-512",
         f"sasl.jaas.config={JAAS} {escaped}",
     )
-    assert found.security == KafkaSecurity(sasl=Sasl("SCRAM-SHA-512", username, Secret(password)))
-    assert found.security.protocol == "SASL_PLAINTEXT"
+    assert content.security == KafkaSecurity(sasl=Sasl("SCRAM-SHA-512", username, Secret(password)))
+    assert content.security.protocol == "SASL_PLAINTEXT"
 
 
 def test_tls_by_files(worker: WorkerFile) -> None:
     """PEM stores are paths; without a name to check, names are not checked."""
-    found = worker.read(
+    content = worker.read(
         "security.protocol=SSL",
         "ssl.truststore.type=pem",
         "ssl.truststore.location=/etc/ca.pem",
@@ -143,13 +143,13 @@ def test_tls_by_files(worker: WorkerFile) -> None:
         "ssl.endpoint.identification.algorithm=",
     )
     tls = Tls(Path("/etc/ca.pem"), Path("me.pem"), Secret("secret"), check_hostname=False)
-    assert found.security == KafkaSecurity(tls=tls)
-    assert found.security.protocol == "SSL"
+    assert content.security == KafkaSecurity(tls=tls)
+    assert content.security.protocol == "SSL"
 
 
 def test_tls_inline(worker: WorkerFile) -> None:
     """Certificates and key may stand in the file itself, their lines joined by escapes."""
-    found = worker.read(
+    content = worker.read(
         "security.protocol=SASL_SSL",
         "sasl.mechanism=PLAIN",
         f'sasl.jaas.config={JAAS} username="a" password="b";',
@@ -158,19 +158,19 @@ def test_tls_inline(worker: WorkerFile) -> None:
         "ssl.keystore.certificate.chain=CHAIN",
     )
     tls = Tls("-----BEGIN\n-----END", Secret("KEY\nCHAIN\n"))
-    assert found.security == KafkaSecurity(Sasl("PLAIN", "a", Secret("b")), tls)
-    assert found.security.protocol == "SASL_SSL"
+    assert content.security == KafkaSecurity(Sasl("PLAIN", "a", Secret("b")), tls)
+    assert content.security.protocol == "SASL_SSL"
 
 
 def test_security_that_is_not_used_is_not_looked_at(worker: WorkerFile) -> None:
     """A store or a login that the protocol does not use may be of any kind."""
-    found = worker.read("ssl.truststore.location=/etc/trust.jks", "sasl.mechanism=GSSAPI")
-    assert found.security == KafkaSecurity()
+    content = worker.read("ssl.truststore.location=/etc/trust.jks", "sasl.mechanism=GSSAPI")
+    assert content.security == KafkaSecurity()
 
 
 def test_stores_of_java(worker: WorkerFile) -> None:
     """Kafka's default type, and PKCS12: a path with the store's own password."""
-    found = worker.read(
+    content = worker.read(
         "security.protocol=SSL",
         "ssl.truststore.location=/etc/trust.jks",
         "ssl.truststore.password=changeit",
@@ -180,19 +180,19 @@ def test_stores_of_java(worker: WorkerFile) -> None:
     )
     trusted = JavaStore(Path("/etc/trust.jks"), Secret("changeit"))
     identity = JavaStore(Path("me.p12"), Secret("secret"))
-    assert found.security == KafkaSecurity(tls=Tls(trusted, identity))
+    assert content.security == KafkaSecurity(tls=Tls(trusted, identity))
 
 
 def test_a_token_in_a_file(worker: WorkerFile) -> None:
     """The path comes from a URL, as Kafka takes it."""
-    found = worker.read(
+    content = worker.read(
         "security.protocol=SASL_PLAINTEXT",
         "sasl.mechanism=OAUTHBEARER",
         "sasl.oauthbearer.token.endpoint.url=file:///run/my%20secrets/token",
     )
     expected = OAuthBearer(TokenFile(Path("/run/my secrets/token")))
-    assert found.security == KafkaSecurity(sasl=expected)
-    assert found.security.protocol == "SASL_PLAINTEXT"
+    assert content.security == KafkaSecurity(sasl=expected)
+    assert content.security.protocol == "SASL_PLAINTEXT"
 
 
 REFUSALS = {
@@ -250,7 +250,7 @@ REFUSALS = {
 
 @pytest.mark.parametrize("case", REFUSALS)
 def test_refusals(worker: WorkerFile, case: str) -> None:
-    """One sentence that names the setting."""
+    """The error is one sentence that names the setting."""
     lines, why = REFUSALS[case]
     assert why in worker.refused(*lines)
 
@@ -267,7 +267,7 @@ CLASSES = "org.apache.kafka.connect.connector.policy"
 
 
 @pytest.mark.parametrize(
-    ("lines", "known"),
+    ("lines", "expected"),
     [
         ([], Deciding()),
         (
@@ -288,21 +288,21 @@ CLASSES = "org.apache.kafka.connect.connector.policy"
         ),
     ],
 )
-def test_what_decisions_know_of_a_worker(
-    worker: WorkerFile, lines: list[str], known: Deciding
+def test_decision_settings_of_a_worker(
+    worker: WorkerFile, lines: list[str], expected: Deciding
 ) -> None:
-    """Policies are known by their alias and by their class."""
-    assert worker.configuration(*lines).make(WorkerSettings, decision_settings) == known
+    """Policies are recognised by their alias and by their class."""
+    assert worker.configuration(*lines).make(WorkerSettings, decision_settings) == expected
 
 
 def test_a_policy_of_somebody_else(worker: WorkerFile) -> None:
     """A foreign policy is Java: the file can be read, but no decision made with it."""
-    told = worker.configuration(f"{POLICY}=org.example.Mine")
-    assert told.settings(WorkerSettings).connector_client_config_override_policy
+    config = worker.configuration(f"{POLICY}=org.example.Mine")
+    assert config.settings(WorkerSettings).connector_client_config_override_policy
     with pytest.raises(
         SettingsError, match=r":1: .* is 'org\.example\.Mine', which exists only in Java"
     ):
-        told.make(WorkerSettings, decision_settings)
+        config.make(WorkerSettings, decision_settings)
 
 
 @pytest.mark.parametrize(
@@ -317,17 +317,17 @@ def test_a_policy_of_somebody_else(worker: WorkerFile) -> None:
         (["listeners=http://[::1]:4"], "::1", 4),
     ],
 )
-def test_where_to_listen(worker: WorkerFile, lines: list[str], host: str, port: int) -> None:
-    """The first listener; without any, this machine alone and the older `rest.port`."""
-    told = worker.configuration(*lines)
-    assert told.make(WorkerSettings, listen_address) == Address(host, port)
+def test_listen_address(worker: WorkerFile, lines: list[str], host: str, port: int) -> None:
+    """The first listener counts; without any, 127.0.0.1 and the older `rest.port`."""
+    config = worker.configuration(*lines)
+    assert config.make(WorkerSettings, listen_address) == Address(host, port)
 
 
-@pytest.mark.parametrize("told", ["ftp://:8443", "8083", "http://here", "http://here:x"])
-def test_nowhere_to_listen(worker: WorkerFile, told: str) -> None:
+@pytest.mark.parametrize("listeners", ["ftp://:8443", "8083", "http://here", "http://here:x"])
+def test_nowhere_to_listen(worker: WorkerFile, listeners: str) -> None:
     """TLS is not spoken, and a port alone is no address."""
     with pytest.raises(SettingsError, match=r":1: listeners is '.*': use http://host:port"):
-        worker.configuration(f"listeners={told}").make(WorkerSettings, listen_address)
+        worker.configuration(f"listeners={listeners}").make(WorkerSettings, listen_address)
 
 
 @pytest.mark.parametrize(
@@ -339,9 +339,7 @@ def test_nowhere_to_listen(worker: WorkerFile, told: str) -> None:
         (["admin.listeners=https://a:2"], Address("a", 2)),
     ],
 )
-def test_where_administrators_are_listened_to(
-    worker: WorkerFile, lines: list[str], where: Address | None
-) -> None:
+def test_admin_listen_address(worker: WorkerFile, lines: list[str], where: Address | None) -> None:
     """Administrators have a listener of their own only if it has an address (KIP-495)."""
     assert worker.configuration(*lines).make(WorkerSettings, admin_listen_address) == where
 
@@ -353,8 +351,8 @@ def test_nowhere_to_listen_to_administrators(worker: WorkerFile) -> None:
 
 
 def test_secrets_are_never_shown(worker: WorkerFile) -> None:
-    """Neither by repr, nor by str or format, nor in an error about them."""
-    found = worker.read(
+    """Secrets appear neither in repr, str or format, nor in an error about them."""
+    content = worker.read(
         "security.protocol=SASL_SSL",
         "sasl.mechanism=PLAIN",
         f'sasl.jaas.config={JAAS} username="alice" password="hunter2";',
@@ -364,12 +362,12 @@ def test_secrets_are_never_shown(worker: WorkerFile) -> None:
         "ssl.truststore.location=trust.p12",
         "ssl.truststore.password=hunter7",
     )
-    sasl = found.security.sasl
+    sasl = content.security.sasl
     assert isinstance(sasl, Sasl)
-    for shown in (repr(found), str(found), f"{sasl.password}", f"{sasl.password!s:>20}"):
+    for shown in (repr(content), str(content), f"{sasl.password}", f"{sasl.password!s:>20}"):
         assert "hunter" not in shown
     with pytest.raises(TypeError):
-        msgspec.json.encode(found)
+        msgspec.json.encode(content)
     assert sasl.password.reveal() == "hunter2"
     broken = worker.refused(
         "security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", "sasl.jaas.config=x password=hunter6;"

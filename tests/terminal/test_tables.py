@@ -61,8 +61,8 @@ def test_views_are_readable_in_narrow_terminals(
     assert {*words} <= {*result.out.split()}
 
 
-def test_what_can_be_spared_goes_first(histories: Path) -> None:
-    """A narrow table leaves out the column CLASS first, and says which format has it."""
+def test_spare_columns_are_left_out_first(histories: Path) -> None:
+    """A narrow table leaves out the column CLASS first, and names the format that has it."""
     log = histories / "life-3.9.log.jsonl"
     narrow = call("inspect", log, columns=60).out
     assert "FileStreamSource" not in narrow
@@ -89,7 +89,7 @@ again
 
 
 def test_a_row_becomes_a_block_at_last(histories: Path) -> None:
-    """Its name, then a line for each column; nothing is left out."""
+    """A block has the row's name, then a line for each column; no cell is left out."""
     log = histories / "compacted-3.9.log.jsonl"
     result = call("inspect", log, "--compare", "3.4,3.9,4.3", columns=40)
     assert result.out[: len(BLOCKS)] == BLOCKS
@@ -123,7 +123,7 @@ def piped(*words: object) -> list[str]:
 
 
 def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
-    """One line a row, no spaces behind it, whatever a terminal would have room for."""
+    """Each row is one line without trailing spaces, whatever the width of the terminal."""
     log = histories / "odd-records-3.9.log.jsonl"
     for words in (
         ("controlplane", "inspect", log, "--compare", "2.8,3.2,3.4,3.9,4.3,kip"),
@@ -137,7 +137,7 @@ def test_a_piped_table_is_as_wide_as_its_content(histories: Path) -> None:
 
 
 def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
-    """With an ellipsis; `--wide` and `-o json` show it all."""
+    """The cut ends with an ellipsis; `--wide` and `-o json` show the whole text."""
     words = ("controlplane", "inspect", wordy, "--history", "c")
     (cut,) = [line for line in piped(*words) if "source offset" in line]
     assert "…" in cut
@@ -151,12 +151,12 @@ def test_long_json_is_cut_unless_all_is_asked_for(wordy: Path) -> None:
 def test_a_sentence_that_holds_short_json_is_shown_whole(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Only JSON that is long itself is cut, and what follows it is shown."""
+    """JSON is cut if it is long itself; the text behind it is shown."""
     words = " ".join(["word"] * 20)
     sentence = f'{words} {{"page": 0}} {words} end'
     table(("WHAT",), [(sentence,), (f'{json.dumps({"note": LONG})} → {{"at": 1}}',)])
-    told, change = capsys.readouterr().out.splitlines()[2:]
-    assert told == sentence
+    shown, change = capsys.readouterr().out.splitlines()[2:]
+    assert shown == sentence
     assert change.startswith('{"note": "xxx')
     assert change.endswith('x… → {"at": 1}')
     assert len(change) < len(LONG)

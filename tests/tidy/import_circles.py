@@ -68,7 +68,9 @@ def _circle(graph: _Imports) -> list[str]:
 
 
 def _module_imports(sources: list[SourceFile]) -> _Imports:
-    files = {one.module: one for one in sources if one.path.split("/")[0] in FREE_OF_CIRCLES}
+    files = {
+        source.module: source for source in sources if source.path.split("/")[0] in FREE_OF_CIRCLES
+    }
     return {name: _imported(file, files.keys()) - {name} for name, file in files.items()}
 
 

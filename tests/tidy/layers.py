@@ -101,7 +101,7 @@ def documented_layers(document: str) -> dict[str, tuple[set[str], set[str]]]:
     and of other projects are no code in the table.
     """
     table = document.partition("| Package | May import |")[2].partition("\n\n")[0]
-    found: dict[str, tuple[set[str], set[str]]] = {}
+    layers: dict[str, tuple[set[str], set[str]]] = {}
     for row in table.splitlines()[2:]:
         packages, cell = (column.strip() for column in row.strip("|").split("|"))
         own = _packages(packages)
@@ -110,9 +110,9 @@ def documented_layers(document: str) -> dict[str, tuple[set[str], set[str]]]:
         if "each other" in cell:
             allowed |= own
         if "and below" in cell:
-            allowed = allowed.union(*(found[name][0] for name in allowed))
-        found |= dict.fromkeys(own, (allowed, _packages(later)))
-    return found
+            allowed = allowed.union(*(layers[name][0] for name in allowed))
+        layers |= dict.fromkeys(own, (allowed, _packages(later)))
+    return layers
 
 
 def _packages(cell: str) -> set[str]:
@@ -161,8 +161,8 @@ def part(module: str) -> str | None:
         return None
     if names[0] == "replay" or len(names) == 1:
         return names[0]
-    known = ".".join(names[:2])
-    return known if known in LAYERS or known in TOP else names[0]
+    package = ".".join(names[:2])
+    return package if package in LAYERS or package in TOP else names[0]
 
 
 def layers(source: SourceFile) -> Iterator[Offence]:

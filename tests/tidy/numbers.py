@@ -71,7 +71,7 @@ def _word(node: ast.AST) -> str:
 
 
 def release_comparisons(source: SourceFile) -> Iterator[Offence]:
-    """Only the table of releases knows what comes before or after a release."""
+    """The table of releases alone compares releases with each other."""
     if not source.in_package or source.inside(RELEASE_HOME):
         return
     for node in source.nodes:

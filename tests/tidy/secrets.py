@@ -37,7 +37,7 @@ LOOK_FOR = {"a path of one machine": HOMES, "a registry's host": HOSTS, "a secre
 
 def private(source: SourceFile) -> Iterator[Offence]:
     """No path of somebody's machine, no host of a package registry, no secret."""
-    for what, pattern in LOOK_FOR.items():
-        for found in pattern.finditer(source.text):
-            line = source.text.count("\n", 0, found.start()) + 1
-            yield Offence(line, f"{what}: {found[0][:40]}")
+    for kind, pattern in LOOK_FOR.items():
+        for match in pattern.finditer(source.text):
+            line = source.text.count("\n", 0, match.start()) + 1
+            yield Offence(line, f"{kind}: {match[0][:40]}")

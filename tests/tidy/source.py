@@ -19,7 +19,7 @@ class Offence(NamedTuple):
     """A place that breaks a rule: line number from 1, and what is wrong there."""
 
     line: int
-    what: str
+    problem: str
 
 
 class SourceFile:
@@ -104,7 +104,7 @@ def _read(path: str) -> SourceFile | None:
 def offenders(rule: Rule, sources: list[SourceFile]) -> list[str]:
     """All offences against a rule in these files, as `path:line: text`."""
     return [
-        f"{source.path}:{offence.line}: {offence.what}"
+        f"{source.path}:{offence.line}: {offence.problem}"
         for source in sources
         for offence in rule(source)
     ]

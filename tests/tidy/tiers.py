@@ -70,8 +70,8 @@ def _module_markers(tree: ast.Module) -> Iterator[str]:
 
 
 def _is_longer(texts: Iterable[str]) -> bool:
-    found = {name for text in texts for name in _markers(ast.parse(text))}
-    return bool(LONGER & found)
+    markers = {name for text in texts for name in _markers(ast.parse(text))}
+    return bool(LONGER & markers)
 
 
 def _markers(tree: ast.AST) -> Iterator[str]:

@@ -105,8 +105,8 @@ def _comments(source: SourceFile) -> Iterator[tuple[int, int, str]]:
     mark = COMMENT_MARKS.get(source.path[source.path.rfind(".") :], "#")
     comment = re.compile(rf"(?:^|\s)(?:{mark})(?:\s+(.*)|$)")
     for line, text in enumerate(source.text.splitlines(), 1):
-        if found := comment.search(text):
-            yield line, found.start(), found[1] or ""
+        if match := comment.search(text):
+            yield line, match.start(), match[1] or ""
 
 
 def module_names(source: SourceFile) -> Iterator[Offence]:
@@ -168,7 +168,11 @@ def several_meanings(sources: list[SourceFile]) -> list[str]:
         for line, name in _classes(source):
             if not (source.is_test and name.startswith("Test")):
                 places[name].append(f"{source.path}:{line}")
-    return [f"{name}: {' '.join(found)}" for name, found in sorted(places.items()) if found[1:]]
+    return [
+        f"{name}: {' '.join(definitions)}"
+        for name, definitions in sorted(places.items())
+        if definitions[1:]
+    ]
 
 
 def _classes(source: SourceFile) -> Iterator[tuple[int, str]]:

@@ -48,26 +48,26 @@ class ValidationAnswer(NamedTuple):
 
 
 def context_of(
-    release: str, more: Iterable[Mapping[str, Any]] = (), *, harvested: bool = False
+    release: str, entries: Iterable[Mapping[str, Any]] = (), *, harvested: bool = False
 ) -> Context:
-    """A worker of a release, as it was recorded; `more` are entries of its catalogue.
+    """A worker of a release, as it was recorded; `entries` are added to its catalogue.
 
-    Where it is `harvested`, the catalogue is that of the release's jars.
+    With `harvested`, the catalogue is that of the release's jars.
     """
-    more = tuple(more)
-    listed: list[Mapping[str, Any]] = [*({"class": name} for name in CONNECTORS), *more]
-    text = harvested_catalogue(release, more) if harvested else json.dumps(listed).encode()
+    entries = tuple(entries)
+    listed: list[Mapping[str, Any]] = [*({"class": name} for name in CONNECTORS), *entries]
+    text = harvested_catalogue(release, entries) if harvested else json.dumps(listed).encode()
     plugins = catalogued(text)
     return Context(profile=Profile.of(release), worker=WORKER, plugins=plugins)
 
 
 def ours(config: ConfigBody, context: Context) -> ValidationAnswer:
     """Our answer, as a worker of the context's release; valid configs are not posted."""
-    found = validate(config, context)
+    result = validate(config, context)
     answer = ValidationAnswer(None, None)
-    if isinstance(found, Validation):
-        answer = with_digests(None, msgspec.to_builtins(found))
-        if not found.error_count:
+    if isinstance(result, Validation):
+        answer = with_digests(None, msgspec.to_builtins(result))
+        if not result.error_count:
             return answer
     posted = config if config.get("name") is not None else config | {"name": ""}
     refused = refusal(posted, context)
@@ -80,8 +80,10 @@ def with_digests(refused: str | None, result: Any) -> ValidationAnswer:
 
     The name of the place in a group differs between releases and is no part of the digest.
     """
-    definitions = [one["definition"] for one in result["configs"] if one["definition"] is not None]
-    documentation = digest_of_all([one.pop("documentation") for one in definitions])
+    definitions = [
+        config["definition"] for config in result["configs"] if config["definition"] is not None
+    ]
+    documentation = digest_of_all([definition.pop("documentation") for definition in definitions])
     for definition in definitions:
         if "order_in_group" in definition:
             definition["order"] = definition.pop("order_in_group")
@@ -114,16 +116,18 @@ def _line(line: Any) -> RecordedValidation:
 def write(recorded: list[RecordedValidation], file: Path = FILE) -> None:
     """Put all of it into the file: one line per config, releases that say the same together."""
     lines = []
-    for one in recorded:
+    for validation in recorded:
         said: dict[str | None, list[str]] = {}
-        for release, answer in one.answers.items():
+        for release, answer in validation.answers.items():
             said.setdefault(answer.refused, []).append(release)
-        digests = {name: answer.digest for name, answer in one.answers.items() if answer.digest}
-        told = {
+        digests = {
+            name: answer.digest for name, answer in validation.answers.items() if answer.digest
+        }
+        documentation = {
             name: answer.documentation
-            for name, answer in one.answers.items()
+            for name, answer in validation.answers.items()
             if answer.documentation
         }
-        line = {"config": one.config, "refused": list(said.items()), "digests": digests}
-        lines.append(json.dumps(line | {"documentation": told}))
+        line = {"config": validation.config, "refused": list(said.items()), "digests": digests}
+        lines.append(json.dumps(line | {"documentation": documentation}))
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -244,13 +244,13 @@ def cases() -> Iterator[ConfigBody]:
     yield from ({"name": "x", "connector.class": name} for name in CLASSES)
     for config, keys in ((SOURCE, ONE_KEY), (SINK, SINKS_KEY), (MIRROR, MIRRORS_KEY)):
         yield from (config | {key: value} for key, values in keys.items() for value in values)
-    yield from (without(SINK, "topics") | more for more in BY_REGEX)
+    yield from (without(SINK, "topics") | change for change in BY_REGEX)
     yield without(SOURCE, "name")
     yield without(SOURCE, "file") | {"exactly.once.support": "required"}
     yield without(MIRROR, "source.cluster.alias")
     yield without(HEARTBEAT, "target.cluster.alias")
-    yield from (_aliased("transforms", "t", *one) for one in TRANSFORMED)
-    yield from (_aliased("predicates", "p", *one) for one in PREDICATED)
+    yield from (_aliased("transforms", "t", *transformation) for transformation in TRANSFORMED)
+    yield from (_aliased("predicates", "p", *predicate) for predicate in PREDICATED)
 
 
 def without(config: ConfigBody, key: str) -> ConfigBody:

@@ -48,11 +48,11 @@ async def ask(rest: httpx.AsyncClient, config: ConfigBody) -> ValidationAnswer:
     """Answer of a worker. A valid config is not posted, so that nothing runs."""
     plugin = quote((config.get("connector.class") or "x").rpartition(".")[2] or "x")
     validated = await rest.put(f"/connector-plugins/{plugin}/config/validate", json=config)
-    found = validated.json()
+    result = validated.json()
     if validated.status_code != httpx.codes.OK:
         return ValidationAnswer(await _refused(rest, config), None)
-    refused = await _refused(rest, config) if found["error_count"] else None
-    return with_digests(refused, found)
+    refused = await _refused(rest, config) if result["error_count"] else None
+    return with_digests(refused, result)
 
 
 async def _refused(rest: httpx.AsyncClient, config: ConfigBody) -> str | None:
@@ -62,11 +62,11 @@ async def _refused(rest: httpx.AsyncClient, config: ConfigBody) -> str | None:
         if posted.status_code != BUSY:
             break
         await asyncio.sleep(PAUSE_S)
-    told = posted.json()
+    answer = posted.json()
     if posted.status_code == httpx.codes.CREATED:
-        await rest.delete(f"/connectors/{quote(told['name'], safe='')}")
+        await rest.delete(f"/connectors/{quote(answer['name'], safe='')}")
         return None
-    return f"{posted.status_code} {told['message'].removeprefix(CACHED)}"
+    return f"{posted.status_code} {answer['message'].removeprefix(CACHED)}"
 
 
 async def answers(
@@ -99,8 +99,8 @@ async def record(asks: Mapping[str, WorkerConfigs], file: Path) -> None:
     with tempfile.TemporaryDirectory() as directory:
         async with Broker("3.9.1", Path(directory)) as broker:
             for release, (configs, classes) in asks.items():
-                told = await answers(broker, release, configs, classes)
-                for config, answer in zip(configs, told, strict=True):
+                release_answers = await answers(broker, release, configs, classes)
+                for config, answer in zip(configs, release_answers, strict=True):
                     said.setdefault(json.dumps(config), {})[release] = answer
     write(
         [RecordedValidation(json.loads(config), by_release) for config, by_release in said.items()],

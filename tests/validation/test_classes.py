@@ -26,8 +26,8 @@ def is_different(config: ConfigBody) -> bool:
 
 def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
     """The file is of these cases (else: `python -m tests.validation.recorder classes`)."""
-    found = {json.dumps(one.config) for one in recorded}
-    assert found == {json.dumps(config) for config in class_cases.cases()}
+    configs = {json.dumps(validation.config) for validation in recorded}
+    assert configs == {json.dumps(config) for config in class_cases.cases()}
 
 
 @pytest.mark.parametrize("release", RELEASES)
@@ -37,11 +37,11 @@ def test_a_class_that_a_worker_cannot_find_or_make_is_refused_in_its_words(
     """Converters, transformations, predicates and connectors, with the whole result."""
     context = context_of(release, class_cases.CATALOGUE)
     differing = [
-        one.config
-        for one in recorded
-        if release in one.answers
-        and ours(one.config, context).without_documentation()
-        != one.answers[release].without_documentation()
+        validation.config
+        for validation in recorded
+        if release in validation.answers
+        and ours(validation.config, context).without_documentation()
+        != validation.answers[release].without_documentation()
     ]
     assert [config for config in differing if not is_different(config)] == []
 
@@ -54,8 +54,9 @@ def test_documentation_is_kafkas_with_a_harvested_catalogue(
     """Each whole result is the worker's."""
     context = context_of(release, class_cases.CATALOGUE, harvested=True)
     differing = [
-        one.config
-        for one in recorded
-        if release in one.answers and ours(one.config, context) != one.answers[release]
+        validation.config
+        for validation in recorded
+        if release in validation.answers
+        and ours(validation.config, context) != validation.answers[release]
     ]
     assert [config for config in differing if not is_different(config)] == []

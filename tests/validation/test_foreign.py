@@ -25,20 +25,22 @@ values = st.one_of(
 
 @given(
     config=st.sampled_from(CONFIGS),
-    more=st.dictionaries(st.sampled_from(KEYS), values, max_size=3),
+    changes=st.dictionaries(st.sampled_from(KEYS), values, max_size=3),
     context=st.sampled_from(CONTEXTS),
 )
-def test_everything_is_answered(config: ConfigBody, more: dict[str, Any], context: Context) -> None:
+def test_everything_is_answered(
+    config: ConfigBody, changes: dict[str, Any], context: Context
+) -> None:
     """Every config has an answer, and is refused exactly if it has errors."""
-    asked = config | more
-    found = validate(asked, context)
-    refused = refusal(asked, context)
-    is_wrong = isinstance(found, ValidationFailure) or found.error_count > 0
+    changed = config | changes
+    result = validate(changed, context)
+    refused = refusal(changed, context)
+    is_wrong = isinstance(result, ValidationFailure) or result.error_count > 0
     assert (refused is not None) == is_wrong
 
 
 @pytest.mark.parametrize(
-    ("config", "key", "value", "told"),
+    ("config", "key", "value", "message"),
     [
         (SOURCE, "tasks.max", 2, None),
         (SOURCE, "tasks.max", 0, "Invalid value 0 for configuration tasks.max"),
@@ -48,21 +50,21 @@ def test_everything_is_answered(config: ConfigBody, more: dict[str, Any], contex
         (SINK, "topics", {"a": 1}, None),
     ],
 )
-def test_what_is_no_text_is_read_as_text(
-    config: Mapping[str, Any], key: str, value: object, told: str | None
+def test_other_values_are_converted_to_text(
+    config: Mapping[str, Any], key: str, value: object, message: str | None
 ) -> None:
-    """A value that is no text is converted as Java does."""
+    """A value that is no text is converted as in Java."""
     refused = refusal({**config, key: value}, context_of("3.9.1"))
-    if told is None:
+    if message is None:
         assert refused is None
     else:
         assert isinstance(refused, Rejected)
         assert refused.reason is Reason.INVALID
-        assert told in (refused.text or "")
+        assert message in (refused.text or "")
 
 
 def test_a_null_under_a_key_that_the_release_lacks_is_refused() -> None:
     """`connector.plugin.version` came with 4.1; 3.9 refuses its null as that of any key."""
-    found = validate({**SOURCE, "connector.plugin.version": None}, context_of("3.9.1"))
-    assert not isinstance(found, ValidationFailure)
-    assert found.error_count == 1
+    result = validate({**SOURCE, "connector.plugin.version": None}, context_of("3.9.1"))
+    assert not isinstance(result, ValidationFailure)
+    assert result.error_count == 1

@@ -19,9 +19,9 @@ USES_ALL: tuple[ConfigBody, ...] = (
 def test_overrides_of_consumers_are_told_before_those_of_admin_clients(
     config: ConfigBody, release: str
 ) -> None:
-    """Though a worker looks at those of the admin client first (`tests/kafka/test_harvest.py`)."""
-    found = validate(config | OVERRIDDEN, context_of(release))
-    assert isinstance(found, Validation)
-    names = [one.value.name for one in found.configs]
-    told = [name.partition(".")[0] for name in names if ".override." in name]
-    assert told == list(CLIENTS)
+    """A worker checks the admin client's overrides first (`tests/kafka/test_harvest.py`)."""
+    result = validate(config | OVERRIDDEN, context_of(release))
+    assert isinstance(result, Validation)
+    names = [setting.value.name for setting in result.configs]
+    clients = [name.partition(".")[0] for name in names if ".override." in name]
+    assert clients == list(CLIENTS)

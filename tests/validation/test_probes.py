@@ -62,23 +62,23 @@ class Probes(NamedTuple):
 def probes(shared: Path, histories: Path) -> Probes:
     """Recorded answers."""
     lines = (shared / "probes" / "probe-3.9.1.jsonl").read_text(encoding="utf-8").split("\n")
-    told = [json.loads(line) for line in lines[1:] if line]
+    records = [json.loads(line) for line in lines[1:] if line]
     workers = {
-        one["world"]: _worker(next(iter(one["workers"].values())))
-        for one in told
-        if one.get("kind") == "world"
+        record["world"]: _worker(next(iter(record["workers"].values())))
+        for record in records
+        if record.get("kind") == "world"
     }
-    rows = [row for one in told if "method" in one for row in _about_configs(one)]
-    answers = {one.get("path"): one.get("answer") for one in told}
+    rows = [row for record in records if "method" in record for row in _about_configs(record)]
+    answers = {record.get("path"): record.get("answer") for record in records}
     return Probes(rows, workers, _listed(answers, histories))
 
 
-def _worker(told: Mapping[str, str]) -> DecisionSettings:
-    providers = told.get("config.providers", "")
+def _worker(settings: Mapping[str, str]) -> DecisionSettings:
+    providers = settings.get("config.providers", "")
     return DecisionSettings(
-        group_id=f"{told.get('cluster', 'connect')}-cluster",
-        override_policy=told.get("connector.client.config.override.policy"),
-        exactly_once_source=told.get("exactly.once.source.support") == "enabled",
+        group_id=f"{settings.get('cluster', 'connect')}-cluster",
+        override_policy=settings.get("connector.client.config.override.policy"),
+        exactly_once_source=settings.get("exactly.once.source.support") == "enabled",
         config_providers=tuple(filter(None, providers.split(","))),
     )
 
@@ -86,25 +86,28 @@ def _worker(told: Mapping[str, str]) -> DecisionSettings:
 def _listed(answers: Mapping[Any, Any], histories: Path) -> list[Any]:
     """Plugins as the worker listed them; the catalogue of the histories has the rest."""
     listed = json.loads(answers["/connector-plugins?connectorsOnly=false"])
-    known = json.loads((histories / "catalogue.json").read_bytes())[0]
-    keys = {key["name"]: key for key in known["config"]}
-    document = json.loads(answers[f"/connector-plugins/{known['class']}/config"])
+    described = json.loads((histories / "catalogue.json").read_bytes())[0]
+    keys = {key["name"]: key for key in described["config"]}
+    document = json.loads(answers[f"/connector-plugins/{described['class']}/config"])
     config = [key | keys[key["name"]] for key in document if key["name"] in keys]
-    return [known | {"config": config} if one["class"] == known["class"] else one for one in listed]
+    return [
+        described | {"config": config} if plugin["class"] == described["class"] else plugin
+        for plugin in listed
+    ]
 
 
-def _about_configs(told: Mapping[str, Any]) -> Iterator[ValidationRow]:
-    path = (told.get("path") or "").partition("?")[0].rstrip("/")
+def _about_configs(record: Mapping[str, Any]) -> Iterator[ValidationRow]:
+    path = (record.get("path") or "").partition("?")[0].rstrip("/")
     config = path == "/connectors" or path.endswith(("/config", "/config/validate"))
-    if told["method"] not in {"POST", "PUT"} or not config or not told.get("body"):
+    if record["method"] not in {"POST", "PUT"} or not config or not record.get("body"):
         return
     try:
-        body = json.loads(told["body"], parse_float=str, parse_int=str)
-        answer = json.loads(told["answer"])
+        body = json.loads(record["body"], parse_float=str, parse_int=str)
+        answer = json.loads(record["answer"])
     except json.JSONDecodeError:
         return
     row = ValidationRow(
-        told["n"], told["world"], told["method"], path, body, told["status"], answer
+        record["n"], record["world"], record["method"], path, body, record["status"], answer
     )
     if isinstance(_config(row), dict) and _of_validation(row):
         yield row
@@ -115,9 +118,14 @@ def _config(row: ValidationRow) -> Any:
     config = row.body
     if row.path == "/connectors":
         config = row.body.get("config") if isinstance(row.body, dict) else None
-    if not isinstance(config, dict) or any(isinstance(one, dict | list) for one in config.values()):
+    if not isinstance(config, dict) or any(
+        isinstance(value, dict | list) for value in config.values()
+    ):
         return None
-    texts = {key: json.dumps(one) if isinstance(one, bool) else one for key, one in config.items()}
+    texts = {
+        key: json.dumps(value) if isinstance(value, bool) else value
+        for key, value in config.items()
+    }
     if row.path.endswith("/validate") or texts.get("name") is not None:
         return texts
     name = row.body.get("name") if row.path == "/connectors" else unquote(row.path.split("/")[2])
@@ -142,10 +150,10 @@ def _ours(row: ValidationRow, workers: Mapping[str, DecisionSettings], plugins: 
     if not row.path.endswith("/validate"):
         refused = refusal(_config(row), context)
         return None if refused is None else (CODES[refused.reason], refused.text)
-    found = validate(_config(row), context)
-    if isinstance(found, ValidationFailure):
-        return 500, f"{found.thrown}: {found.text}"
-    return msgspec.json.decode(msgspec.json.encode(found))
+    result = validate(_config(row), context)
+    if isinstance(result, ValidationFailure):
+        return 500, f"{result.thrown}: {result.text}"
+    return msgspec.json.decode(msgspec.json.encode(result))
 
 
 def _theirs(row: ValidationRow) -> Any:

@@ -82,29 +82,29 @@ def context(request: pytest.FixtureRequest) -> Context:
 
 def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
     """The file is of these cases and releases (else: `python -m tests.validation.recorder`)."""
-    assert [one.config for one in recorded] == list(cases())
-    assert all(one.answers.keys() == set(RELEASES) for one in recorded)
+    assert [validation.config for validation in recorded] == list(cases())
+    assert all(validation.answers.keys() == set(RELEASES) for validation in recorded)
 
 
 def test_same_answers(recorded: list[RecordedValidation], context: Context) -> None:
     """Every config but the listed ones; results are compared without documentation."""
     release = context.profile.release
     differing = [
-        one.config
-        for one in recorded
-        if _ours(one, context) != one.answers[release].without_documentation()
-        and not _old_mirror(one.config, release)
+        validation.config
+        for validation in recorded
+        if _ours(validation, context) != validation.answers[release].without_documentation()
+        and not _old_mirror(validation.config, release)
     ]
-    known = [
+    expected = [
         config
         for config, releases, _ in DIFFERENT
         if release in releases and not _old_mirror(config, release)
     ]
-    assert sorted(differing, key=json.dumps) == sorted(known, key=json.dumps)
+    assert sorted(differing, key=json.dumps) == sorted(expected, key=json.dumps)
 
 
-def _ours(one: RecordedValidation, context: Context) -> ValidationAnswer:
-    return ours(one.config, context).without_documentation()
+def _ours(validation: RecordedValidation, context: Context) -> ValidationAnswer:
+    return ours(validation.config, context).without_documentation()
 
 
 @pytest.mark.java
@@ -114,12 +114,14 @@ def test_documentation_is_kafkas_with_a_harvested_catalogue(
 ) -> None:
     """Each whole result is the worker's, but for the listed ones, also of old mirrors."""
     context = context_of(release, harvested=True)
-    known = [config for config, releases, _ in DIFFERENT if release in releases]
+    expected = [config for config, releases, _ in DIFFERENT if release in releases]
     differing = [
-        one.config for one in recorded if ours(one.config, context) != one.answers[release]
+        validation.config
+        for validation in recorded
+        if ours(validation.config, context) != validation.answers[release]
     ]
-    assert sorted(differing, key=json.dumps) == sorted(known, key=json.dumps)
-    assert any(one.answers[release].documentation for one in recorded)
+    assert sorted(differing, key=json.dumps) == sorted(expected, key=json.dumps)
+    assert any(validation.answers[release].documentation for validation in recorded)
 
 
 def test_old_mirrors_are_refused_alike(
@@ -127,11 +129,11 @@ def test_old_mirrors_are_refused_alike(
 ) -> None:
     """If whole results differ, refusals are still equal."""
     release = context.profile.release
-    mirrors = [one for one in recorded if _old_mirror(one.config, release)]
-    known = [config for config, _, _ in DIFFERENT]
-    for one in mirrors:
-        if one.config not in known:
-            assert ours(one.config, context).refused == one.answers[release].refused
+    mirrors = [validation for validation in recorded if _old_mirror(validation.config, release)]
+    excepted = [config for config, _, _ in DIFFERENT]
+    for validation in mirrors:
+        if validation.config not in excepted:
+            assert ours(validation.config, context).refused == validation.answers[release].refused
 
 
 def _old_mirror(config: ConfigBody, release: str) -> bool:

@@ -35,7 +35,7 @@ def text(config: ConfigBody, where: Context) -> str:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
-    """Its config may hold anything."""
+    """The config may have any other keys."""
     where = Context(profile=Profile.of(release), plugins=UNCHECKED)
     assert refusal(UNKNOWN | {"tasks.max": "zero"}, where) is None
     assert text({"name": "x"}, where) == "Connector config {name=x} contains no connector type"
@@ -76,7 +76,7 @@ def test_an_unknown_class_is_the_workers_failure_and_later_the_callers() -> None
 
 
 def test_a_name_may_mean_two_connectors() -> None:
-    """Then the worker asks for the full one."""
+    """An ambiguous alias makes the worker ask for the full class name."""
     where = context({"class": "a.Jdbc", "type": "sink"}, {"class": "b.Jdbc", "type": "source"})
     assert text(UNKNOWN | {"connector.class": "Jdbc"}, where).startswith(
         "More than one connector matches alias Jdbc. Please use full package and class name "
@@ -107,8 +107,8 @@ def test_a_connector_without_definition_may_be_configured_with_anything() -> Non
     assert "tasks.max" in text(UNKNOWN | {"tasks.max": "-1"}, where)
 
 
-def test_what_a_provider_fills_in_is_believed() -> None:
-    """Only of providers that the worker has: others leave the text as it is."""
+def test_references_to_a_provider_are_accepted() -> None:
+    """A reference to a provider that the worker lacks stays text."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     config = SOURCE | {"tasks.max": "${file:/etc/x:tasks}"}
     assert refusal(config, context(listed, config_providers=("file",))) is None
@@ -142,13 +142,13 @@ def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -
     """Effect of a policy, and of a worker without one."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     where = context(listed, release=release, override_policy=policy)
-    found = validate(
+    result = validate(
         SOURCE | {"producer.override.acks": "all", "producer.override.sasl.mechanism": "PLAIN"},
         where,
     )
-    assert not isinstance(found, ValidationFailure)
+    assert not isinstance(result, ValidationFailure)
     shown = policy or "None"
-    assert sorted(found.errors) == [
+    assert sorted(result.errors) == [
         f"The '{shown}' policy does not allow '{name}' to be overridden in the connector "
         "configuration."
         for name in refused
@@ -156,7 +156,7 @@ def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -
 
 
 def test_a_sink_may_not_read_in_the_workers_group() -> None:
-    """By its name, or by the override for its consumer."""
+    """The sink's name or its consumer override determines the group."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSinkConnector"}
     where = context(listed, group_id="connect-orders")
     assert "Consumer group for sink connector named orders conflicts with Connect" in text(
@@ -174,24 +174,24 @@ def test_exactly_once_needs_worker_and_connector() -> None:
         {"class": "a.Silent", "type": "source"},
     ]
     where = context(*listed, exactly_once_source=True)
-    wanted: ConfigBody = {"name": "x", "exactly.once.support": "required"}
-    assert refusal(wanted | {"connector.class": "a.Yes"}, where) is None
+    config: ConfigBody = {"name": "x", "exactly.once.support": "required"}
+    assert refusal(config | {"connector.class": "a.Yes"}, where) is None
     assert "does not support exactly-once semantics with the provided" in text(
-        wanted | {"connector.class": "a.No"}, where
+        config | {"connector.class": "a.No"}, where
     )
-    assert "does not implement the API" in text(wanted | {"connector.class": "a.Silent"}, where)
+    assert "does not implement the API" in text(config | {"connector.class": "a.Silent"}, where)
     without = context(*listed)
     assert "This worker does not have exactly-once" in text(
-        wanted | {"connector.class": "a.Yes"}, without
+        config | {"connector.class": "a.Yes"}, without
     )
 
 
 def test_transaction_boundaries_need_the_connector() -> None:
-    """Only one that can may say where its transactions end."""
+    """A connector may define transaction boundaries if it declares that it supports them."""
     able = {"class": "a.Able", "type": "source", "transaction_boundaries": "supported"}
     where = context(able, {"class": "a.Other", "type": "source"})
-    wanted: ConfigBody = {"name": "x", "transaction.boundary": "connector"}
-    assert refusal(wanted | {"connector.class": "a.Able"}, where) is None
+    config: ConfigBody = {"name": "x", "transaction.boundary": "connector"}
+    assert refusal(config | {"connector.class": "a.Able"}, where) is None
     assert "does not support connector-defined" in text(
-        wanted | {"connector.class": "a.Other"}, where
+        config | {"connector.class": "a.Other"}, where
     )

@@ -50,12 +50,12 @@ def episodes(history: str, *, until: int | None = None) -> Iterator[Episode]:
     """The episodes of a story, up to a step."""
     steps = read_story(HISTORIES / f"{history}.story.jsonl")
     steps = [step for step in steps if until is None or step.n <= until]
-    entries, known = recorded_entries(history), set[Position]()
+    entries, positions = recorded_entries(history), set[Position]()
     starts = [index for index, step in enumerate(steps) if step.kind != "observe"]
     for start, end in zip(starts, [*starts[1:], len(steps)], strict=True):
         written = before(entries, steps[end - 1].positions)
-        recorded = [entry for entry in written if entry.position not in known]
-        known |= {entry.position for entry in recorded}
+        recorded = [entry for entry in written if entry.position not in positions]
+        positions |= {entry.position for entry in recorded}
         yield Episode(steps[start], steps[start + 1 : end], recorded)
 
 
@@ -66,7 +66,7 @@ class Tolerance(NamedTuple):
     """False: the request is not sent; what the cluster wrote is taken over."""
     answers: Container[str] = ()
     """Paths whose answers are not waited for."""
-    more: Container[str] = ()
+    additional_keys: Container[str] = ()
     """Keys of records that our worker alone writes."""
 
 
@@ -84,7 +84,9 @@ class LivedEpisode(NamedTuple):
     def unequal(self) -> list[str]:
         """Keys with different values, and the values."""
         recorded, ours = values_by_key(self.episode.recorded), values_by_key(self.ours)
-        tolerated = {place for place in ours.keys() - recorded if place[1] in self.tolerance.more}
+        tolerated = {
+            place for place in ours.keys() - recorded if place[1] in self.tolerance.additional_keys
+        }
         return [
             f"{place[1]}: {ours.get(place)}, not {recorded.get(place)}"
             for place in sorted({*recorded, *ours} - tolerated)
@@ -92,9 +94,9 @@ class LivedEpisode(NamedTuple):
         ]
 
     @property
-    def more(self) -> set[str]:
+    def additional_keys(self) -> set[str]:
         """Keys of tolerated records that are there."""
-        return {key for _, key in values_by_key(self.ours) if key in self.tolerance.more}
+        return {key for _, key in values_by_key(self.ours) if key in self.tolerance.additional_keys}
 
 
 class HistoryLife:

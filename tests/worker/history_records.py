@@ -43,11 +43,11 @@ _SESSION_KEY = b"session-key"
 
 def values_by_key(entries: Iterable[Entry]) -> RecordedValues:
     """Comparable values of each key, in the order of writing."""
-    found: RecordedValues = {}
+    by_key: RecordedValues = {}
     for entry in entries:
         if entry.key is not None and entry.key != _SESSION_KEY:
-            found.setdefault((entry.topic, _key(entry.key)), []).append(_value(entry))
-    return {place: _lasting(place[0], values) for place, values in found.items()}
+            by_key.setdefault((entry.topic, _key(entry.key)), []).append(_value(entry))
+    return {place: _lasting(place[0], values) for place, values in by_key.items()}
 
 
 def _key(key: bytes) -> str:

@@ -103,7 +103,7 @@ async def test_a_task_that_raises(where: str, how: str) -> None:
         ("sink.pre_commit", "sink_not_flushed"),
     ],
 )
-async def test_what_kafka_only_logs(where: str, event: str, how: str) -> None:
+async def test_failures_that_kafka_only_logs(where: str, event: str, how: str) -> None:
     """Kafka logs these failures; the task goes on, and a sink's offsets stay uncommitted."""
     plan.update(where=where, how=how)
     notices = RecordedNotices()

@@ -42,13 +42,13 @@ SECRET = "pa$$'w\\örd-0815"
 
 KAFKAS = "org.apache.kafka.common.config.provider"
 
-seen: list[dict[str, str]] = []
+received_configs: list[dict[str, str]] = []
 """Configs that the classes of these tests have got."""
 
 
 @pytest.fixture(autouse=True)
 def _empty() -> None:
-    seen.clear()
+    received_configs.clear()
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ class Telling(Source):
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
         """Keep the config."""
-        seen.append(dict(task.config))
+        received_configs.append(dict(task.config))
         self._tell("read", task.config)
         while True:
             yield task.idle(0.01)
@@ -174,8 +174,8 @@ async def test_values_reach_the_tasks_only(
         config = config_of(Telling, topic="t", password=reference, tasks_max="2")
         await worker.plane.execute(CreateConnector("s", config))
         await until_state(worker, "s", "RUNNING", "RUNNING", "RUNNING")
-        await until(lambda: len(seen) == 2)
-        assert [config["password"].strip() for config in seen] == [SECRET] * 2
+        await until(lambda: len(received_configs) == 2)
+        assert [config["password"].strip() for config in received_configs] == [SECRET] * 2
         tasks = worker.plane.state.config.tasks["s"]
         assert [tasks[number]["password"] for number in (0, 1)] == [reference] * 2
         shown = await everything_in(worker.plane.log) + await answers_of(worker, "s")
@@ -279,7 +279,7 @@ async def test_a_missing_key_leaves_the_reference(
     async with running(Telling, providers=providers) as worker:
         config = config_of(Telling, topic="t", password=reference)
         await worker.plane.execute(CreateConnector("s", config))
-        await until(lambda: [config["password"] for config in seen] == [reference])
+        await until(lambda: [config["password"] for config in received_configs] == [reference])
 
 
 def test_a_value_within_a_text(providers: Providers) -> None:
@@ -293,7 +293,7 @@ def test_a_value_within_a_text(providers: Providers) -> None:
 
 
 def test_task_configs_get_their_references_back(providers: Providers) -> None:
-    """Also values within a text, and under other keys; what the user wrote stays."""
+    """References return within longer text and below other keys; plain values of the user stay."""
     resolver = ConfigResolver(providers)
     config = {"password": "${env:PASSWORD}", "url": "db://${env:PASSWORD}@h", "own": SECRET}
     tasks: list[dict[str, str | None]] = [
@@ -345,7 +345,9 @@ async def test_composed_values_reach_the_task_only(providers: Providers) -> None
     async with running(Composing, providers=providers) as worker:
         config = config_of(Composing, topic="t", password="${env:PASSWORD}")
         await worker.plane.execute(CreateConnector("s", config))
-        await until(lambda: [config.get("dsn") for config in seen] == [f"db://{SECRET}@h"])
+        await until(
+            lambda: [config.get("dsn") for config in received_configs] == [f"db://{SECRET}@h"]
+        )
         shown = await everything_in(worker.plane.log) + await answers_of(worker, "s")
     assert "db://${env:PASSWORD}@h" in shown
     assert not [form for form in forms() if form in shown]

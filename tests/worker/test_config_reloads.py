@@ -39,7 +39,7 @@ tokens: dict[str, list[str]] = {}
 class Leases(ConfigProvider):
     """Gives each caller a new token; the path is its lifetime in milliseconds."""
 
-    asked = Event()
+    requested = Event()
     """Set: a task has asked for `slow`."""
 
     answered = Event()
@@ -62,7 +62,7 @@ class Leases(ConfigProvider):
         if key == "slow":
             if not current_thread().name.startswith("task"):
                 return ProvidedValue("stays", None)
-            self.asked.set()
+            self.requested.set()
             assert self.answered.wait(WAIT_S)
         return ProvidedValue(f"{self._prefix}{self._given}", int(path) if path else None)
 
@@ -83,7 +83,7 @@ class TokenSource(Source):
 def providers(monkeypatch: pytest.MonkeyPatch) -> Providers:
     """The provider above, as a package would declare it."""
     tokens.clear()
-    Leases.asked.clear()
+    Leases.requested.clear()
     Leases.answered.clear()
     point = EntryPoint("leases", LEASES.replace(".Leases", ":Leases"), GROUP)
     monkeypatch.setattr(provider_module, "entry_points", lambda **_: [point])
@@ -157,7 +157,7 @@ async def test_a_value_of_an_old_config_restarts_nothing(providers: Providers) -
     ) as worker:
         old = config_of(TokenSource, token="${leases:10:slow}") | {"tasks.max": "1"}
         await worker.plane.execute(CreateConnector("s", old))
-        await until(Leases.asked.is_set)
+        await until(Leases.requested.is_set)
         plain = config_of(TokenSource, token="plain")
         await worker.plane.execute(PutConfig("s", plain))
         await until(lambda: tokens.get("s") == ["plain"])

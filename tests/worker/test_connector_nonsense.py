@@ -150,7 +150,7 @@ async def test_task_configs_that_are_nonsense(returned: Any) -> None:
     ids=case,
 )
 async def test_a_pre_commit_that_returns_nonsense(returned: Any) -> None:
-    """Nothing is committed: neither nonsense, nor offsets of others, nor unread records."""
+    """The worker commits no nonsense, no foreign offsets, and no offsets of unread records."""
     plan.update(where="sink.pre_commit", how="return", returned=returned)
     async with with_neighbour(BadSink) as worker:
         await create_bad(worker, BadSink)

@@ -57,7 +57,7 @@ def test_a_sink(connector_trial: StartTrial, tmp_path: Path) -> None:
 
 
 def test_two_trials_have_a_log_each(connector_trial: StartTrial) -> None:
-    """They do not see each other's records."""
+    """A trial does not see the records of another one."""
     for value in ("a", "b"):
         run = connector_trial(ValuesSource, {"topic": "t", "values": value})
         assert [record.value for record in run.records("t", 1)] == [value.encode()]

@@ -87,7 +87,7 @@ async def test_dead_letters_tell_their_reason() -> None:
 async def test_a_dead_letter_that_cannot_be_written_fails_the_task(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Nothing is committed behind a record whose dead letter is lost."""
+    """The worker commits no offset behind a record whose dead letter is lost."""
     _refuse(monkeypatch, "dead")
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "bad", "c")

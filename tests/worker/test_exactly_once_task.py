@@ -81,7 +81,7 @@ async def ask(worker: ConnectWorker, request: Callable[[Any], None], batch: list
 
 
 async def test_a_task_that_is_created_paused_does_not_start() -> None:
-    """It writes nothing, and starts when it is resumed."""
+    """The task writes no record, and starts when it is resumed."""
     async with worker_of() as worker:
         create = CreateConnector("s", scripted(), initial_state=Target.PAUSED)
         await worker.plane.execute(create)
@@ -106,7 +106,7 @@ async def test_a_pause_commits() -> None:
 
 
 async def test_a_fencing_that_fails_fails_the_task() -> None:
-    """Before older tasks are fenced, the task is not even made."""
+    """The task is not created before older tasks are fenced."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -148,7 +148,7 @@ async def test_each_poll_is_one_transaction() -> None:
 
 
 async def test_an_interval_ends_a_transaction() -> None:
-    """Nothing is committed before, and several polls are one transaction."""
+    """Several polls are one transaction; no commit comes before the interval ends."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="interval", transaction_boundary_interval_ms="150")
         script.polls.extend([[row(1)], [row(2)]])
@@ -171,10 +171,10 @@ async def test_polls_without_records_commit() -> None:
 FIRST, SECOND = row(1), row(2)
 
 BOUNDARIES: list[tuple[str, Callable[[Any], None], list[bytes], int]] = [
-    ("commit of the batch", lambda asked: asked.commit(), [b"v1", b"v2"], 2),
-    ("commit of a record", lambda asked: asked.commit(FIRST), [b"v1"], 1),
-    ("abort of the batch", lambda asked: asked.abort(), [], 2),
-    ("abort of a record", lambda asked: asked.abort(FIRST), [], 1),
+    ("commit of the batch", lambda transaction: transaction.commit(), [b"v1", b"v2"], 2),
+    ("commit of a record", lambda transaction: transaction.commit(FIRST), [b"v1"], 1),
+    ("abort of the batch", lambda transaction: transaction.abort(), [], 2),
+    ("abort of a record", lambda transaction: transaction.abort(FIRST), [], 1),
 ]
 
 
@@ -186,7 +186,7 @@ BOUNDARIES: list[tuple[str, Callable[[Any], None], list[bytes], int]] = [
 async def test_boundaries_of_the_connector(
     request_: Callable[[Any], None], values: list[bytes], at: int
 ) -> None:
-    """Only a requested boundary ends a transaction; offsets of aborted records are committed."""
+    """A requested boundary alone ends a transaction; offsets of aborted records are committed."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
         await ask(worker, request_, [FIRST, SECOND])
@@ -225,16 +225,16 @@ async def test_aborted_records_are_acknowledged() -> None:
     """The task hears of them without a place: they are in no log, and are not read again."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
-        await ask(worker, lambda asked: asked.abort(), [row(1)])
+        await ask(worker, lambda transaction: transaction.abort(), [row(1)])
         assert script.acknowledged == [("v1", None)]
 
 
 async def test_an_empty_transaction_is_aborted() -> None:
-    """Nothing is written; the commit before it stays."""
+    """The abort writes no record; the commit before it stays."""
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
-        await ask(worker, lambda asked: asked.commit(), [row(1)])
-        await ask(worker, lambda asked: asked.abort(), [])
+        await ask(worker, lambda transaction: transaction.commit(), [row(1)])
+        await ask(worker, lambda transaction: transaction.abort(), [])
         assert await values_in(worker.plane.log, "t") == [b"v1"]
         assert offsets(worker, "s") == {COMMITTED: {"at": 1}}
         await until_state(worker, "s", "RUNNING", "RUNNING")
@@ -244,10 +244,10 @@ async def test_an_empty_transaction_is_aborted() -> None:
 async def test_the_last_record_goes_before_the_batch(last: str, values: list[bytes]) -> None:
     """Both boundaries at one place fail a task; a record's and its batch's do not."""
 
-    def request(asked: Any) -> None:
+    def request(transaction: Any) -> None:
         other = "abort" if last == "commit" else "commit"
-        getattr(asked, other)()
-        getattr(asked, last)(SECOND)
+        getattr(transaction, other)()
+        getattr(transaction, last)(SECOND)
 
     async with worker_of() as worker:
         await begin(worker, transaction_boundary="connector")
@@ -272,7 +272,7 @@ async def test_a_commit_that_fails_fails_the_task() -> None:
 
 
 async def test_a_transaction_waits_for_the_log() -> None:
-    """It is appended once, whole, when the log is back; the task is not polled meanwhile."""
+    """The transaction is appended once, whole, when the log is back; no poll comes before."""
     log = FaultyLog()
     async with worker_of(log) as worker:
         await begin(worker)
@@ -328,7 +328,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
 
 @pytest.mark.parametrize("then", [failing(ValueError("too late")), lambda: [row(1)]])
 async def test_an_abandoned_task_commits_nothing(then: Callable[[], Any]) -> None:
-    """Nothing of its last poll gets into the log; its thread ends."""
+    """The log gets no record of its last poll; the thread ends."""
     runtime = msgspec.structs.replace(EXACTLY_ONCE, task_shutdown_graceful_timeout_ms=20)
     async with worker_of(runtime=runtime) as worker:
         await begin(worker)

@@ -84,7 +84,9 @@ def tolerance_of(history: str, step: int) -> Tolerance:
     return Tolerance(
         sent=(history, step) not in EXCEPTIONS,
         answers={path for name, path in DIFFERENT_ANSWERS if name == history},
-        more={key for name, number, key in MORE_RECORDS if (name, number) == (history, step)},
+        additional_keys={
+            key for name, number, key in MORE_RECORDS if (name, number) == (history, step)
+        },
     )
 
 
@@ -109,33 +111,44 @@ async def test_a_cluster_writes_and_answers_the_same_again(history: str, tmp_pat
     check_order(done)
     check_generations(done)
     assert extent(done) == EXTENTS[history]
-    more = {(history, one.episode.step.n, key) for one in done for key in one.more}
-    assert more == {place for place in MORE_RECORDS if place[0] == history}
+    additional_records = {
+        (history, lived_episode.episode.step.n, key)
+        for lived_episode in done
+        for key in lived_episode.additional_keys
+    }
+    assert additional_records == {place for place in MORE_RECORDS if place[0] == history}
 
 
 def check_answers(history: str, done: Iterable[LivedEpisode]) -> None:
     """Exactly the answers of the table differ."""
-    observed = (path for one in done for step in one.episode.observations for path in step.answers)
+    observed = (
+        path
+        for lived_episode in done
+        for step in lived_episode.episode.observations
+        for path in step.answers
+    )
     expected = [path for path in observed if (history, path) in DIFFERENT_ANSWERS]
-    assert [path for one in done for path in one.differences] == expected
+    assert [path for lived_episode in done for path in lived_episode.differences] == expected
 
 
 def check_order(done: Iterable[LivedEpisode]) -> None:
     """Effects follow their causes here and in the recording."""
-    for one in done:
-        profile = release_of(one)
-        assert disorder(one.episode.recorded, profile) == [], "the cluster does not keep this order"
-        assert disorder(one.ours, profile) == []
+    for lived_episode in done:
+        profile = release_of(lived_episode)
+        assert disorder(lived_episode.episode.recorded, profile) == [], (
+            "the cluster does not keep this order"
+        )
+        assert disorder(lived_episode.ours, profile) == []
 
 
 def check_generations(done: Iterable[LivedEpisode]) -> None:
     """A worker has one generation from its start to its end, and a later one has a higher one."""
     lives: list[set[int]] = []
-    for one in done:
-        if one.episode.step.kind == "start":
+    for lived_episode in done:
+        if lived_episode.episode.step.kind == "start":
             lives.append(set())
-        if one.episode.step.kind in {"start", "request", "stop"}:
-            lives[-1] |= generations(one.ours, release_of(one))
+        if lived_episode.episode.step.kind in {"start", "request", "stop"}:
+            lives[-1] |= generations(lived_episode.ours, release_of(lived_episode))
     assert {len(life) for life in lives if life} == {1}
     assert all(max(before) < min(after) for before, after in pairwise(filter(None, lives)))
 
@@ -148,19 +161,29 @@ def generations(entries: Iterable[Entry], profile: Profile) -> set[int]:
     return {report.status.generation for report in reports if report.status is not None}
 
 
-def release_of(one: LivedEpisode) -> Profile:
+def release_of(lived_episode: LivedEpisode) -> Profile:
     """Release of the worker of an episode; the newest between two workers."""
-    return Profile.of(one.episode.step.release or "kip")
+    return Profile.of(lived_episode.episode.step.release or "kip")
 
 
 def extent(done: Iterable[LivedEpisode]) -> HistoryExtent:
     """Numbers of what was compared."""
     done = [*done]
-    topics = Counter(entry.topic for one in done for entry in one.episode.recorded)
-    sent = [one for one in done if one.episode.step.kind == "request" and one.tolerance.sent]
+    topics = Counter(
+        entry.topic for lived_episode in done for entry in lived_episode.episode.recorded
+    )
+    sent = [
+        lived_episode
+        for lived_episode in done
+        if lived_episode.episode.step.kind == "request" and lived_episode.tolerance.sent
+    ]
     return HistoryExtent(
         requests=len(sent),
-        answers=sum(len(step.answers) for one in done for step in one.episode.observations),
+        answers=sum(
+            len(step.answers)
+            for lived_episode in done
+            for step in lived_episode.episode.observations
+        ),
         statuses=topics[TOPICS.status],
         offsets=topics.total() - topics[TOPICS.status] - topics[TOPICS.config],
     )

@@ -187,7 +187,7 @@ class Sized(CountingOn):
 
 
 async def test_a_config_of_a_mebibyte() -> None:
-    """It runs, and its task config has it, too; the listing of connectors answers."""
+    """The connector runs, its task config has the value, and the listing of connectors answers."""
     async with with_neighbour(Sized) as worker:
         await create_bad(worker, Sized, large="x" * 2**20)
         await until_state(worker, "bad", "RUNNING", "RUNNING")
@@ -228,7 +228,7 @@ class Printing(CountingOn):
 
 
 async def test_a_connector_that_prints(capsys: pytest.CaptureFixture[str]) -> None:
-    """Its text goes to stdout, and into no record, status or answer."""
+    """Printed text goes to stdout, and into no record, status or response."""
     async with with_neighbour(Printing) as worker:
         await create_bad(worker, Printing)
         await until(lambda: "{'good': 1}" in offsets(worker, "bad"))
@@ -299,7 +299,7 @@ class Background(CountingOn):
 
 
 async def test_a_background_task_that_exits() -> None:
-    """Neither the process nor the task's thread ends."""
+    """An exit in a background task ends neither the process nor the task's thread."""
     async with with_neighbour(Background) as worker:
         await create_bad(worker, Background)
         await until(lambda: offsets(worker, "bad").get("{'good': 1}", {"at": 0})["at"] > 3)

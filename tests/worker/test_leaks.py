@@ -1,4 +1,4 @@
-"""Nothing is left of a connector that has stopped: no task, no thread, no open file."""
+"""A stopped connector leaves no task, no thread and no open file."""
 
 import asyncio
 import gc
@@ -169,7 +169,7 @@ async def settled(worker: ConnectWorker, name: str, state: str) -> None:
 
 @pytest.mark.slow
 async def test_cycles_leave_nothing() -> None:
-    """After many cycles everything is as before them, and after a deletion as at the beginning."""
+    """The inventory is the same after many cycles, and after the deletion as at the start."""
     async with running(*CLASSES.values()) as worker:
         empty = await _idle()
         for name, config in CONFIGS.items():
@@ -247,7 +247,7 @@ def _instances(kind: type[Any]) -> int:
 
 
 async def test_a_closed_worker_leaves_nothing() -> None:
-    """Neither a task nor a thread nor a file outlives the block."""
+    """No task, thread or file outlives the block."""
     await asyncio.to_thread(len, "")  # the executor of this loop stays
     empty = inventory()
     for _ in range(3):

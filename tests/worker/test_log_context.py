@@ -142,7 +142,7 @@ async def test_lines_of_a_connector(log: LogLines) -> None:
 
 
 async def test_lines_of_a_plain_generator(log: LogLines) -> None:
-    """It runs in a thread of its own, with the context of its task."""
+    """A plain generator runs in a thread of its own, with the context of its task."""
     async with running(PlainAuthor) as worker:
         await worker.plane.execute(CreateConnector("p", config_of(PlainAuthor)))
         await until(lambda: log.context_of("reading"))
@@ -217,7 +217,7 @@ async def test_lines_of_the_runtime_about_a_task(log: LogLines) -> None:
 
 
 def test_the_field_in_logfmt() -> None:
-    """It follows the event; a line about no connector has none."""
+    """The field follows the event; a line about no connector lacks the field."""
     stream = io.StringIO()
     tell = logger(stream)
     with connector_context("c", "task-0"):
@@ -229,7 +229,7 @@ def test_the_field_in_logfmt() -> None:
 
 
 def test_the_field_in_json() -> None:
-    """It follows the event; a line about no connector has none."""
+    """The field follows the event; a line about no connector lacks the field."""
     stream = io.StringIO()
     tell = logger(stream, log_format="json")
     with connector_context("c", "worker"):

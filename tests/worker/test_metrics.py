@@ -264,7 +264,7 @@ async def test_dead_letters_and_logged_errors() -> None:
 
 
 async def test_a_dead_letter_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It counts as a failure, and the failed task still shows it."""
+    """The lost dead letter counts as a failure, and the failed task still shows it."""
 
     async def refused(_: Any, records: Sequence[Any]) -> list[Any]:
         return [_failed() for _ in records]
@@ -316,7 +316,7 @@ async def test_retries() -> None:
 
 
 async def test_an_error_that_is_not_tolerated() -> None:
-    """It is an error, and no record is skipped."""
+    """The error is counted, and no record is counted as skipped."""
     async with running(KeepingSink, others=[Picky]) as worker:
         await produce(worker.plane.log, "t", "bad")
         await create_sink(worker, KeepingSink, **transformed_by(Picky))

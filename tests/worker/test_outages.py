@@ -86,7 +86,7 @@ class CountedSink(Sink):
 
 
 async def test_an_idle_sink_rests() -> None:
-    """Without records a sink is called at the interval of its polls, not without a pause."""
+    """An idle sink is called at its poll interval, not in a busy loop."""
     CountedSink.puts = 0
     runtime = msgspec.structs.replace(QUICK, offset_flush_interval_ms=60_000)
     async with running(CountedSink, runtime=runtime) as worker:
@@ -139,7 +139,7 @@ blocked = threading.Event()
 
 
 async def test_a_generator_that_blocks_holds_up_nothing() -> None:
-    """Its records arrive; the end of the worker leaves it behind."""
+    """The generator's records arrive; the worker's end abandons it."""
     blocked.clear()
     try:
         async with asyncio.timeout(120):

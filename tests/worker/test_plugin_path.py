@@ -65,7 +65,7 @@ def imported(traces: Path) -> set[str]:
 
 
 async def test_a_module(modules: Path, traces: Path) -> None:
-    """Its public classes run under `module.Class`; no other module is imported."""
+    """Public classes of the module run as `module.Class`; no other module is imported."""
     write_module(modules, traces, "pp_named")
     write_module(modules, traces, "pp_other")
     classes = classes_in(["pp_named"])

@@ -115,7 +115,7 @@ def test_retries_end_at_the_time_out() -> None:
 
 
 def test_other_errors_are_not_retried() -> None:
-    """Only a `RetriableError` may pass."""
+    """A `RetriableError` alone is retried."""
     calls: list[int] = []
 
     def failing() -> None:
@@ -208,7 +208,7 @@ async def test_a_tolerated_failure_of_a_source_drops_the_record() -> None:
 
 
 async def test_a_source_fails_without_tolerance() -> None:
-    """Nothing of the batch is sent, and no offset is committed."""
+    """The task sends no record of the batch and commits no offset."""
     async with running(ValuesSource, others=[Picky]) as worker:
         plane = worker.plane
         config = config_of(ValuesSource, topic="t", values="a,bad,c") | transformed_by(Picky)

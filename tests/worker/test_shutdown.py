@@ -72,24 +72,24 @@ class HangingProviders(Providers):
 
     def of_connector(self, key: str, text: str) -> Any:
         """Hang."""
-        asked.set()
+        called.set()
         answered.wait(PATIENCE_S)
         return super().of_connector(key, text)
 
 
-asked, answered = threading.Event(), threading.Event()
+called, answered = threading.Event(), threading.Event()
 
 
 @pytest.mark.parametrize("deleted", [True, False])
 async def test_a_config_provider_that_hangs(deleted: bool) -> None:
     """The connector is left behind, whether or not it was deleted."""
-    asked.clear()
+    called.clear()
     answered.clear()
     try:
         async with ending_in_time(providers=HangingProviders({}, {})) as worker:
             config = config_of(RestingSource, password="${vault:password}")
             await worker.plane.execute(CreateConnector("c", config))
-            await until(asked.is_set)
+            await until(called.is_set)
             if deleted:
                 await worker.plane.execute(DeleteConnector("c"))
                 await worker.removed("c")
@@ -100,13 +100,13 @@ async def test_a_config_provider_that_hangs(deleted: bool) -> None:
 class SilentLog(MemoryLog):
     """Log that does not answer a question for the end of the offsets topic alone."""
 
-    asked = False
+    ends_requested = False
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         """Answer, or wait for ever."""
         topics = [*topics]
         if topics == ["connect-offsets"]:
-            self.asked = True
+            self.ends_requested = True
             await asyncio.Event().wait()
         return await super().ends(topics)
 
@@ -117,7 +117,7 @@ async def test_tasks_that_wait_for_their_offsets(deleted: bool) -> None:
     log, notices = SilentLog(), RecordedNotices()
     async with ending_in_time(log=log, notices=notices) as worker:
         await worker.plane.execute(CreateConnector("c", config_of(RestingSource)))
-        await until(lambda: log.asked)
+        await until(lambda: log.ends_requested)
         if deleted:
             await worker.plane.execute(DeleteConnector("c"))
             await worker.removed("c")

@@ -66,15 +66,15 @@ class SinkScript:
 
     def of(self, connector: str, method: str) -> list[Any]:
         """Return the arguments of the calls of a method."""
-        wanted = connector, method
-        return [given for name, called, given in self.calls if (name, called) == wanted]
+        call = connector, method
+        return [argument for name, called, argument in self.calls if (name, called) == call]
 
-    def act(self, task: SinkTaskContext, method: str, given: Any) -> Any:
+    def act(self, task: SinkTaskContext, method: str, argument: Any) -> Any:
         """Note a call, and do what the test says."""
-        if given or method != "put":
-            self.calls.append((task.connector, method, given))
+        if argument or method != "put":
+            self.calls.append((task.connector, method, argument))
         act = self.acts.get(f"{task.connector}.{method}") or self.acts.get(method)
-        return None if act is None else act(task, given)
+        return None if act is None else act(task, argument)
 
 
 sinks = SinkScript()
@@ -147,7 +147,7 @@ def asks_for_commit(task: SinkTaskContext, values: Any) -> None:
 
 
 async def test_a_task_that_is_created_paused_gets_nothing() -> None:
-    """It is started and opened when it is resumed."""
+    """The task is started and opened when it is resumed."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a")
         create = CreateConnector("s", config_of(ScriptedSink, topics="t"), Target.PAUSED)
@@ -159,7 +159,7 @@ async def test_a_task_that_is_created_paused_gets_nothing() -> None:
 
 
 async def test_a_task_that_never_started_is_not_stopped() -> None:
-    """It was restarted during a pause, and ends before the pause does."""
+    """The task was restarted during a pause, and ends before the pause does."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -175,7 +175,7 @@ async def test_a_task_that_never_started_is_not_stopped() -> None:
 
 
 async def test_a_pause_commits() -> None:
-    """Nothing is put while the task rests."""
+    """A paused task gets no `put`."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -189,7 +189,7 @@ async def test_a_pause_commits() -> None:
 
 
 async def test_a_stop_commits_closes_and_stops() -> None:
-    """In this order, each once."""
+    """The calls come in this order, each once."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         await produce(worker.plane.log, "t", "a")
         await begin(worker)
@@ -260,7 +260,7 @@ async def test_partitions_come_and_go() -> None:
 
 
 async def test_a_failed_commit_rewinds_present_partitions_only() -> None:
-    """After a rebalance: records of a partition that was given away are not put again."""
+    """Records of a partition that was revoked in a rebalance are not put again."""
     async with running(ScriptedSink) as worker:
         await produce(worker.plane.log, "t", "a", "b", partitions=2)
         await begin(worker, **GROUP)
@@ -295,7 +295,7 @@ async def test_a_rebalance_that_fails(method: str) -> None:
 
 
 async def test_a_requested_commit() -> None:
-    """It comes soon, although the interval is an hour; the interval begins anew."""
+    """The commit comes soon although the interval is an hour; the interval begins anew."""
     async with running(ScriptedSink, runtime=RARELY) as worker:
         sinks.acts["put"] = asks_for_commit
         await produce(worker.plane.log, "t", "a")
@@ -343,7 +343,7 @@ async def test_a_failed_pre_commit_rewinds() -> None:
 
 
 async def test_a_slow_commit_within_its_time_out() -> None:
-    """It counts; the task waits for it, so a later commit cannot be overtaken by it."""
+    """The commit counts; the task waits for it, so that a later commit cannot overtake it."""
     log, notices = FaultyLog(), RecordedNotices()
     async with running(ScriptedSink, log=log, notices=notices) as worker:
         await produce(log, "t", "a")
@@ -389,7 +389,7 @@ async def test_a_failing_close_hides_no_failing_put() -> None:
 
 
 async def test_an_abandoned_task_commits_nothing() -> None:
-    """Neither what it has got before nor what its last `put` takes."""
+    """The worker commits neither earlier records of the task nor those of its last `put`."""
     runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=20)
     async with running(ScriptedSink, runtime=runtime) as worker:
         await produce(worker.plane.log, "t", "a")
@@ -448,16 +448,16 @@ async def test_a_rewind_drops_renamed_records() -> None:
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "seen"), [(1_234, (1_234, "CreateTime")), (-1, (None, "NoTimestampType"))]
+    ("timestamp", "expected"), [(1_234, (1_234, "CreateTime")), (-1, (None, "NoTimestampType"))]
 )
-async def test_the_time_of_a_record(timestamp: int, seen: tuple[Any, str]) -> None:
+async def test_the_time_of_a_record(timestamp: int, expected: tuple[Any, str]) -> None:
     """A record may have none."""
     async with running(ScriptedSink) as worker:
         await worker.plane.log.create_topic("t", 1)
         await worker.plane.log.append([Record("t", 0, timestamp, None, b"a")])
         await begin(worker)
         await until(lambda: sinks.records)
-    assert (sinks.records[0].timestamp, sinks.records[0].timestamp_type) == seen
+    assert (sinks.records[0].timestamp, sinks.records[0].timestamp_type) == expected
 
 
 async def test_headers_are_converted() -> None:

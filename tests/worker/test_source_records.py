@@ -62,7 +62,7 @@ async def test_the_time_of_a_record_is_kept() -> None:
 
 
 async def test_a_time_before_1970_fails_the_task() -> None:
-    """Nothing of the batch is sent."""
+    """The task sends no record of the batch."""
     script.polls.append([row(1), row(2, timestamp=-3)])
     async with running(ScriptedSource) as worker:
         await worker.plane.execute(CreateConnector("s", scripted()))
@@ -73,7 +73,7 @@ async def test_a_time_before_1970_fails_the_task() -> None:
 
 
 async def test_headers_are_converted() -> None:
-    """They keep their order; a name may repeat."""
+    """Headers keep their order; a name may repeat."""
     headers = (RecordHeader("a", "x", STRING), RecordHeader("n", 7), RecordHeader("a", "y"))
     script.polls.append([row(1, headers=headers)])
     async with running(ScriptedSource) as worker:
@@ -84,7 +84,7 @@ async def test_headers_are_converted() -> None:
 
 
 async def test_an_existing_topic_is_not_created() -> None:
-    """Its partitions stay."""
+    """The topic keeps its number of partitions."""
     log = FaultyLog()
     await log.create_topic("t", 3)
     script.polls.append([row(1, kafka_partition=2), row(2, kafka_partition=0)])
@@ -140,7 +140,7 @@ async def test_a_topic_that_another_task_creates_meanwhile() -> None:
 
 
 async def test_a_missing_topic_is_created_once() -> None:
-    """By the first record that is sent to it."""
+    """The first record sent to the topic creates it."""
     log = FaultyLog()
     script.polls.extend([[row(1), row(2)], [row(3)]])
     async with running(ScriptedSource, log=log) as worker:
@@ -154,11 +154,11 @@ class CountingFilter(Transformation):
 
     def apply(self, record: Any) -> Any:
         """Drop or keep a record."""
-        seen.append(record.value)
+        filter_inputs.append(record.value)
         return None if record.value in {"v1", "v2"} else record
 
 
-seen: list[str] = []
+filter_inputs: list[str] = []
 
 
 async def test_a_retry_transforms_no_record_twice() -> None:
@@ -166,7 +166,7 @@ async def test_a_retry_transforms_no_record_twice() -> None:
 
     In both, records that were filtered out are not filtered again.
     """
-    seen.clear()
+    filter_inputs.clear()
     log = FaultyLog()
     log.failures["t"] = [AWAY, AWAY]
     script.polls.append([row(1), row(2), row(3)])
@@ -177,6 +177,6 @@ async def test_a_retry_transforms_no_record_twice() -> None:
         await until_values(log, "t", [b"v3"])
         await until(lambda: offsets(worker, "s") == {COMMITTED: {"at": 3}})
         await until(lambda: len(script.acknowledged) == 3)
-    assert seen == ["v1", "v2", "v3"]
+    assert filter_inputs == ["v1", "v2", "v3"]
     filtered = [value for value, metadata in script.acknowledged if metadata is None]
     assert filtered == ["v1", "v2"]

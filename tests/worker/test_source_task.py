@@ -290,7 +290,7 @@ async def test_a_record_that_the_log_refuses_fails_the_task(
 
 
 async def test_a_tolerated_send_failure_counts_as_sent() -> None:
-    """With `errors.tolerance=all` its offset is committed; the task hears of it without a place."""
+    """With `errors.tolerance=all` the offset is committed; the task gets no position for it."""
     script.polls.append([row(1), row(2, kafka_partition=9)])
     async with running(ScriptedSource) as worker:
         await begin(worker, errors_tolerance="all")
@@ -319,7 +319,7 @@ async def test_a_stop_during_a_slow_start() -> None:
 
 
 async def test_an_end_waits_for_records_in_flight() -> None:
-    """Their offsets are part of the last commit."""
+    """The last commit includes the offsets of records in flight."""
     log = FaultyLog()
     async with running(ScriptedSource, log=log, runtime=RARELY) as worker:
         await begin(worker)

@@ -78,7 +78,7 @@ class UnmeasurableLog(MemoryLog):
 
 
 async def test_tasks_that_cannot_be_prepared() -> None:
-    """They are FAILED, whatever went wrong."""
+    """Tasks are FAILED, whatever went wrong."""
     notices = RecordedNotices()
     async with running(ScriptedSource, log=UnmeasurableLog(), notices=notices) as worker:
         await worker.plane.execute(CreateConnector("c", scripted()))

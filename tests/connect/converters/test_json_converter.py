@@ -64,7 +64,7 @@ def test_a_schema_is_written_with_its_value() -> None:
 
 
 def test_a_value_without_a_schema_has_none_in_its_envelope() -> None:
-    """Its integers have 64 bits, and its other numbers are doubles."""
+    """Integers are read back with 64 bits, other numbers as doubles."""
     written = converter().from_connect("t", SchemaAndValue({"a": 1}))
     assert written == b'{"schema":null,"payload":{"a":1}}'
     document = b'{"payload":[1.50,18446744073709551617],"schema":null}'
@@ -89,7 +89,7 @@ def test_python_values_need_no_schema(value: Any, written: str) -> None:
 
 
 def test_null_is_no_bytes_without_a_schema_and_null_with_one() -> None:
-    """As Kafka has it: a tombstone has neither."""
+    """The converter behaves as Kafka's: a tombstone has neither schema nor value."""
     assert plain(None) is None
     assert plain(None, OPTIONAL_STRING) == b"null"
     assert converter().from_connect("t", SchemaAndValue(None)) is None
@@ -199,7 +199,7 @@ def test_bad_values_are_refused(value: Any, schema: Schema | None, message: str)
 
 
 def test_a_value_within_itself_is_refused() -> None:
-    """Nothing overflows."""
+    """A list that contains itself raises a `DataError`; the stack does not overflow."""
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(DataError, match="failed due to serialization error"):

@@ -63,7 +63,7 @@ def configured(name: str, **settings: str) -> Converter:
 def test_single_values_go_both_ways(
     name: str, value: Any, raw: bytes | None, schema: Schema
 ) -> None:
-    """As records and as headers."""
+    """Each converter handles record values and header values."""
     converter = configured(name)
     assert converter.from_connect("t", SchemaAndValue(value)) == raw
     assert converter.to_connect("t", raw) == SchemaAndValue(value, schema)
@@ -142,7 +142,7 @@ def test_text_has_a_character_set(encoding: str, text: str, raw: bytes, read: st
 
 
 def test_an_unknown_character_set_is_refused() -> None:
-    """Before anything is converted."""
+    """The converter refuses it before the first conversion."""
     with pytest.raises(ConnectError, match="Unsupported encoding klingon"):
         configured("String", converter_encoding="klingon")
 

@@ -115,7 +115,7 @@ def _without_negative_zeros(value: Any) -> Any:
 
 @given(TYPED, st.sampled_from(["BASE64", "NUMERIC"]))
 def test_json_keeps_values_and_schemas(typed: tuple[Schema, Any], decimals: str) -> None:
-    """Written with its schema, a value comes back, and fits it."""
+    """A value that was written with its schema is read back, and fits it."""
     schema, value = typed
     converter = JsonConverter()
     converter.configure({"decimal.format": decimals}, is_key=False)
@@ -147,7 +147,7 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_plain_json_comes_back(value: Any) -> None:
-    """With the order of the dicts; with and without an envelope."""
+    """The value is equal, with its order of keys, with and without an envelope."""
     for enable in ("true", "false"):
         converter = JsonConverter()
         converter.configure({"schemas.enable": enable}, is_key=False)

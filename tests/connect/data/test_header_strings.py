@@ -64,7 +64,7 @@ from controlplane.connect.errors import DataError
     ],
 )
 def test_types_are_guessed(text: str, value: Any, schema: Schema | None) -> None:
-    """As Kafka's `Values` does; a string is what is nothing else."""
+    """Guesses equal those of Kafka's `Values`; text that fits no other type is a string."""
     parsed = parse_header(text)
     assert parsed == SchemaAndValue(value, schema)
     assert type(parsed.value) is type(value)
@@ -96,7 +96,7 @@ ITEM = Schema.struct("Item", name=STRING, size=FLOAT32)
     ],
 )
 def test_values_are_written(schema: Schema | None, value: Any, text: str) -> None:
-    """As Kafka writes them; a date before 1970-01-02 is taken for a time, as there."""
+    """Texts equal Kafka's; a date before 1970-01-02 is written as a time, as there."""
     assert header_text(schema, value) == text
 
 
@@ -115,13 +115,13 @@ _OF_ONE_TYPE = st.one_of(
 
 
 @given(_OF_ONE_TYPE)
-def test_what_is_written_is_read(value: Any) -> None:
+def test_written_values_are_read_back(value: Any) -> None:
     """An array or map whose elements have one type is read as it was written."""
     assert parse_header(header_text(None, value)).value == value
 
 
 @given(st.text())
 def test_any_string_is_a_header(text: str) -> None:
-    """Nothing but a schema that fits comes of it."""
+    """The schema is None exactly if the value is None."""
     parsed = parse_header(text)
     assert (parsed.schema is None) == (parsed.value is None)

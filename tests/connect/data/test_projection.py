@@ -49,7 +49,7 @@ def test_fields_are_matched_by_name() -> None:
 def test_values_become_the_target_type(
     source: Schema, value: Any, target: Schema, expected: Any
 ) -> None:
-    """With Python's type of it."""
+    """Values get the Python type of the target schema."""
     projected = project(source, value, target)
     assert projected == expected
     assert type(projected) is type(expected)

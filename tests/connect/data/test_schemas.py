@@ -46,7 +46,7 @@ def test_schemas_are_immutable_and_copied() -> None:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("schema", "other"),
     [
         (INT64, INT32),
         (INT64, INT64.optional()),
@@ -59,19 +59,19 @@ def test_schemas_are_immutable_and_copied() -> None:
         (STRING.replace(doc="a"), STRING.replace(doc="b")),
     ],
 )
-def test_schemas_of_different_attributes_differ(one: Schema, other: Schema) -> None:
+def test_schemas_of_different_attributes_differ(schema: Schema, other: Schema) -> None:
     """Each attribute counts, the sign of zero as well."""
-    assert one != other
+    assert schema != other
 
 
 def test_equal_schemas_are_interchangeable() -> None:
-    """They are equal, have one hash, and stand for each other as keys, whatever their default."""
-    one, other = (
+    """Equal schemas have one hash and are interchangeable as keys, whatever their default."""
+    schema, other = (
         Schema.struct("S", a=Schema.array(BYTES).optional([b"x"]), b=Schema.decimal(3))
         for _ in range(2)
     )
-    assert one == other
-    assert {one: 1}[other] == 1
+    assert schema == other
+    assert {schema: 1}[other] == 1
 
 
 @pytest.mark.parametrize("default", ["x", 2**31, True, 1.5])
@@ -83,7 +83,7 @@ def test_a_default_has_to_fit(default: object) -> None:
 
 
 def test_a_struct_is_no_default() -> None:
-    """Its schema would have to hold itself; Kafka refuses it, too."""
+    """A struct as default would put its schema into itself; Kafka refuses it, too."""
     with pytest.raises(DataError, match="Invalid default value"):
         ORDER.optional(Struct(ORDER))
 

@@ -53,8 +53,8 @@ def test_structs_are_equal_by_schema_and_values() -> None:
     assert Struct(ITEM, sku="a") != {"sku": "a"}
 
 
-def test_what_does_not_fit_is_refused_when_it_is_set() -> None:
-    """Kafka's words; the struct keeps its value."""
+def test_unfit_values_are_refused_when_set() -> None:
+    """The error has Kafka's words; the struct keeps its value."""
     item = Struct(ITEM, sku="a")
     with pytest.raises(DataError) as caught:
         item["count"] = "x"
@@ -65,7 +65,7 @@ def test_what_does_not_fit_is_refused_when_it_is_set() -> None:
 
 
 def test_unknown_fields_are_refused() -> None:
-    """When they are read, written and given."""
+    """The struct refuses them in reads, writes and its constructor."""
     with pytest.raises(DataError, match=r"^other is not a valid field name$"):
         Struct(ITEM)["other"]
     with pytest.raises(DataError, match=r"^other is not a valid field name$"):
@@ -135,8 +135,8 @@ def test_values_of_pythons_types_are_valid(schema: Schema, value: Any) -> None:
         (STRING, object, "with type STRING: class builtins.type for value"),
     ],
 )
-def test_what_is_invalid_is_named(schema: Schema, value: Any, message: str) -> None:
-    """Kafka's words, with Java's names of classes where there are any."""
+def test_invalid_values_are_named(schema: Schema, value: Any, message: str) -> None:
+    """The error has Kafka's words, with Java's class names where Java has such a class."""
     with pytest.raises(DataError) as caught:
         validate(schema, value)
     assert str(caught.value).startswith("Invalid Java object for schema ")
@@ -150,6 +150,6 @@ def test_a_struct_of_another_schema_is_refused() -> None:
 
 
 def test_a_moment_has_a_time_zone() -> None:
-    """Nobody knows which moment a `datetime` without one is."""
+    """A `datetime` without a time zone is ambiguous and refused."""
     with pytest.raises(DataError, match=r"time zone of .* is missing"):
         validate(TIMESTAMP, datetime(2024, 1, 1))  # noqa: DTZ001

@@ -80,7 +80,7 @@ def test_a_file_of_anything_else_is_refused(file: OffsetFile, content: bytes) ->
 def test_a_file_that_is_too_large_is_refused(
     file: OffsetFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is not read into memory."""
+    """An oversized file is refused before it is read into memory."""
     monkeypatch.setattr(offset_file, "LARGEST_BYTES", 1 << 20)
     file.path.write_bytes(bytes((1 << 20) + 1))
     with pytest.raises(LogNotUsable, match="more than 1 MiB"):
@@ -94,6 +94,6 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    """It cannot be read."""
+    """A folder raises `LogNotUsable`."""
     with pytest.raises(LogNotUsable, match="cannot be read"):
         OffsetFile(tmp_path).load()

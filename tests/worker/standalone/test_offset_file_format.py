@@ -70,8 +70,8 @@ JAVA = r"""
 
 
 @given(MAPS)
-def test_what_is_written_is_read(offsets: OffsetMap) -> None:
-    """Keys, values and removed offsets come back, in their order."""
+def test_written_offsets_are_read_back(offsets: OffsetMap) -> None:
+    """Keys, values and removed offsets are read back in their order."""
     assert [*decode_offsets(encode_offsets(offsets)).items()] == [*offsets.items()]
 
 
@@ -100,7 +100,7 @@ def test_a_cut_file_is_refused(offsets: OffsetMap, data: st.DataObject) -> None:
 
 
 def test_bytes_behind_the_map_are_refused() -> None:
-    """They would be lost by the next commit."""
+    """The next commit would lose bytes behind the map."""
     with pytest.raises(NoOffsetFile, match="expected the end of the file at byte"):
         decode_offsets(encode_offsets({b"key": b"value"}) + b"\0")
 
@@ -112,8 +112,8 @@ def test_lengths_are_not_believed(size: int, length: int) -> None:
     """A size or length that the file does not have is refused before memory is taken for it."""
     content = encode_offsets({b"12345": None})
     numbers = {(1).to_bytes(4): size, (5).to_bytes(4): length}
-    for known, number in numbers.items():
-        head, _, tail = content.rpartition(known)
+    for original, number in numbers.items():
+        head, _, tail = content.rpartition(original)
         content = head + number.to_bytes(4, signed=True) + tail
     with pytest.raises(NoOffsetFile):
         decode_offsets(content)
@@ -147,21 +147,21 @@ def random_maps(random: Random) -> list[dict[bytes | None, bytes | None]]:
 @pytest.mark.parametrize("release", RELEASES)
 def test_kafkas_own_class_reads_and_writes_the_same(tmp_path: Path, release: str) -> None:
     """Java loads our file; we load what it writes, which has our bytes in its own order."""
-    source, ours, told, theirs = (
-        tmp_path / name for name in ("Offsets.java", "ours", "told", "theirs")
+    source, ours, loaded, theirs = (
+        tmp_path / name for name in ("Offsets.java", "ours", "loaded", "theirs")
     )
     source.write_text(textwrap.dedent(JAVA), encoding="ascii")
-    for folder in (ours, told, theirs):
+    for folder in (ours, loaded, theirs):
         folder.mkdir()
     maps = random_maps(Random(17))
     for number, offsets in enumerate(maps):
         (ours / str(number)).write_bytes(encode_offsets(offsets))
-    arguments = [str(source), *map(str, (ours, told, theirs))]
+    arguments = [str(source), *map(str, (ours, loaded, theirs))]
     command = [str(java()), *SHORT_LIVED, "-cp", release_path(release), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     for number, offsets in enumerate(maps):
-        lines = (told / str(number)).read_text("ascii").split()
+        lines = (loaded / str(number)).read_text("ascii").split()
         pairs = (line.split("=") for line in lines)
         assert {_unhex(key): _unhex(value) for key, value in pairs} == offsets
         content = (theirs / str(number)).read_bytes()

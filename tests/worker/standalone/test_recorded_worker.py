@@ -68,11 +68,11 @@ async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:
                 lines.write_text("".join(f"{line}\n" for line in row.lines))
             if row.kind != "request":
                 continue
-            found = await differing(app, row, patient=row.n not in excepted)
-            if found:
-                wrong[row.n] = found
+            mismatches = await differing(app, row, patient=row.n not in excepted)
+            if mismatches:
+                wrong[row.n] = mismatches
     await log.close()
-    assert {row: found for row, found in wrong.items() if row not in excepted} == {}
+    assert {row: mismatches for row, mismatches in wrong.items() if row not in excepted} == {}
     assert excepted - wrong.keys() == set(), "these are answered as they were"
     requests = [row.n for row in rows if row.kind == "request"]
     assert len({*requests} - excepted) == EQUAL
@@ -80,11 +80,11 @@ async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:
 
 async def differing(app: App, row: ProbeRow, *, patient: bool) -> list[str]:
     """Differences of an answer from the recorded one; a read is repeated until there are none."""
-    found = differences(row, await call(app, row, PREFIX, KEY), documentation=False)
+    mismatches = differences(row, await call(app, row, PREFIX, KEY), documentation=False)
     deadline = asyncio.get_running_loop().time() + PATIENCE_S
-    while found and patient and row.method == "GET":
+    while mismatches and patient and row.method == "GET":
         if asyncio.get_running_loop().time() > deadline:
             break
         await asyncio.sleep(POLL_S)
-        found = differences(row, await call(app, row, PREFIX, KEY), documentation=False)
-    return found
+        mismatches = differences(row, await call(app, row, PREFIX, KEY), documentation=False)
+    return mismatches

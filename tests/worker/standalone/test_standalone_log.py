@@ -165,7 +165,7 @@ async def test_no_batch_is_of_both_logs(log: StandaloneLog, file: OffsetFile) ->
 async def test_an_older_epoch_is_fenced(
     log: StandaloneLog, file: OffsetFile, record: Record
 ) -> None:
-    """In both logs, and before the file is touched."""
+    """Both logs are fenced, before the file is written."""
     older, newer = await log.claim(), await log.claim()
     with pytest.raises(Fenced):
         await log.append([record], older)
@@ -176,12 +176,12 @@ async def test_an_older_epoch_is_fenced(
 async def test_a_tail_reads_both_logs(log: StandaloneLog) -> None:
     """A connector's own offsets topic is a data topic, and followed together with Connect's."""
     tail = log.tail([TOPICS.config, LINES], {})
-    seen: list[str] = []
+    topics: list[str] = []
     for record in (line(b"one"), Record(TOPICS.config, 0, 1, b"connector-a", b"{}"), line(b"two")):
         await log.append([record])
-        seen.append((await anext(tail)).topic)
+        topics.append((await anext(tail)).topic)
     await close(tail)
-    assert seen == [LINES, TOPICS.config, LINES]
+    assert topics == [LINES, TOPICS.config, LINES]
 
 
 async def test_a_tail_ends_with_its_log(log: StandaloneLog) -> None:

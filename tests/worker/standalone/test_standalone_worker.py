@@ -95,7 +95,7 @@ async def test_a_changed_config_is_answered_with_its_tasks(tmp_path: Path) -> No
 
 
 async def test_a_stopped_creation_has_no_tasks(tmp_path: Path) -> None:
-    """It is answered when the connector is stopped."""
+    """The worker answers once the connector is stopped."""
     async with standalone(tmp_path, FaultySource) as worker:
         command = CreateConnector("c", config_of(FaultySource), Target.STOPPED)
         assert await tasks_told(worker, command) == 0
@@ -152,7 +152,7 @@ async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
 
 
 async def test_a_refusal_is_passed_on(tmp_path: Path) -> None:
-    """It is that of the plane."""
+    """The refusal is that of the plane."""
     async with standalone(tmp_path, FaultySource) as worker:
         await told(worker, create())
         answer = await told(worker, create())
@@ -197,9 +197,9 @@ async def test_a_caller_may_go_away(tmp_path: Path, command: AnyCommand) -> None
     async with standalone(tmp_path, FaultySource) as worker:
         if isinstance(command, DeleteConnector):
             await told(worker, create())
-        asked = asyncio.create_task(told(worker, command))
+        caller = asyncio.create_task(told(worker, command))
         await asyncio.sleep(0)
-        asked.cancel()
-        await asyncio.wait([asked])
+        caller.cancel()
+        await asyncio.wait([caller])
         expected = 0 if isinstance(command, DeleteConnector) else 1
         await until(lambda: len(worker.plane.state.config.connectors) == expected)
