@@ -37,8 +37,8 @@ def decided(
 ) -> Decision:
     """Decision after these entries; pairs are records of the config topic."""
     log = list(log)
-    entries = [one for one in log if isinstance(one, Entry)]
-    pairs = [one for one in log if not isinstance(one, Entry)]
+    entries = [entry for entry in log if isinstance(entry, Entry)]
+    pairs = [entry for entry in log if not isinstance(entry, Entry)]
     state = read([*config(*pairs), *entries], release, exactly_once=exactly_once)
     return decide(state, command, context_of(release, **context))
 
@@ -63,7 +63,9 @@ def steps(
 ) -> dict[str, list[str]]:
     """The records of a plan as text, by the names of its steps."""
     plan = planned(log, command, release, **settings)
-    named = {step.name: [text((one.key, one.value)) for one in step.records] for step in plan.steps}
+    named = {
+        step.name: [text((draft.key, draft.value)) for draft in step.records] for step in plan.steps
+    }
     assert len(named) == len(plan.steps)
     assert plan.commit_point in named if named else plan.commit_point is None
     return named

@@ -32,11 +32,11 @@ class JsonCase(NamedTuple):
 
     def answers(self) -> dict[str, object]:
         """The answer of every release asked."""
-        found, answer = {}, self.first
+        by_release, answer = {}, self.first
         for release in ASKED:
             answer = self.later.get(release, answer)
-            found[release] = answer
-        return found
+            by_release[release] = answer
+        return by_release
 
 
 EMPTY = (

@@ -113,9 +113,9 @@ def test_secrets_are_shown_to_nobody() -> None:
 def test_classes_are_looked_for() -> None:
     """Under the name that stands there; one that is not found is refused."""
     key = ConfigKey(name="k", type="CLASS")
-    found = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
-    assert shown(found) == "a.B"
-    assert text_of(found) == "class a.B"
+    parsed = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
+    assert shown(parsed) == "a.B"
+    assert text_of(parsed) == "class a.B"
     with pytest.raises(InvalidValue) as refused:
         parse(key, " a.B ", no_class)
     assert str(refused.value) == (

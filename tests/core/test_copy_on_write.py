@@ -45,10 +45,10 @@ def test_a_table_is_a_dict_and_what_was_published_stays(
     table.take(dict(begin))
     plain = dict(begin)
     published = []
-    for number, (what, key) in enumerate(steps):
-        if what == "put":
+    for number, (operation, key) in enumerate(steps):
+        if operation == "put":
             table.writable()[key] = plain[key] = number
-        elif what == "drop":
+        elif operation == "drop":
             assert table.drop(key) == plain.pop(key, None)
         else:
             published.append((table.publish(), dict(plain)))

@@ -90,7 +90,7 @@ def test_an_orphan_target_state_is_taken_away_first(
     """C4: in the same batch, and the new connector is STARTED."""
     plan = planned([orphan], command)
     assert steps([orphan], command) == {"config": ["target-state-a ", CONFIG]}
-    written = [(one.key, one.value) for one in plan.steps[0].records]
+    written = [(draft.key, draft.value) for draft in plan.steps[0].records]
     assert read(config(orphan, *written), "kip").config.targets == {"a": Target.STARTED}
 
 
@@ -135,8 +135,10 @@ def test_the_tasks_of_a_paused_connector_survive_compaction() -> None:
     log = [A, *tasks("a", 2), PAUSED]
     for release, kept in {"kip": 2, "4.3": 0}.items():
         (step,) = planned(log, PutConfig("a", PROPERTIES), release).steps
-        whole = [*log, *((one.key.decode(), one.value) for one in step.records)]
-        compacted = [one for n, one in enumerate(whole) if one[0] not in dict(whole[n + 1 :])]
+        whole = [*log, *((draft.key.decode(), draft.value) for draft in step.records)]
+        compacted = [
+            record for n, record in enumerate(whole) if record[0] not in dict(whole[n + 1 :])
+        ]
         assert len(read(config(*compacted), "4.3").config.task_ids("a")) == kept
 
 

@@ -59,9 +59,9 @@ def test_no_release_has_it(release: str) -> None:
 
 def test_a_connector_that_is_there_keeps_its_offsets() -> None:
     """N2: told before the offsets are looked at, and before the hook is asked."""
-    told = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
+    expected = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
     for command in (AT_ONE, create(), create(({"f": []}, None))):
-        assert refused([connector("a")], command) == told
+        assert refused([connector("a")], command) == expected
 
 
 def test_a_config_that_is_wrong_is_told_first() -> None:
@@ -77,7 +77,7 @@ def test_some_offset_must_be_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "cause"),
     [
         (
             create(({"f": []}, {"row": 1})),
@@ -90,9 +90,9 @@ def test_some_offset_must_be_given() -> None:
     ],
     ids=["source", "sink"],
 )
-def test_offsets_of_another_form_are_the_askers_fault(command: Any, told: str) -> None:
+def test_offsets_of_another_form_are_the_askers_fault(command: Any, cause: str) -> None:
     """Step 2: the message names it."""
-    text = f"Failed to validate the initial offsets of connector a: {told}"
+    text = f"Failed to validate the initial offsets of connector a: {cause}"
     assert refused([], command) == Rejected(Reason.INVALID, text)
 
 
@@ -138,14 +138,14 @@ SET_HERE = (
 
 
 @pytest.mark.parametrize(
-    ("wiped", "written", "told"), [(PERHAPS, SURE, SET), (SURE, PERHAPS, SET_HERE)]
+    ("wiped", "written", "message"), [(PERHAPS, SURE, SET), (SURE, PERHAPS, SET_HERE)]
 )
 def test_what_it_says_of_the_new_offsets_is_told(
-    wiped: HookSuccess, written: HookSuccess, told: str
+    wiped: HookSuccess, written: HookSuccess, message: str
 ) -> None:
     """The message is in a field of its own."""
     plan = planned([], AT_ONE, hooks=(wiped, written))
-    assert plan.outcome == Outcome(created=True, facts={"initial_offsets_response": told})
+    assert plan.outcome == Outcome(created=True, facts={"initial_offsets_response": message})
 
 
 # --- the steps ----------------------------------------------------------------------------------
@@ -192,20 +192,23 @@ def test_the_state_comes_with_the_config() -> None:
 def test_an_own_topic_is_wiped_last_and_written_first() -> None:
     """In the order of every change of offsets (KAFKA-15018)."""
     log = after(LEFT_OVER, *records("own", (key(2), "{}")))
-    found = steps(log, create((page(0), {"row": 1}), config=OWN), **TWICE)
+    records_by_step = steps(log, create((page(0), {"row": 1}), config=OWN), **TWICE)
     gone = [f"{key(number)} " for number in range(3)]
-    one = [f'{key(0)} {{"row":1}}']
-    assert list(found) == ["wipe-copy", "wipe", "write", "write-copy", "create"]
-    assert found["wipe-copy"] == found["wipe"] == gone
-    assert found["write"] == found["write-copy"] == one
+    new_records = [f'{key(0)} {{"row":1}}']
+    assert list(records_by_step) == ["wipe-copy", "wipe", "write", "write-copy", "create"]
+    assert records_by_step["wipe-copy"] == records_by_step["wipe"] == gone
+    assert records_by_step["write"] == records_by_step["write-copy"] == new_records
 
 
 def test_the_key_of_the_log_is_used_again() -> None:
     """O9: the earlier connector's spelling stays the only one."""
     spelled = '["a",{"topic":"t","cluster":"c"}]'
     command = create(({"cluster": "c", "topic": "t"}, {"pos": 1}))
-    found = steps([*offsets((spelled, "{}"))], command, **TWICE)
-    assert (found["wipe"], found["write"]) == ([f"{spelled} "], [f'{spelled} {{"pos":1}}'])
+    records_by_step = steps([*offsets((spelled, "{}"))], command, **TWICE)
+    assert (records_by_step["wipe"], records_by_step["write"]) == (
+        [f"{spelled} "],
+        [f'{spelled} {{"pos":1}}'],
+    )
 
 
 def test_tasks_of_an_earlier_connector_are_fenced() -> None:

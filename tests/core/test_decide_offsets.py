@@ -79,19 +79,21 @@ def test_the_connector_must_be_stopped(log: SmallLog, command: Any, release: str
 
 @by_name
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ('"x.Y"', "Failed to find any class that implements Connector and which name matches x.Y,"),
         ("null", "Connector config {connector.class=null} contains no connector type"),
         ('["x"]', "The connector.class [x] is no text"),
     ],
 )
-def test_a_class_that_is_not_there_keeps_its_offsets(command: Any, written: str, told: str) -> None:
+def test_a_class_that_is_not_there_keeps_its_offsets(
+    command: Any, written: str, message: str
+) -> None:
     """A source and a sink store offsets in different places."""
     log: SmallLog = [("connector-a", f'{{"properties":{{"connector.class":{written}}}}}'), STOPPED]
     rejected = refused(log, command, "3.9")
     assert rejected.reason is Reason.FAILED
-    assert str(rejected.text).startswith(told)
+    assert str(rejected.text).startswith(message)
 
 
 @by_name
@@ -112,17 +114,17 @@ NESTED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "told"), NESTED, ids=[str(fields) for fields, _ in NESTED])
+@pytest.mark.parametrize(("fields", "type_name"), NESTED, ids=[str(fields) for fields, _ in NESTED])
 @pytest.mark.parametrize("side", ["partition", "offset"])
 @pytest.mark.parametrize(
     ("release", "reason"), [("3.6", Reason.FAILED), ("4.3", Reason.FAILED), ("kip", Reason.INVALID)]
 )
 def test_only_primitive_values_are_offsets(
-    fields: dict[str, Any], told: str, side: str, release: str, reason: Reason
+    fields: dict[str, Any], type_name: str, side: str, release: str, reason: Reason
 ) -> None:
     """Releases fail at others; we say whose fault it is. The hook is not asked."""
     command = alter((fields, {"row": 1})) if side == "partition" else alter((page(0), fields))
-    text = f"Offsets may only contain primitive types as values, but field f contains {told}"
+    text = f"Offsets may only contain primitive types as values, but field f contains {type_name}"
     assert refused(STOPPED_A, command, release) == Rejected(reason, text)
 
 
@@ -152,7 +154,7 @@ OWN = '"offsets.storage.topic":"own"'
 
 
 @pytest.mark.parametrize(
-    ("more", "exactly_once", "ours", "reached"),
+    ("members", "exactly_once", "ours", "reached"),
     [
         ([FAR], False, "near:9092", True),
         ([FAR], True, "near:9092", False),
@@ -163,11 +165,13 @@ OWN = '"offsets.storage.topic":"own"'
     ],
 )
 def test_offsets_on_another_cluster_are_not_ours_to_write(
-    more: list[str], exactly_once: bool, ours: str, reached: bool
+    members: list[str], exactly_once: bool, ours: str, reached: bool
 ) -> None:
     """Offsets go with the connector's producers where those write them, and only there."""
     worker = DecisionSettings(bootstrap_servers=ours)
-    decision = decided([connector(*more), STOPPED], ONE, exactly_once=exactly_once, worker=worker)
+    decision = decided(
+        [connector(*members), STOPPED], ONE, exactly_once=exactly_once, worker=worker
+    )
     if reached:
         assert isinstance(decision, AskHook)
         return

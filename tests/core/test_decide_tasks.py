@@ -70,7 +70,9 @@ def test_leftovers_are_overwritten() -> None:
     """P2: a publication that died half-way has no say in the next one."""
     leftovers = [("task-a-1", '{"properties":{"old":"1"}}'), ("task-a-7", '{"properties":{}}')]
     log = [A, *leftovers]
-    written = [(one.key, one.value) for step in planned(log, publish).steps for one in step.records]
+    written = [
+        (draft.key, draft.value) for step in planned(log, publish).steps for draft in step.records
+    ]
     state = read(config(*log, *written), "kip")
     assert list(state.config.task_ids("a")) == [0, 1]
     assert state.config.tasks["a"][1] == {"n": "1"}

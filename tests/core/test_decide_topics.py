@@ -11,8 +11,8 @@ from tests.core.logs import Pair, status
 
 def used(topic: str, name: str, value_topic: str | None = None) -> Pair:
     """An active topic; its value may tell of another one than its key."""
-    told = f'"name":"{value_topic or topic}","connector":"{name}","task":0,"discoverTimestamp":1'
-    return f"status-topic-{topic}:connector-{name}", f'{{"topic":{{{told}}}}}'
+    members = f'"name":"{value_topic or topic}","connector":"{name}","task":0,"discoverTimestamp":1'
+    return f"status-topic-{topic}:connector-{name}", f'{{"topic":{{{members}}}}}'
 
 
 USED = status(used("y", "a"), used("x", "a"), used("z", "b"))

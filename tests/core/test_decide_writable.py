@@ -44,7 +44,7 @@ def commands_with(config: Any) -> list[AnyCommand]:
 
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("overrides", "message"),
     [
         ({"tasks.max": 2}, "text or null, and that of 'tasks.max' is of type int"),
         ({"topic": ["s3cret"]}, "text or null, and that of 'topic' is of type list"),
@@ -54,12 +54,12 @@ def commands_with(config: Any) -> list[AnyCommand]:
         ({5: "five"}, "Every key of a config must be text, and 5 is of type int"),
     ],
 )
-def test_a_config_is_text(more: dict[Any, Any], told: str, release: str) -> None:
+def test_a_config_is_text(overrides: dict[Any, Any], message: str, release: str) -> None:
     """A worker's config is a map of text to text or null, and no other can be written."""
-    for command in commands_with({**PROPERTIES, **more}):
+    for command in commands_with({**PROPERTIES, **overrides}):
         rejected = refused([A], command, release)
         assert rejected.reason is Reason.INVALID
-        assert told in rejected.sentence
+        assert message in rejected.sentence
         assert "s3cret" not in rejected.sentence
 
 
@@ -89,7 +89,7 @@ def test_names_are_text(command: AnyCommand) -> None:
 
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("overrides", "message"),
     [
         ({"v": "x" * 20_000_001}, "The value of 'v' in the config has more than 20000000"),
         ({"v": "\U0001f600" * 10_000_001}, "The value of 'v' in the config has more than 20000000"),
@@ -97,12 +97,12 @@ def test_names_are_text(command: AnyCommand) -> None:
     ],
     ids=["value", "pairs", "key"],
 )
-def test_a_config_can_be_read_back(more: dict[str, str], told: str, release: str) -> None:
+def test_a_config_can_be_read_back(overrides: dict[str, str], message: str, release: str) -> None:
     """A config that no reader could read back is refused."""
-    for command in commands_with({**PROPERTIES, **more}):
+    for command in commands_with({**PROPERTIES, **overrides}):
         rejected = refused([A], command, release)
         assert rejected.reason is Reason.INVALID
-        assert told in rejected.sentence
+        assert message in rejected.sentence
         assert len(rejected.sentence) < 500
 
 
@@ -157,11 +157,11 @@ def test_a_name_can_be_read_back() -> None:
 def test_half_a_surrogate_is_no_name(command: type[CreateConnector | PutConfig]) -> None:
     """Releases write it under the key of another connector, which may be there."""
     other: Pair = ("connector-a?", A[1])
-    asked = command("a\ud801", PROPERTIES)
-    rejected = refused([other], asked)
+    request = command("a\ud801", PROPERTIES)
+    rejected = refused([other], request)
     assert rejected.reason is Reason.INVALID
     assert r"The name 'a\ud801' holds half a surrogate pair" in rejected.sentence
-    (step,) = planned([other], asked, "3.9").steps
+    (step,) = planned([other], request, "3.9").steps
     assert [draft.key for draft in step.records] == [b"connector-a?"]
     assert planned([], command("a\U0001f600", PROPERTIES)).steps
 

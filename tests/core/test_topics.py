@@ -8,12 +8,12 @@ from controlplane.core.state import SharedTopic, Topics, check_topics
 from controlplane.core.topic_names import is_legal
 
 
-@pytest.mark.parametrize(("one", "other"), list(combinations(Topics.__struct_fields__, 2)))
-def test_one_topic_is_not_two(one: str, other: str) -> None:
+@pytest.mark.parametrize(("first", "second"), list(combinations(Topics.__struct_fields__, 2)))
+def test_one_topic_is_not_two(first: str, second: str) -> None:
     """Records of one would be read as those of the other."""
-    message = f"x cannot be the {one} topic and the {other} topic: give each a name of its own"
+    message = f"x cannot be the {first} topic and the {second} topic: give each a name of its own"
     with pytest.raises(SharedTopic, match=message):
-        check_topics(Topics(**{one: "x", other: "x"}))
+        check_topics(Topics(**{first: "x", second: "x"}))
 
 
 @pytest.mark.parametrize("name", ["", "a b/c", ".", "..", "ü", "a\n", "x" * 250])

@@ -42,8 +42,8 @@ def test_equal_partitions_collapse(release: str) -> None:
         ({"a": 1.0, "b": 2}, {"row": 3}),
         ({"a": True, "b": 2}, {"row": 4}),
     )
-    found = written(STOPPED_A, command, release)
-    assert sorted(found["write"]) == [
+    records_by_step = written(STOPPED_A, command, release)
+    assert sorted(records_by_step["write"]) == [
         '["a",{"a":1,"b":2}] {"row":2}',
         '["a",{"a":1.0,"b":2}] {"row":3}',
         '["a",{"a":true,"b":2}] {"row":4}',
@@ -71,9 +71,9 @@ def test_values_are_written_as_java_does() -> None:
 SIX = alter(*((page(number), {"row": number} if number % 2 else None) for number in range(6)))
 
 
-def pages(found: list[str]) -> list[int]:
+def pages(texts: list[str]) -> list[int]:
     """The pages of records, in order."""
-    return [int(one.partition(":")[2].partition("}")[0]) for one in found]
+    return [int(text.partition(":")[2].partition("}")[0]) for text in texts]
 
 
 def test_releases_write_in_the_order_of_javas_maps() -> None:
@@ -84,8 +84,8 @@ def test_releases_write_in_the_order_of_javas_maps() -> None:
     assert pages(written(STOPPED_A, SIX)["write"]) == [0, 1, 2, 3, 4, 5]
     for release in ("3.6", "3.9", "4.3"):
         assert pages(written(STOPPED_A, SIX, release)["write"]) == [1, 2, 4, 5, 3, 0]
-    found = written(STOPPED_WITH_OWN, SIX, "3.9")
-    assert {name: pages(records_) for name, records_ in found.items()} == {
+    records_by_step = written(STOPPED_WITH_OWN, SIX, "3.9")
+    assert {name: pages(records_) for name, records_ in records_by_step.items()} == {
         "wipe-copy": [2, 4, 0],
         "write": [1, 2, 4, 5, 3, 0],
         "write-copy": [1, 5, 3],
@@ -260,7 +260,7 @@ def test_what_no_worker_lists_is_reset_all_the_same() -> None:
     )
     log += offsets((SPACED, None), start=4)
     assert written(log, RESET) == {
-        "wipe": sorted(f"{one} " for one in (nested, nowhere, key(0), REORDERED))
+        "wipe": sorted(f"{raw_key} " for raw_key in (nested, nowhere, key(0), REORDERED))
     }
     without_nested = after(log[:2], *log[3:])
     assert written(without_nested, RESET, "3.9") == {"wipe": [f"{key(0)} "]}

@@ -54,11 +54,13 @@ def lived(config: Pair, target: str) -> list[Pair]:
     return GONE if target == "gone" else life(config, target)
 
 
-def at(records: Iterable[Pair], *positions: int, release: str = "kip", **more: Any) -> ClusterState:
+def at(
+    records: Iterable[Pair], *positions: int, release: str = "kip", **settings: Any
+) -> ClusterState:
     """The state of a log with offsets of up to three pages; `positions` has the row of each."""
     keys = [f'["a",{{"page":{page}}}]' for page in range(3)]
     pairs = [(key, f'{{"row":{row}}}') for key, row in zip(keys, positions, strict=False)]
-    return read([*config(*records), *offsets(*pairs)], release, **more)
+    return read([*config(*records), *offsets(*pairs)], release, **settings)
 
 
 def plan_of(state: ClusterState, command: RestoreConnector) -> Plan:
@@ -81,14 +83,14 @@ def prefixes(state: ClusterState, plan: Plan) -> list[ClusterState]:
 
 def shape(state: ClusterState) -> tuple[str | None, Target | None, dict[str, int]]:
     """Results of an undo: config, target state, row per page."""
-    found = state.config.connectors.get("a")
+    properties = state.config.connectors.get("a")
     rows = {
-        f"{one.partition['page']}": one.offset["row"]
-        for one in views.source_offsets(state, "a")
-        if one.offset is not None
+        f"{view.partition['page']}": view.offset["row"]
+        for view in views.source_offsets(state, "a")
+        if view.offset is not None
     }
-    target = state.config.targets.get("a") if found else None
-    return found["file"] if found else None, target, rows
+    target = state.config.targets.get("a") if properties else None
+    return properties["file"] if properties else None, target, rows
 
 
 # --- one by one -----------------------------------------------------------------------------
@@ -192,7 +194,9 @@ def test_a_deletion_is_undone_with_a_warning_that_it_may_run(
     """A release without `initial_state` creates it RUNNING, and pauses or stops it then."""
     command = restoration(at(life(OLD, state), release=release), "a")
     assumed = plan_of(at(GONE, release=release), command).assumed
-    assert [warned in one for one in assumed if warned] == [True] * (warned is not None)
+    assert [warned in assumption for assumption in assumed if warned] == [True] * (
+        warned is not None
+    )
     assert len(assumed) == (warned is not None)
 
 
@@ -206,8 +210,8 @@ def test_created_is_told() -> None:
 def test_a_config_that_is_no_longer_valid() -> None:
     """An undo is refused like any command that a worker refuses."""
     then = at([made(name="b")])
-    found = refused(life(NEW, "STARTED"), restoration(then, "a"))
-    assert found.reason is Reason.INVALID
+    refusal = refused(life(NEW, "STARTED"), restoration(then, "a"))
+    assert refusal.reason is Reason.INVALID
 
 
 def test_a_release_without_the_means() -> None:
@@ -283,9 +287,9 @@ def test_tasks_are_fenced_before_their_offsets_are_written() -> None:
 def test_who_does_not_say_what_it_does_then_must_stop_it() -> None:
     """A command may leave the target state as it is: then it must be STOPPED already."""
     command = RestoreConnector("a", {**PROPERTIES, "name": "a", "file": "old"}, None, ())
-    found = refused([*life(OLD, "STARTED"), *offsets(('["a",{"page":0}]', '{"row":1}'))], command)
-    assert found.reason is Reason.NOT_STOPPED
-    assert "'PUT' request to the '/connectors/a/stop'" in (found.text or "")
+    refusal = refused([*life(OLD, "STARTED"), *offsets(('["a",{"page":0}]', '{"row":1}'))], command)
+    assert refusal.reason is Reason.NOT_STOPPED
+    assert "'PUT' request to the '/connectors/a/stop'" in (refusal.text or "")
 
 
 def test_offsets_of_one_that_is_gone() -> None:
@@ -359,9 +363,9 @@ def test_undo_survives_a_crash_anywhere(
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
     plan = plan_of(is_, command)
     for crashed in prefixes(is_, plan):
-        found, target, _ = shape(crashed)
-        if found is not None:
-            source = was if found == "old" else is_
+        file, target, _ = shape(crashed)
+        if file is not None:
+            source = was if file == "old" else is_
             assert activity(target) <= activity(shape(source)[1])
         recovered = recover(crashed, accepted(command, plan), context_of(release))
         assert recovered.ending is not RecoveryKind.GIVEN_UP
@@ -426,8 +430,8 @@ def test_ahead_is_the_fold() -> None:
     plan = plan_of(state, restoration(at(life(OLD, "STOPPED")), "a"))
     drafts = [draft for step in plan.steps for draft in step.records]
     begin = state.ends["connect-configs", 0]
-    more = [
-        Entry(one.topic, 0, begin + place, -1, one.key, one.value)
-        for place, one in enumerate(drafts)
+    plan_entries = [
+        Entry(draft.topic, 0, begin + place, -1, draft.key, draft.value)
+        for place, draft in enumerate(drafts)
     ]
-    assert predicted_state(state, plan) == read([*log, *more], "kip")
+    assert predicted_state(state, plan) == read([*log, *plan_entries], "kip")

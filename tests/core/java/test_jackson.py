@@ -175,7 +175,7 @@ def test_refusals_say_why(value: bytes, reason: str) -> None:
 def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
     """The parser answers a value of seven types or raises one of two errors."""
     try:
-        found = parse(value, profile)
+        parsed = parse(value, profile)
     except (Undecodable, StackOverflow):
         return
-    assert found is None or isinstance(found, (bool, int, float, str, list, dict))
+    assert parsed is None or isinstance(parsed, (bool, int, float, str, list, dict))

@@ -319,10 +319,10 @@ def test_no_key_is_undecodable(key: bytes) -> None:
 @pytest.mark.parametrize("text", ["AQID", "AQI=", "AQI", "AQ==", "AQ", "", "+/+/", "AR=="])
 def test_base64_may_lack_its_padding(text: str) -> None:
     """Padding is whole or missing; bits left over are ignored."""
-    found = java_library.decode_base64(text)
-    assert found is not None
+    decoded = java_library.decode_base64(text)
+    assert decoded is not None
     bare = text.rstrip("=")
-    assert b64encode(found).decode().rstrip("=")[:-1] == bare[:-1]
+    assert b64encode(decoded).decode().rstrip("=")[:-1] == bare[:-1]
 
 
 @pytest.mark.parametrize(

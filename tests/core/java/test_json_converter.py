@@ -57,7 +57,7 @@ def every_answer(value: bytes) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("case", ALL, ids=[f"{n}:{case.value!r:.30}" for n, case in enumerate(ALL)])
 def test_every_release_answers_as_kafka_does(case: JsonCase) -> None:
     """The same value, sign of zero and type included, or the same exception."""
-    expected = {release: repr(found) for release, found in case.answers().items()}
+    expected = {release: repr(answer) for release, answer in case.answers().items()}
     assert dict(every_answer(case.value)) == expected
 
 
@@ -65,9 +65,9 @@ def test_the_table_tells_every_flag_apart() -> None:
     """Releases whose JSON flags differ differ somewhere in the table."""
     rows: dict[tuple[object, ...], set[str]] = {}
     for release in ASKED:
-        seen = repr([case.answers()[release] for case in ALL])
-        rows.setdefault(json_rules(release), set()).add(seen)
-    assert all(len(seen) == 1 for seen in rows.values())
+        answers = repr([case.answers()[release] for case in ALL])
+        rows.setdefault(json_rules(release), set()).add(answers)
+    assert all(len(distinct_answers) == 1 for distinct_answers in rows.values())
     assert len(set.union(*rows.values())) == len(rows)
 
 
@@ -224,5 +224,5 @@ def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -
 @given(st.dictionaries(st.text(), st.text() | st.none() | st.booleans() | st.integers()))
 def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None:
     """The fast encoder writes plain maps as Jackson does, or is not used."""
-    for told in (value, {"properties": value}):
-        assert json_converter.encode(told) == json_converter._encode(told, iter)
+    for document in (value, {"properties": value}):
+        assert json_converter.encode(document) == json_converter._encode(document, iter)

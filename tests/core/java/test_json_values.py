@@ -68,13 +68,13 @@ any_json = st.recursive(
 )
 
 
-@given(one=any_json, other=any_json)
-def test_equal_values_have_equal_hashes(one: Any, other: Any) -> None:
+@given(left=any_json, right=any_json)
+def test_equal_values_have_equal_hashes(left: Any, right: Any) -> None:
     """Equal as Java compares them: the order of members does not count."""
-    if isinstance(one, dict):
-        other = dict(reversed(one.items()))
-    if frozen(one) == frozen(other):
-        assert value_hash(one, as_longs=False) == value_hash(other, as_longs=False)
+    if isinstance(left, dict):
+        right = dict(reversed(left.items()))
+    if frozen(left) == frozen(right):
+        assert value_hash(left, as_longs=False) == value_hash(right, as_longs=False)
 
 
 def test_depth_is_no_danger() -> None:

@@ -33,9 +33,9 @@ def told(*steps: Step) -> list[str]:
 
 def test_a_stop() -> None:
     """The example in the module's docstring is true."""
-    told = plan_text(planned(LIVE, StopConnector("orders"), "3.9"), STATE)
-    assert "commit point: state" in told
-    assert indent(told, "    ") in (plan_text_.__doc__ or "")
+    text = plan_text(planned(LIVE, StopConnector("orders"), "3.9"), STATE)
+    assert "commit point: state" in text
+    assert indent(text, "    ") in (plan_text_.__doc__ or "")
 
 
 def test_a_tombstone() -> None:
@@ -62,9 +62,9 @@ def test_nothing_to_do() -> None:
 
 def test_a_refusal() -> None:
     """The reason of a refusal, without secrets."""
-    told = Rejected(Reason.INVALID, "Connector config {name=a, db.password=s3cret} is\nwrong")
+    refusal = Rejected(Reason.INVALID, "Connector config {name=a, db.password=s3cret} is\nwrong")
     expected = "refused: Connector config {name=a, db.password=[hidden]} is\\nwrong"
-    assert plan_text(told, STATE) == expected
+    assert plan_text(refusal, STATE) == expected
     assert plan_text(Rejected(Reason.NO_SUCH_TASK, None), STATE) == "refused: There is no such task"
 
 

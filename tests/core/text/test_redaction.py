@@ -162,7 +162,7 @@ DEPTH = 100_000
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "redacted_text"),
     [
         (
             "Connector config {name=a, database.password=s3cret} contains no connector type",
@@ -175,10 +175,10 @@ DEPTH = 100_000
         ("Unknown {password=abc def", "Unknown {password=[hidden] def"),
     ],
 )
-def test_a_config_in_a_refusal(text: str, told: str) -> None:
+def test_a_config_in_a_refusal(text: str, redacted_text: str) -> None:
     """Connect repeats the whole config, in Java's words."""
-    assert redacted_refusal(text) == told
-    assert redacted_refusal(told) == told
+    assert redacted_refusal(text) == redacted_text
+    assert redacted_refusal(redacted_text) == redacted_text
 
 
 def test_deep_values_are_looked_into() -> None:
@@ -186,10 +186,10 @@ def test_deep_values_are_looked_into() -> None:
     deep: Any = {"password": "s3cret"}
     for _ in range(DEPTH):
         deep = [deep]
-    found = redacted({"a": deep})["a"]
+    value = redacted({"a": deep})["a"]
     for _ in range(DEPTH):
-        (found,) = found
-    assert found == {"password": HIDDEN}
+        (value,) = value
+    assert value == {"password": HIDDEN}
 
 
 WORDS = (

@@ -22,8 +22,8 @@ def test_what_happened_in_the_one_order() -> None:
         *config(connector("c"), connector("d"), *tasks("c", 1), ("restart-connector-c", "{}")),
         *offsets(('["c",{"p":1}]', '{"at":1}'), ('["d",{"p":1}]', '{"at":1}')),
     ]
-    found = history(log, "c", KIP)
-    assert [f"{one.topic}@{one.offset}" for one in found.records] == [
+    connector_history = history(log, "c", KIP)
+    assert [f"{record.topic}@{record.offset}" for record in connector_history.records] == [
         "connect-configs@0",
         "connect-offsets@0",
         "connect-status@0",
@@ -31,7 +31,7 @@ def test_what_happened_in_the_one_order() -> None:
         "connect-configs@3",
         "connect-configs@4",
     ]
-    assert told(found.events) == [
+    assert told(connector_history.events) == [
         ("connector", "created"),
         ("target state", "∅ → STARTED"),
         ('source offset {"p": 1}', '∅ → {"at": 1}'),
