@@ -103,10 +103,10 @@ def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject
     moment = f"{last.topic}@{last.partition}:{last.offset}"
     ends = ends_at([batch_of([entry]) for entry in log], moment, Topics())
     ranked = rank_entries(log)
-    at = next(one for one in ranked if one.entry is last)
-    for one in ranked:
-        inside = one.offset < ends[one.topic][one.partition]
-        assert inside is (one[:4] <= at[:4])
+    at = next(ranked_entry for ranked_entry in ranked if ranked_entry.entry is last)
+    for ranked_entry in ranked:
+        inside = ranked_entry.offset < ends[ranked_entry.topic][ranked_entry.partition]
+        assert inside is (ranked_entry[:4] <= at[:4])
 
 
 @given(logs(), profiles)

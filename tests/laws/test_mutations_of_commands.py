@@ -32,8 +32,11 @@ def test_every_law_is_broken() -> None:
 
 def test_every_mutation_finds_its_text() -> None:
     """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
-    found = {one.name: (PACKAGE / one.file).read_text().count(one.text) for one in MUTATIONS}
-    assert {name: count for name, count in found.items() if count != 1} == {}
+    counts = {
+        mutation.name: (PACKAGE / mutation.file).read_text().count(mutation.text)
+        for mutation in MUTATIONS
+    }
+    assert {name: count for name, count in counts.items() if count != 1} == {}
 
 
 @pytest.mark.slow
@@ -46,7 +49,7 @@ def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_the_laws_notice(mutation: LawMutation, mutants: MutantProcesses) -> None:
     """Each of those whose business it is finds a life in which it is broken."""
     slip = SourceMutant(mutation.file, mutation.text, mutation.slip)

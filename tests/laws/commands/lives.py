@@ -66,8 +66,8 @@ def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
     try:
         return judge(asyncio.run(lived(fate, new)))
     except BrokenLaw as broken:
-        shortest, found = _shortest(fate, broken, new)
-        raise BrokenLaw(broken.name, f"{found.why}\n{_story(shortest)}") from None
+        shortest, violation = _shortest(fate, broken, new)
+        raise BrokenLaw(broken.name, f"{violation.why}\n{_story(shortest)}") from None
 
 
 def _shortest(fate: Fate, broken: BrokenLaw, new: New) -> tuple[Fate, BrokenLaw]:
@@ -77,9 +77,9 @@ def _shortest(fate: Fate, broken: BrokenLaw, new: New) -> tuple[Fate, BrokenLaw]
         tries -= 1
         try:
             judge(asyncio.run(lived(candidate, new)))
-        except BrokenLaw as found:
-            if found.name == broken.name:
-                fate, broken, shorter = candidate, found, _shorter(candidate)
+        except BrokenLaw as violation:
+            if violation.name == broken.name:
+                fate, broken, shorter = candidate, violation, _shorter(candidate)
     return fate, broken
 
 
