@@ -340,8 +340,8 @@ class KafkaWorker(_Service):
     """A Connect worker.
 
     A setting's name has `__` for each dot: `KafkaWorker(…, offset__storage__partitions=25)`.
-    `more` are further artifacts on its class path, with their versions; `classes` is a folder of
-    compiled classes.
+    `extra_artifacts` are further artifacts on its class path, with their versions; `classes` is a
+    folder of compiled classes.
     """
 
     def __init__(
@@ -351,7 +351,7 @@ class KafkaWorker(_Service):
         *,
         jvm: tuple[str, ...] | None = None,
         parts: tuple[str, ...] = PARTS,
-        more: tuple[str, ...] = (),
+        extra_artifacts: tuple[str, ...] = (),
         classes: Path | None = None,
         **settings: Any,
     ) -> None:
@@ -363,7 +363,9 @@ class KafkaWorker(_Service):
         self.config = self.directory / "worker.properties"
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
         _write(self.config, WORKER, own, dotted(settings))
-        path = worker_runtime(release, parts, more, in_image=not (more or classes))
+        path = worker_runtime(
+            release, parts, extra_artifacts, in_image=not (extra_artifacts or classes)
+        )
         if classes is not None:
             path = os.pathsep.join((str(classes), str(path)))
         jvm = jvm or _quick_jvm("worker", path)
@@ -442,11 +444,11 @@ def broker_runtime(release: str) -> str | KafkaImage:
 def worker_runtime(
     release: str,
     parts: tuple[str, ...] = PARTS,
-    more: tuple[str, ...] = (),
+    extra_artifacts: tuple[str, ...] = (),
     *,
     in_image: bool = True,
 ) -> str | KafkaImage:
-    """Class path or image of a Connect worker; `more` are further artifacts.
+    """Class path or image of a Connect worker; `extra_artifacts` are further artifacts.
 
     `in_image`: the image has all of them.
 
@@ -454,7 +456,7 @@ def worker_runtime(
         JarsUnavailable: there is neither.
     """
     artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
-    return runtime(release, *artifacts, *more, in_image=in_image)
+    return runtime(release, *artifacts, *extra_artifacts, in_image=in_image)
 
 
 def _quick_jvm(program: str, path: str | KafkaImage) -> tuple[str, ...]:
@@ -492,5 +494,5 @@ def dotted(settings: Mapping[str, T]) -> dict[str, T]:
 
 def _write(file: Path, *settings: ProgramSettings) -> None:
     """A `.properties` file of all these settings; later ones win."""
-    merged = {key: value for some in settings for key, value in some.items()}
+    merged = {key: value for group in settings for key, value in group.items()}
     file.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), "ascii")

@@ -36,9 +36,9 @@ class AsyncCommands:
         self.cluster = cluster
         self.broker = broker
 
-    async def done(self, *words: object, **more: str) -> str:
+    async def done(self, *words: object, **environment: str) -> str:
         """Output of a command, which must succeed."""
-        return await asyncio.to_thread(lambda: self.cluster.done(*words, **more))
+        return await asyncio.to_thread(lambda: self.cluster.done(*words, **environment))
 
     async def refused(self, *words: object) -> str:
         """Error of a command, which must be refused."""

@@ -59,12 +59,12 @@ async def test_a_cluster_is_inspected_and_imported(
     again = await run("import", where, copy, *topics)
     assert f"nothing added: all {len(entries)} records" in again.out
     file = histories / "mirror-3.9.log.jsonl"
-    told = [
+    results = [
         await run("inspect", log, "--rest", *options)
         for log, options in ((where, topics), (copy, topics), (file, []))
     ]
-    assert [said.code for said in told] == [0, 0, 0]
-    answers = [said.json for said in told]
+    assert [said.code for said in results] == [0, 0, 0]
+    answers = [said.json for said in results]
     roots = [answer.pop("/")["answer"] for answer in answers]
     ids = [root["kafka_cluster_id"] for root in roots]
     assert (ids[0], len(ids[1]), ids[2]) == (CLUSTER_ID, len(CLUSTER_ID), None)

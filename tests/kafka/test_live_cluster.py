@@ -32,22 +32,23 @@ async def beside(broker: Broker) -> AsyncIterator[Beside]:
         yield Beside(worker, service, reader)
 
 
-def state(wanted: str, *tasks: str) -> Callable[[Any], bool]:
+def state(connector_state: str, *tasks: str) -> Callable[[Any], bool]:
     """Condition: a status has the connector and its tasks in these states."""
 
     def shown(status: Any) -> bool:
         if status is None:
             return False
         states = [task["state"] for task in status["tasks"]]
-        return (status["connector"]["state"], *states) == (wanted, *tasks)
+        return (status["connector"]["state"], *states) == (connector_state, *tasks)
 
     return shown
 
 
-def position(wanted: int) -> Callable[[Any], bool]:
+def position(byte_count: int) -> Callable[[Any], bool]:
     """Condition: the offset of a file source is this number of bytes."""
-    return lambda told: (
-        bool(told and told["offsets"]) and (told["offsets"][0]["offset"]["position"] == wanted)
+    return lambda answer: (
+        bool(answer and answer["offsets"])
+        and (answer["offsets"][0]["offset"]["position"] == byte_count)
     )
 
 

@@ -266,8 +266,8 @@ async def test_created_topics(log: KafkaLog, topic: str) -> None:
 
 async def test_a_topic_with_settings(broker: Broker, topic: str) -> None:
     """Settings of a new topic are passed on, except for the clean-up policy."""
-    wanted = TopicDefaults(configs={"segment.ms": "100000", "cleanup.policy": "delete"})
-    async with opened(broker.bootstrap, new_topics={f"{topic}-new": wanted}) as log:
+    defaults = TopicDefaults(configs={"segment.ms": "100000", "cleanup.policy": "delete"})
+    async with opened(broker.bootstrap, new_topics={f"{topic}-new": defaults}) as log:
         await log.create_topic(f"{topic}-new", 1)
         assert await log.check([f"{topic}-new"]) == []
     impossible = TopicDefaults(replication_factor=3)

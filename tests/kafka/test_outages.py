@@ -69,13 +69,13 @@ async def _two(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Broker, B
         yield first, second
 
 
-async def _outage(asked: Broker, go: BrokerAction, come_back: BrokerAction) -> None:
+async def _outage(broker: Broker, go: BrokerAction, come_back: BrokerAction) -> None:
     """Stop the leader of the config topic: one notice of the outage, one of its end."""
-    told = FollowerNotices()
-    await _put(asked, "before")
+    notices = FollowerNotices()
+    await _put(broker, "before")
     async with (
-        reading(asked.bootstrap, limits=SOON) as reader,
-        Follower(reader, notices=told, limits=OFTEN) as follower,
+        reading(broker.bootstrap, limits=SOON) as reader,
+        Follower(reader, notices=notices, limits=OFTEN) as follower,
         client_of(App(Service(follower, Profile.of(RELEASE), BodyProcesses()))) as client,
     ):
         await _until(client, ["before"], noticed=False)
@@ -85,9 +85,9 @@ async def _outage(asked: Broker, go: BrokerAction, come_back: BrokerAction) -> N
         await asyncio.sleep(AWAY_S)
         await _until(client, ["before"], noticed=True)
         await come_back()
-        await _put(asked, "after")
+        await _put(broker, "after")
         await _until(client, ["after", "before"], noticed=False)
-    assert [event.split(":")[0] for event in told.events] == [
+    assert [event.split(":")[0] for event in notices.events] == [
         "log_not_followed",
         "log_followed_again",
     ]

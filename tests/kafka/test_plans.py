@@ -130,7 +130,7 @@ async def test_envelopes_are_taken_off(
 
 async def by_partition(reader: KafkaReader, topic: str) -> dict[int, list[Content]]:
     """Keys and values of each partition."""
-    found: dict[int, list[Content]] = defaultdict(list)
+    contents: dict[int, list[Content]] = defaultdict(list)
     for entry in await read(reader, topic):
-        found[entry.partition].append((entry.key, entry.value))
-    return dict(found)
+        contents[entry.partition].append((entry.key, entry.value))
+    return dict(contents)

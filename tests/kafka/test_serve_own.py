@@ -87,8 +87,10 @@ async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_pa
         after = [(await client.get(f"/connectors/a{end}")).json() for end in ("", "/offsets")]
         assert after == before
     async with reading(broker.bootstrap) as reader:
-        there = await reader.topics()
-        sizes = [there[topic] for topic in (topics.config, topics.offsets, topics.commands)]
+        partition_counts = await reader.topics()
+        sizes = [
+            partition_counts[topic] for topic in (topics.config, topics.offsets, topics.commands)
+        ]
         assert sizes == [1, 5, 1]
     async with admin(broker) as client:
         topic = ConfigResource(ConfigResourceType.TOPIC, topics.config)
@@ -130,9 +132,9 @@ async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path:
     for life in range(3):
         async with serving_own(broker, file) as (service, client):
             assert await ended(client)
-            there = (await client.get("/connectors")).json()
-            assert acknowledged <= {*there}
-            for name in there:
+            listed = (await client.get("/connectors")).json()
+            assert acknowledged <= {*listed}
+            for name in listed:
                 answer = (await client.get(f"/connectors/{name}/offsets")).json()
                 assert answer["offsets"] == {"source": offsets(3)["offsets"]}
 
@@ -241,9 +243,9 @@ async def test_broker_killed_within_a_command(topics: Topics, tmp_path: Path) ->
                 return bool(health["status"] == "healthy") and await ended(client)
 
             await until(writable)
-            there = (await client.get("/connectors")).json()
-            assert there == (["a"] if answer.is_success else [])
-            if there:
+            listed = (await client.get("/connectors")).json()
+            assert listed == (["a"] if answer.is_success else [])
+            if listed:
                 shown = (await client.get("/connectors/a/offsets")).json()
                 assert shown["offsets"] == {"source": offsets(3)["offsets"]}
             assert (await client.put("/connectors/b/config", json=SOURCE)).is_success

@@ -35,11 +35,11 @@ class Relay:
 
     async def serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         try:
-            broker, there = await asyncio.open_connection("127.0.0.1", self.target)
+            broker, to_broker = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:  # the broker has not started yet
             back.close()
             return
-        ways = self._copy(client, there, counted=False), self._copy(broker, back, counted=True)
+        ways = self._copy(client, to_broker, counted=False), self._copy(broker, back, counted=True)
         await asyncio.gather(*ways)
 
     async def _copy(

@@ -79,8 +79,8 @@ async def test_its_tasks_end_without_a_status(
             end = len(await values(broker, topic))
 
             async def later() -> list[str]:
-                found = (await values(broker, topic))[end:]
-                return found if len(found) >= MORE_RECORDS else []
+                later_values = (await values(broker, topic))[end:]
+                return later_values if len(later_values) >= MORE_RECORDS else []
 
             assert {*await until_true(later)} == {"1"}
             written = await status_writers(broker, own_topics)

@@ -32,10 +32,10 @@ from tests.worker.worker_fixture import (
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 
-def sink(topic: str, **more: str) -> dict[str, str]:
+def sink(topic: str, **settings: str) -> dict[str, str]:
     """Config of a sink with a group of its own: groups outlive the test."""
     group = {"consumer.override.group.id": f"group-{topic}"}
-    return config_of(KeepingSink) | {"topics": topic} | group | more
+    return config_of(KeepingSink) | {"topics": topic} | group | settings
 
 
 @pytest.fixture(autouse=True)

@@ -19,16 +19,16 @@ COUNT_PROVED = 220_000
 CHUNK = 22_000
 
 
-def _judge(asked: Iterable[ConversionQuestion]) -> None:
+def _judge(questions: Iterable[ConversionQuestion]) -> None:
     """Fail with the shortest question that is answered differently."""
-    asked = list(asked)
+    questions = list(questions)
     wrong: list[str] = []
-    for question, theirs in zip(asked, kafkas_answers(asked), strict=True):
+    for question, theirs in zip(questions, kafkas_answers(questions), strict=True):
         ours = our_answer(question)
         kafkas, own = comparable(theirs), comparable(ours)
         if kafkas != own and deviation(question, theirs, ours) is None:
             wrong.append(f"{question}\nKafka: {kafkas}\n ours: {own}")
-    assert not wrong, f"{len(wrong)} of {len(asked)}: {min(wrong, key=len)}"
+    assert not wrong, f"{len(wrong)} of {len(questions)}: {min(wrong, key=len)}"
 
 
 @pytest.mark.java

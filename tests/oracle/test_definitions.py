@@ -83,9 +83,12 @@ def test_valid_values(release: str) -> None:
 def test_plugins(release: str) -> None:
     """Every plugin is there, and no other; each with its keys."""
     kafka, path = answer(release), class_path(release)
-    told_of = {(one["class"], kind_of(one)): one["config"] for one in kafka["plugins"]}
-    ours = {(one.class_name, one.type): one for one in path.plugins}
-    assert told_of.keys() | {k for k, one in ours.items() if _untold(one, release)} == ours.keys()
+    told_of = {(plugin["class"], kind_of(plugin)): plugin["config"] for plugin in kafka["plugins"]}
+    ours = {(plugin.class_name, plugin.type): plugin for plugin in path.plugins}
+    assert (
+        told_of.keys() | {k for k, plugin in ours.items() if _untold(plugin, release)}
+        == ours.keys()
+    )
     for name, config in told_of.items():
         if config is not None and not _old_mirror(name[0], release):
             keys = path.keys_of(ours[name])

@@ -79,21 +79,21 @@ def kind_of(entry: Entry) -> str:
 
 def fates(release: str) -> Mapping[str, AbstractSet[str]]:
     """By kind of record, what becomes of some of them."""
-    found: dict[str, set[str]] = defaultdict(set)
+    letters: dict[str, set[str]] = defaultdict(set)
     for case in islice(cases(f"reach/{release}"), LOGS):
         fold = Fold(Profile.of(release), exactly_once=case.exactly_once)
         for entry in case.entries:
             fate = fold.apply(entry).kind.value[0]
-            found[kind_of(entry)].add("x" if case.drops(entry) else fate)
-    return found
+            letters[kind_of(entry)].add("x" if case.drops(entry) else fate)
+    return letters
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ASKED)
 def test_every_fate_of_every_kind(release: str) -> None:
     """A thousand logs contain every fate in the table."""
-    found, column = fates(release), ASKED.index(release)
-    missing = {kind: set(row[column]) - found[kind] for kind, row in FATES.items()}
+    occurring, column = fates(release), ASKED.index(release)
+    missing = {kind: set(row[column]) - occurring[kind] for kind, row in FATES.items()}
     assert not {kind: letters for kind, letters in missing.items() if letters}
 
 
@@ -170,9 +170,9 @@ class Traced:
 def forget() -> None:
     """Empty the caches: a line that another test has run would not be run again."""
     for module in (*READING, *CODECS):
-        for one in vars(module).values():
-            if hasattr(one, "cache_clear"):
-                one.cache_clear()
+        for member in vars(module).values():
+            if hasattr(member, "cache_clear"):
+                member.cache_clear()
 
 
 def runs() -> Iterator[None]:

@@ -14,7 +14,7 @@ SHARP_EDGES = 34
 def test_every_edge_has_a_row() -> None:
     """Edges are numbered from 1 to 34, and each is asked about or says how it is known."""
     assert [edge.number for edge in EDGES] == list(range(1, SHARP_EDGES + 1))
-    assert all(edge.probes or edge.asked or edge.known for edge in EDGES)
+    assert all(edge.probes or edge.questions or edge.note for edge in EDGES)
 
 
 def test_file_has_every_edge() -> None:

@@ -34,10 +34,10 @@ ROWS: dict[tuple[str, ...], dict[str, Any]] = {
 
 def told(release: str, path: tuple[str, ...]) -> Any:
     """The answer; None where the release has no such class or method."""
-    found: Any = written(release)
+    answer: Any = written(release)
     for step in path:
-        found = None if found is None else found.get(step)
-    return found
+        answer = None if answer is None else answer.get(step)
+    return answer
 
 
 @pytest.mark.java
@@ -52,18 +52,20 @@ def test_what_workers_write(path: tuple[str, ...], release: str) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("release", ["3.4.1", "3.7.1", "4.3.0"])
-@pytest.mark.parametrize("asked", [*FALLBACK, *ISOLATION], ids=lambda asked: asked.log)
-def test_how_workers_read(asked: Any, release: str) -> None:
+@pytest.mark.parametrize("question", [*FALLBACK, *ISOLATION], ids=lambda question: question.log)
+def test_how_workers_read(question: Any, release: str) -> None:
     """The classes answer, and we as they do."""
-    answer = asked.kafka(written(release))
+    answer = question.kafka(written(release))
     assert answer is not None
-    assert answer == asked.ours(Profile.of(release))
+    assert answer == question.ours(Profile.of(release))
 
 
 def test_the_kip_falls_back() -> None:
     """KIP-618 says so, and so does `kip`: the question can be answered otherwise."""
     kip = Profile.of("kip")
-    assert [asked.ours(kip) for asked in FALLBACK if asked.ours] == ["the worker's offset"] * 2
+    assert [question.ours(kip) for question in FALLBACK if question.ours] == [
+        "the worker's offset"
+    ] * 2
 
 
 @pytest.mark.java
