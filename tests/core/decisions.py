@@ -51,7 +51,7 @@ def context_of(release: str, **settings: Any) -> Context:
 def planned(
     log: Iterable[Pair | Entry], command: AnyCommand, release: str = "kip", **settings: Any
 ) -> Plan:
-    """The same where there must be a plan."""
+    """Plan decided after these entries; any other decision fails the test."""
     decision = decided(log, command, release, **settings)
     assert isinstance(decision, Plan), decision
     assert all(is_step(step.name) for step in decision.steps)
@@ -72,7 +72,7 @@ def steps(
 
 
 def text(record: Pair) -> str:
-    """A record as `steps` shows it; nothing stands behind the key of a tombstone."""
+    """A record as `steps` shows it; a tombstone has nothing behind its key."""
     key, value = map(raw, record)
     return f"{(key or b'').decode()} {(value or b'').decode()}"
 
@@ -80,7 +80,7 @@ def text(record: Pair) -> str:
 def refused(
     log: Iterable[Pair | Entry], command: AnyCommand, release: str = "kip", **settings: Any
 ) -> Rejected:
-    """The refusal where there must be one."""
+    """Refusal decided after these entries; any other decision fails the test."""
     decision = decided(log, command, release, **settings)
     assert isinstance(decision, Rejected), decision
     return decision

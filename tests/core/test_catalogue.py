@@ -38,7 +38,7 @@ def keys_of(written: list[dict[str, Any]]) -> tuple[ConfigKey, ...]:
 
 @pytest.mark.parametrize("name", ["a.b.JdbcSourceConnector", "JdbcSourceConnector", "JdbcSource"])
 def test_type_by_any_name(name: str) -> None:
-    """The class, its simple name, and that without what all connectors are called."""
+    """The class, its simple name, and the simple name without `Connector` name the type."""
     plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
     assert plugins.type_of(name) == "source"
 
@@ -52,7 +52,7 @@ def test_other_names_mean_nothing(name: object) -> None:
 
 
 def test_an_alias_of_two_classes_is_none() -> None:
-    """Each must then be named in full."""
+    """Both classes must then be given by their full names."""
     plugins = parsed({"class": "a.Jdbc", "type": "source"}, {"class": "b.Jdbc", "type": "sink"})
     assert plugins.type_of("Jdbc") == "unknown"
     assert plugins.type_of("b.Jdbc") == "sink"
@@ -135,15 +135,15 @@ def test_histories_keys_are_checked(histories: Any) -> None:
         ),
     ],
 )
-def test_what_is_no_catalogue(text: bytes, message: str) -> None:
-    """Is refused with a sentence that says where and what."""
+def test_malformed_catalogues_are_refused(text: bytes, message: str) -> None:
+    """Each refusal names the place and the fault."""
     with pytest.raises(CatalogueError) as refused:
         parse_catalogue(text)
     assert message.lower() in str(refused.value).lower()
 
 
-def test_what_else_is_written_is_ignored() -> None:
-    """A catalogue may hold more than we know of."""
+def test_unknown_fields_are_ignored() -> None:
+    """A catalogue may have fields that this project does not know."""
     assert parsed({"class": "a.B", "type": "sink", "vendor": "c"}).type_of("a.B") == "sink"
 
 
@@ -158,7 +158,7 @@ OWN = KafkaPlugins(
 )
 
 
-def test_of_kafkas_own_the_class_is_enough() -> None:
+def test_kafkas_own_plugins_need_only_a_class() -> None:
     """Kafka's plugin supplies the fields that a catalogue leaves out; given fields win."""
     plugins = parsed({"class": "k.File", "version": "7"}, own=OWN)
     plugin = plugins.at(NEWEST).connector("k.File")
@@ -168,7 +168,7 @@ def test_of_kafkas_own_the_class_is_enough() -> None:
 
 
 def test_some_plugins_are_always_there() -> None:
-    """They exist in their releases without being listed."""
+    """Bundled plugins exist in their releases without being listed."""
     older, newer = (parsed(own=OWN).at(Profile.of(release)) for release in ("2.8.2", "3.9.1"))
     assert {plugin.type for plugin in older.named("k.Json")} == {"converter", "header_converter"}
     assert {plugin.type for plugin in newer.named("k.Json")} == {"converter"}
@@ -182,7 +182,7 @@ def test_others_are_there_where_none_of_their_kind_is_listed() -> None:
 
 
 def test_a_plugin_that_is_listed_is_not_there_twice() -> None:
-    """Listed by its class, it is all that Kafka says it is."""
+    """A plugin that is listed by its class alone keeps all types that Kafka gives it."""
     plugins = parsed({"class": "k.Json"}, own=OWN).at(Profile.of("2.8.2"))
     assert sorted(plugin.type for plugin in plugins.named("k.Json")) == [
         "converter",
@@ -191,7 +191,7 @@ def test_a_plugin_that_is_listed_is_not_there_twice() -> None:
 
 
 def test_a_row_tells_the_present_and_what_was_before() -> None:
-    """Each change counts on top of those in front of it."""
+    """Each change applies on top of the changes in front of it."""
     (key,) = keys_of(
         [
             {
@@ -257,7 +257,7 @@ def test_a_circle_of_dependents_ends() -> None:
 
 
 def test_a_definition_within_another() -> None:
-    """Its keys get a prefix, a group and places; validators go on with their own names."""
+    """Embedded keys get a prefix, a group and an order; validators keep the short names."""
     keys = [
         ConfigKey(name="low", type="INT", importance="LOW", display_name="low"),
         ConfigKey(name="high", type="INT", importance="HIGH", valid=("[1,...]",)),

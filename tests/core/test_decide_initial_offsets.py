@@ -58,7 +58,7 @@ def test_no_release_has_it(release: str) -> None:
 
 
 def test_a_connector_that_is_there_keeps_its_offsets() -> None:
-    """N2: told before the offsets are looked at, and before the hook is asked."""
+    """N2: the refusal precedes the check of the offsets and the call of the hook."""
     expected = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
     for command in (AT_ONE, create(), create(({"f": []}, None))):
         assert refused([connector("a")], command) == expected
@@ -71,7 +71,7 @@ def test_a_config_that_is_wrong_is_told_first() -> None:
 
 
 def test_some_offset_must_be_given() -> None:
-    """The check of altering, and its words."""
+    """The check and its message are those of altering offsets."""
     message = "Partitions / offsets need to be provided for an alter offsets request"
     assert refused([], create()) == Rejected(Reason.INVALID, message)
 
@@ -140,7 +140,7 @@ SET_HERE = (
 @pytest.mark.parametrize(
     ("wiped", "written", "message"), [(PERHAPS, SURE, SET), (SURE, PERHAPS, SET_HERE)]
 )
-def test_what_it_says_of_the_new_offsets_is_told(
+def test_the_hooks_message_about_new_offsets_is_reported(
     wiped: HookSuccess, written: HookSuccess, message: str
 ) -> None:
     """The message is in a field of its own."""
@@ -190,7 +190,7 @@ def test_the_state_comes_with_the_config() -> None:
 
 
 def test_an_own_topic_is_wiped_last_and_written_first() -> None:
-    """In the order of every change of offsets (KAFKA-15018)."""
+    """The order is that of every change of offsets (KAFKA-15018)."""
     log = after(LEFT_OVER, *records("own", (key(2), "{}")))
     records_by_step = steps(log, create((page(0), {"row": 1}), config=OWN), **TWICE)
     gone = [f"{key(number)} " for number in range(3)]
@@ -212,7 +212,7 @@ def test_the_key_of_the_log_is_used_again() -> None:
 
 
 def test_tasks_of_an_earlier_connector_are_fenced() -> None:
-    """Their count outlives it (D3): with exactly-once support they must not write any more."""
+    """Task counts outlive a connector (D3): exactly-once support fences its old tasks."""
     lived = [connector("a"), *tasks("a", 2), ("tasks-fencing-a", '{"task-count":2}')]
     log: SmallLog = [*lived, ("connector-a", None), ("target-state-a", None)]
     plan = planned(log, AT_ONE, exactly_once=True, **TWICE)
@@ -225,8 +225,8 @@ def test_tasks_of_an_earlier_connector_are_fenced() -> None:
     assert [step.name for step in fresh.steps] == ["write", "create"]
 
 
-def test_what_was_set_can_be_taken_back() -> None:
-    """N3: where the config cannot be written, no offsets stay behind, neither new nor old."""
+def test_written_offsets_can_be_removed_again() -> None:
+    """N3: no offsets, neither new nor old, remain if the config cannot be written."""
     plan = planned(LEFT_OVER, create((page(0), {"row": 1}), config=OWN), **TWICE)
     undone = {step.name: step.undo for step in plan.steps}
     assert {name for name, undo in undone.items() if not undo} == {"create"}
@@ -267,7 +267,7 @@ def test_a_sink_starts_with_a_new_group() -> None:
 
 
 def test_a_sink_may_start_from_nothing() -> None:
-    """All of its offsets null: the group is deleted, and that is all."""
+    """Deleting the group is enough if all offsets are null."""
     command = msgspec.structs.replace(AT_FIVE, initial_offsets=(AT_FIVE.initial_offsets or ())[1:])
     plan = planned([], command, group=(), **TWICE)
     assert [step.name for step in plan.steps] == ["wipe", "create"]

@@ -42,7 +42,7 @@ def test_before_3_6_offsets_can_only_be_read(command: Any, release: str) -> None
 
 @pytest.mark.parametrize("release", ALTERING)
 def test_nothing_given_is_told_before_anything_else(release: str) -> None:
-    """Even of a connector that is not there."""
+    """A missing connector gets the same refusal."""
     message = "Partitions / offsets need to be provided for an alter offsets request"
     assert refused([], alter(), release) == Rejected(Reason.INVALID, message)
 
@@ -128,19 +128,19 @@ def test_only_primitive_values_are_offsets(
     assert refused(STOPPED_A, command, release) == Rejected(reason, text)
 
 
-def test_of_several_faults_java_meets_another_one_first() -> None:
-    """A worker looks at them in the order of its map, we in that of the request."""
+def test_workers_report_the_first_fault_of_their_map() -> None:
+    """A worker checks offsets in the order of its map, this project in that of the request."""
     command = alter((page(0), {"b": []}), (page(1), {"c": {}}), ({"z": 1}, {"d": []}))
     assert "field c contains MAP" in str(refused(STOPPED_A, command, "3.9").text)
     assert "field b contains ARRAY" in str(refused(STOPPED_A, command).text)
 
 
 def test_the_form_is_looked_at_last() -> None:
-    """After all that is wrong with the connector, before the hook."""
+    """The form is checked after the connector's state, and before the hook."""
     assert refused([connector()], alter(({"f": []}, None))).reason is Reason.NOT_STOPPED
 
 
-def test_who_says_sink_of_a_source_is_told() -> None:
+def test_sink_offsets_of_a_source_are_refused() -> None:
     """Under KIP-875 the request may name the kind of its offsets."""
     command = AlterOffsets("a", (OffsetChange({"kafka_topic": "t"}, None, "sink"),))
     message = "These are offsets of a sink connector, but a is a source connector"

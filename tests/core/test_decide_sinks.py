@@ -92,21 +92,21 @@ def test_offsets_of_another_form_are_refused(
 
 
 def test_a_sink_must_be_stopped_too() -> None:
-    """Before the form of the offsets is looked at."""
+    """The state is checked before the form of the offsets."""
     for log in ([sink()], [*STOPPED_SINK, *tasks("a", 1)]):
         assert refused(log, alter((None, None)), "3.9").reason is Reason.NOT_STOPPED
         assert refused(log, RESET, "3.9").reason is Reason.NOT_STOPPED
 
 
-def test_who_says_source_of_a_sink_is_told() -> None:
-    """Never guess from the content."""
+def test_source_offsets_of_a_sink_are_refused() -> None:
+    """The kind is never guessed from the content."""
     command = AlterOffsets("a", (OffsetChange(at("t", 0), to(1), "source"),))
     message = "These are offsets of a source connector, but a is a sink connector"
     assert refused(STOPPED_SINK, command) == Rejected(Reason.INVALID, message)
 
 
 def test_negative_numbers_are_no_offsets() -> None:
-    """Releases find that out when the hook has been called; we before, and say what is wrong."""
+    """Releases fail after the call of the hook; this project refuses before it."""
     message = "Failed to modify offsets for sink connector a"
     assert refused(STOPPED_SINK, alter((at("t", 0), to(-1))), "3.9") == Rejected(
         Reason.FAILED, message

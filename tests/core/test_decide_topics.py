@@ -53,7 +53,7 @@ TRACKING = [
 
 @pytest.mark.parametrize(("worker", "text"), TRACKING)
 def test_settings_may_forbid_it(worker: DecisionSettings, text: str) -> None:
-    """Tracking itself, or the reset (KIP-558)."""
+    """Settings can disable tracking, or the reset alone (KIP-558)."""
     assert refused(USED, reset, "3.9", worker=worker) == Rejected(Reason.FORBIDDEN, text)
 
 

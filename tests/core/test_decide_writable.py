@@ -65,7 +65,7 @@ def test_a_config_is_text(overrides: dict[Any, Any], message: str, release: str)
 
 @pytest.mark.parametrize("config", [None, [], "text", MappingProxyType(PROPERTIES)])
 def test_a_config_is_a_dict(config: Any) -> None:
-    """Also what is nearly one cannot be written."""
+    """A config of any other type cannot be written."""
     for command in commands_with(config):
         message = f"A config must be a dict of texts, and not of type {type(config).__name__}"
         assert refused([A], command).text == message
@@ -195,11 +195,11 @@ def test_offsets_have_a_topic_of_their_own(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", ["own", "connect-offsets", "a.B_c-9", "x" * 249, "...", None])
 def test_any_other_topic_will_do(topic: str | None) -> None:
-    """The worker's own offsets topic, too; null takes a setting away."""
+    """The worker's own offsets topic is allowed, too; null removes the setting."""
     assert planned([A], PatchConfig("a", {"offsets.storage.topic": topic})).steps
 
 
-def test_what_a_provider_knows_is_believed() -> None:
-    """The config provider's value is unknown, so the topic is."""
+def test_a_topic_from_a_config_provider_is_accepted() -> None:
+    """The config provider's value is unknown, so the topic is not checked."""
     config = PROPERTIES | {"offsets.storage.topic": "${env:TOPIC}"}
     assert planned([], CreateConnector("b", config), worker=PROVIDED).steps

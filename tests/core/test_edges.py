@@ -57,7 +57,7 @@ def test_edge_01_json_null_and_empty_values_remove_a_connector(
 
 
 def test_edge_02_json_null_in_the_status_topic_is_an_error() -> None:
-    """Only Kafka's null is a tombstone there; the previous status is kept."""
+    """Kafka's null alone is a tombstone there; JSON null keeps the previous status."""
     key = "status-connector-a"
     fates = outcomes(status((key, report("RUNNING")), (key, "null")))
     assert fates[1].kind is FateKind.IGNORED
@@ -501,7 +501,7 @@ def test_null_keys_decode_to_invalid_everywhere() -> None:
 
 
 def test_a_status_tombstone_decodes_to_a_removal() -> None:
-    """Kafka's null, and it alone."""
+    """Kafka's null alone is a tombstone."""
     key = b"status-connector-a"
     assert decode_status(key, None, Profile.of("3.9")) == ConnectorStatus("a", None)
     assert isinstance(decode_status(key, b"null", Profile.of("3.9")), Invalid)

@@ -25,7 +25,7 @@ MatrixView = Callable[[ClusterState], Any]
 
 
 class MatrixRow(NamedTuple):
-    """A log, what is looked at, and what is seen from which release on."""
+    """A log, a view of its state, and the effect by the first release that has it."""
 
     name: str
     log: list[Entry]
@@ -326,16 +326,14 @@ def _first(line: str) -> str:
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_what_is_seen(row: MatrixRow, release: str) -> None:
+def test_effects(row: MatrixRow, release: str) -> None:
     """The state that a worker of each release ends with."""
     assert row.view(read(row.log, release)) == expected(row.effects, release)
 
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize(("name", "log", "fates"), FATES, ids=[fate[0] for fate in FATES])
-def test_what_becomes_of_it(
-    name: str, log: list[Entry], fates: dict[str, str], release: str
-) -> None:
+def test_fates(name: str, log: list[Entry], fates: dict[str, str], release: str) -> None:
     """The fate of the last record of a log."""
     assert outcomes(log, release)[-1].kind.value == expected(fates, release), name
 

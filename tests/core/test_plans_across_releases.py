@@ -41,14 +41,14 @@ USED = status(("status-topic-t:connector-a", USE))
 
 
 class WorkerReading(NamedTuple):
-    """A plan's records, read by a worker that runs: what came of each, and what is known then."""
+    """A plan's records as a running worker reads them: their fates, and the state after them."""
 
     state: ClusterState
     outcomes: Sequence[RecordFate]
 
 
 class PlanRow(NamedTuple):
-    """A command behind a log, who writes it, what is looked at, and what readers see of it."""
+    """A command behind a log, its writers, a view, and the effect by first reading release."""
 
     name: str
     log: list[Entry]
@@ -59,7 +59,7 @@ class PlanRow(NamedTuple):
 
 
 def lives(reading: WorkerReading) -> str:
-    """Target state and tasks of the connector, if the worker lives to tell."""
+    """Target state and tasks of the connector, or `poison` if a record ends the worker."""
     if any(outcome.kind is FateKind.POISON for outcome in reading.outcomes):
         return "poison"
     target = views.target(reading.state, "a")
@@ -69,7 +69,7 @@ def lives(reading: WorkerReading) -> str:
 
 
 def configured(reading: WorkerReading) -> str:
-    """Beside that, which file its config names."""
+    """File in the connector's config, target state and tasks."""
     return f"{reading.state.config.connectors['a'].get('file')}, {lives(reading)}"
 
 

@@ -18,7 +18,7 @@ def test_one_topic_is_not_two(first: str, second: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b/c", ".", "..", "ü", "a\n", "x" * 250])
 def test_names_that_no_topic_can_have(name: str) -> None:
-    """Kafka's rule; told before anything is made, with what would do."""
+    """Kafka's rule is checked before anything is created; the message says what is allowed."""
     with pytest.raises(ValueError, match="cannot be the name of a topic: use 1 to 249 letters"):
         check_topics(Topics(status=name))
     assert not is_legal(name)
@@ -26,7 +26,7 @@ def test_names_that_no_topic_can_have(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "...", "A-z_0.9", "x" * 249])
 def test_names_of_topics(name: str) -> None:
-    """All others."""
+    """All other names are accepted."""
     check_topics(Topics(status=name))
 
 

@@ -136,7 +136,7 @@ def test_before_3_8_everything_goes_to_the_copy_last(release: str) -> None:
 
 
 def test_values_alone_need_no_step_before() -> None:
-    """Nor does a worker's own topic, if the connector names it as its own."""
+    """A worker's own topic needs none either if the connector names it as its own."""
     assert list(written(STOPPED_WITH_OWN, ONE)) == ["write", "write-copy"]
     same = connector('"offsets.storage.topic":"connect-offsets"')
     assert list(written([same, STOPPED], ONE)) == ["write"]
@@ -224,7 +224,7 @@ SPACED = '["a", {"cluster": "c", "topic": "t"}]'
     ],
 )
 def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
-    """O9: in any order of members, in the log and in the request."""
+    """O9: the order of members does not matter, in the log and in the request."""
     log = after(STOPPED_A, *offsets((REORDERED, '{"pos":1}')))
     name = "wipe" if command is RESET else "write"
     assert written(log, command) == {name: [f"{REORDERED} "]}
@@ -252,8 +252,8 @@ def test_one_topic_is_spelled_as_the_other() -> None:
     assert written(log, command) == {"write": [SPACED + nine], "write-copy": [REORDERED + nine]}
 
 
-def test_what_no_worker_lists_is_reset_all_the_same() -> None:
-    """O1: none remains. Nested partitions, the null partition, a spelling that outlived another."""
+def test_offsets_that_no_worker_lists_are_reset() -> None:
+    """O1: nested partitions, the null partition and hidden spellings are reset, too."""
     nested, nowhere = '["a",{"f":{"g":1}}]', '["a",null]'
     log = after(
         STOPPED_A, *offsets((nested, "{}"), (nowhere, "{}"), (key(0), "{}"), (REORDERED, "{}"))

@@ -154,7 +154,7 @@ values = st.recursive(
 
 
 @given(value=values)
-def test_what_is_written_is_read_again(value: object) -> None:
+def test_written_values_are_read_back(value: object) -> None:
     """Encoding and decoding give the value back, under every order of fields."""
     profile = Profile.of("2.3.1")  # keeps the sign of zero
     assert repr(json_converter.decode(json_converter.encode(value), profile)) == repr(value)
@@ -162,7 +162,7 @@ def test_what_is_written_is_read_again(value: object) -> None:
 
 
 @given(value=values)
-def test_what_is_written_is_json(value: object) -> None:
+def test_written_values_are_json(value: object) -> None:
     """Python's parser, which is stricter, reads what is written."""
     assert json.loads(json_converter.encode(value)) == value
 
@@ -192,7 +192,7 @@ def test_bytes_are_those_that_jackson_writes(value: object, expected: str) -> No
     assert json_converter.encode(value) == expected.encode()
 
 
-def test_what_was_read_before_is_written_in_the_order_of_its_hash_map() -> None:
+def test_maps_are_written_in_hash_map_order() -> None:
     """Connect writes a map that it has read in HashMap order, within lists and maps too."""
     fields: dict[str, object] = dict.fromkeys(("db", "table", "schema"))
     again = b'{"schema":null,"db":null,"table":null}'

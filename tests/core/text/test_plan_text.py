@@ -76,8 +76,8 @@ def test_bytes_of_strangers() -> None:
     assert len(line) < 450
 
 
-def test_what_comes_before_the_next_step() -> None:
-    """Words between steps: a topic that is read, a wait, and an undo after a failure."""
+def test_words_between_steps() -> None:
+    """The text names a topic that is read, a wait, and an undo after a failure."""
     draft = Draft("connect-configs", b"k", b"1")
     undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
     assert told(
@@ -100,7 +100,7 @@ def test_what_comes_before_the_next_step() -> None:
         (RestartInstances("a", (None, 1)), "restart a, task a-1, where it runs"),
     ],
 )
-def test_what_is_done_outside(action: AnyAction, words: str) -> None:
+def test_external_actions(action: AnyAction, words: str) -> None:
     """An action is described in words in place of a record."""
     assert told(Step("fence", action=action)) == [f"fence  -    {words}"]
     plan = Plan((Step("fence", action=action), Step("write", (Draft("own", b"k", b"v", 0),))))

@@ -69,7 +69,7 @@ def test_a_secrets_value_is_hidden(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", PLAIN)
-def test_what_is_no_secret_is_shown(key: str) -> None:
+def test_other_values_are_shown(key: str) -> None:
     """A config that hides everything is of no use."""
     assert redacted({key: "value"}) == {key: "value"}
 
@@ -138,7 +138,7 @@ def test_references_stay_visible(value: str, shown: str) -> None:
     ],
 )
 def test_passwords_inside_of_values_are_hidden(text: str, shown: str) -> None:
-    """In URLs and assignments, under any key; the rest of the value stays."""
+    """Passwords in URLs and assignments are hidden under any key; other text stays."""
     assert redacted_text(text) == shown
     assert redacted({"any.key": text}) == {"any.key": shown}
 
@@ -226,7 +226,7 @@ def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
 
 @given(st.sampled_from(SECRET), st.text("abcdefgh", min_size=8))
 def test_no_part_of_a_secret_is_left(key: str, secret: str) -> None:
-    """Not even a beginning of it."""
+    """The beginning of a secret is hidden, too."""
     assert is_secret(key)
     assert secret not in str(redacted({key: secret, "other": 1}))
 

@@ -33,7 +33,7 @@ def loaded(log: list[Entry], release: str) -> ClusterState:
 def test_a_removed_task_status_is_due_to_the_tombstone_that_removed_it(
     written: tuple[str, str], removed: tuple[str, None], again: bool
 ) -> None:
-    """Also if the log is loaded in bulk, or another partition has larger offsets."""
+    """The cause is the same after a bulk load, or with larger offsets elsewhere."""
     before = status(written, partition=0, start=100)
     tombstone = status(removed, partition=1, start=200)
     later = status((TASK, None), partition=1, start=300) if again else []

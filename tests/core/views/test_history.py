@@ -15,8 +15,8 @@ def told(events: list[HistoryEvent]) -> list[tuple[str, str]]:
     return [(event.what, event.words) for event in events]
 
 
-def test_what_happened_in_the_one_order() -> None:
-    """Only the records that concern it, whichever topic they lie in, by time."""
+def test_events_of_all_topics_are_in_one_order() -> None:
+    """The history has the records about the connector, from all topics, by time."""
     log = [
         *status(("status-connector-c", '{"state":"RUNNING","worker_id":"w","generation":1}')),
         *config(connector("c"), connector("d"), *tasks("c", 1), ("restart-connector-c", "{}")),
@@ -57,7 +57,7 @@ def test_secrets_are_in_no_words() -> None:
 
 
 def test_as_the_worker_reads_it() -> None:
-    """Its topics, its isolation."""
+    """The history uses the worker's topics and isolation."""
     entry = Entry("mine", 0, 0, 0, b"connector-c", b'{"properties":{}}', aborted=True)
     topics = Topics(config="mine")
     assert history([entry], "c", KIP).records == []

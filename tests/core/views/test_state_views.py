@@ -13,7 +13,7 @@ from tests.core.logs import config, connector, offsets, read, records
 
 @pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])
 def test_a_count_that_nobody_can_list(release: str) -> None:
-    """A foreign hand commits 2**31 - 1 tasks: told as a failure, not by running out of memory."""
+    """A foreign commit of 2**31 - 1 tasks is reported as a failure, and takes no memory."""
     log = config(connector("a"), ("task-a-0", '{"properties":{}}'), ("commit-a", '{"tasks":1}'))
     commit = log[2]
     huge = [
@@ -31,7 +31,7 @@ def test_a_count_that_nobody_can_list(release: str) -> None:
 
 @pytest.mark.parametrize("name", [b"\xff", "größe".encode(), b"\xed\xa0\x80"])
 def test_odd_names_are_found_again(name: bytes) -> None:
-    """A name that is no UTF-8 cannot be turned back into its bytes; nothing tries to."""
+    """Views never turn a name that is no UTF-8 back into bytes."""
     log = config(
         (b"connector-" + name, '{"properties":{}}'),
         (b"commit-" + name, '{"tasks":-1}'),
