@@ -110,7 +110,7 @@ class Beside:
         raise AssertionError(f"{about} is still {got}\n{self.worker.printed}")
 
     async def agree(self) -> None:
-        """At a quiet point, ask both everything; every answer must be the same.
+        """Ask both everything at a quiet point; every answer must be the same.
 
         A worker does not tell when it has nothing left to do. Quiet topics may also mean that it
         has not begun yet: its own answers can then be ahead of the log. On a busy machine that

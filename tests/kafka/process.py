@@ -123,7 +123,7 @@ class JavaProgram:
             raise ProgramNotReady(f"failed\n{self.printed}")
 
     def tell(self, signal_to_send: signal.Signals) -> None:
-        """Send it a signal after which it is still there."""
+        """Send a signal that does not end the process."""
         assert self._process is not None
         if self._container is None:
             self._process.send_signal(signal_to_send)

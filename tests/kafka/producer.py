@@ -1,4 +1,4 @@
-"""Writing to brokers in tests, by somebody else's producer, and what a reader must then find."""
+"""Writing to brokers in tests, by aiokafka's producer, and the entries that readers must find."""
 
 import asyncio
 import time

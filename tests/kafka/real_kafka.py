@@ -88,13 +88,13 @@ _OAUTH = (
 
 
 class _Service(ABC):
-    """A program that answers when it is up. Used with `async with`: up inside, gone behind."""
+    """A program that answers when it is up. `async with` starts it, and ends it on exit."""
 
     _program: JavaProgram
 
     @property
     def printed(self) -> str:
-        """The end of its log."""
+        """The end of the program's log."""
         return self._program.printed
 
     @property
@@ -104,7 +104,7 @@ class _Service(ABC):
 
     @property
     def pid(self) -> int:
-        """Id of its process."""
+        """Id of the process."""
         return self._program.pid
 
     def launch(self) -> None:
@@ -121,7 +121,7 @@ class _Service(ABC):
         await self._program.end(timeout_s=timeout_s)
 
     async def kill9(self) -> None:
-        """End it as a crash does."""
+        """End the program as a crash does."""
         await self._program.end(signal.SIGKILL)
 
     async def hang(self) -> None:
@@ -141,7 +141,7 @@ class _Service(ABC):
 
     @abstractmethod
     async def _answers(self) -> bool:
-        """True once it is up."""
+        """True once the program answers."""
 
 
 class Broker(_Service):
@@ -274,14 +274,14 @@ class GivenBroker(Broker):
 
     @property
     def bootstrap(self) -> str:
-        """Its address."""
+        """Address of the broker."""
         return self._bootstrap
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *why: object) -> None:
-        """Leave it running."""
+        """Leave the broker running."""
 
     def __getattr__(self, name: str) -> Any:
         pytest.skip(f"{GIVEN_BROKER} has no {name}")

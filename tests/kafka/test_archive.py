@@ -27,7 +27,7 @@ EVERY = 1 if PROVE else 11
 async def test_a_broker_is_archived_as_it_is(
     past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
-    """In three captures, of which one comes while a transaction is open."""
+    """Three captures archive the broker, one of them while a transaction is open."""
     target = target_in(tmp_path, past.topics)
 
     async def capture() -> CaptureResult:
@@ -62,7 +62,7 @@ def killed_at_steps(past: TopicHistory, folder: Path) -> list[CaptureTarget]:
 async def test_killed_it_neither_loses_nor_doubles(
     past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
-    """At every step of a capture that makes several parts count; then the topics go on."""
+    """Captures of several parts are killed at every step; then the topics go on."""
     entries = await past.there()
     targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
     lefts = [left_in(target, entries) for target in targets]

@@ -116,7 +116,7 @@ def login(name: str) -> list[str]:
 async def test_a_missing_topic(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
-    """Named, with how to name the right one; nothing is made."""
+    """The refusal names the topic and the option; no topic is created."""
     topics = await copied(broker, new_topic, entries)
     where, log = f"kafka://{broker.bootstrap}", tmp_path / "log.db"
     for option in OPTIONS.values():
@@ -131,7 +131,7 @@ async def test_a_missing_topic(
 async def test_a_topic_that_is_not_compacted(
     broker: Broker, new_topic: NewTopic, entries: list[Entry]
 ) -> None:
-    """A worker refuses it, because Kafka would delete what it must keep; so is it here."""
+    """The topic is refused, as by a worker: Kafka would delete records that must stay."""
     topics = await copied(broker, new_topic, entries)
     status = await new_topic(3, cleanup__policy="delete")
     result = await run("inspect", f"kafka://{broker.bootstrap}", *topics, "--status-topic", status)
@@ -141,7 +141,7 @@ async def test_a_topic_that_is_not_compacted(
 async def test_a_config_topic_with_two_partitions(
     broker: Broker, new_topic: NewTopic, entries: list[Entry]
 ) -> None:
-    """Workers before 2.5.1 live with it, so it is read, and told."""
+    """The topic is read, with a warning: workers before 2.5.1 accept it."""
     topics = await copied(broker, new_topic, entries)
     where, split = f"kafka://{broker.bootstrap}", await new_topic(2)
     result = await run("inspect", where, *topics, "--config-topic", split, "-o", "json")

@@ -1,4 +1,4 @@
-"""While a real worker lives a life, the service beside it answers the same from the topics."""
+"""A service beside a real worker gives the worker's answers, from the topics alone."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -138,7 +138,7 @@ async def _broker_killed(life: Beside, broker: Broker, lines: Path) -> None:
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
 async def test_a_life(release: str, tmp_path: Path) -> None:
-    """At each quiet point of a scripted life, every answer is the worker's own."""
+    """Every answer is the worker's own at each quiet point of a scripted life."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
     async with up(release, tmp_path) as broker, beside(broker) as life:

@@ -46,13 +46,13 @@ async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
 
 
 async def test_only_the_leader_is_gone(tmp_path: Path) -> None:
-    """The other broker goes on answering, also for a topic of its own: no sign that all is well."""
+    """The other broker still answers, also for its own topic; the outage is noticed anyway."""
     async with _two(tmp_path) as (first, second):
         await _outage(first, second.kill9, second.start)
 
 
 async def test_only_the_leader_hangs(tmp_path: Path) -> None:
-    """The same while the cluster still takes it for the leader: what others answer is no sign."""
+    """The cluster still takes the hanging broker for the leader; the outage is noticed anyway."""
     async with _two(tmp_path, broker__session__timeout__ms=60_000) as (first, second):
         await _outage(first, second.hang, second.go_on)
 

@@ -122,7 +122,7 @@ def contents(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
 
 
 def without_offsets(entry_contents: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The same without offsets: markers of transactions take some."""
+    """Contents without offsets: markers of transactions take some."""
     return [(*content[:2], *content[3:]) for content in entry_contents]
 
 

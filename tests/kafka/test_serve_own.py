@@ -70,7 +70,7 @@ async def ended(client: httpx.AsyncClient) -> bool:
 
 
 async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Commands of Connect; the next process has the state, and Kafka has nothing but topics."""
+    """The next process has the state; Kafka stores nothing but topics."""
     file = worker_file(tmp_path, topics, config__storage__min__cleanable__dirty__ratio=0.1)
     async with serving_own(broker, file) as (service, client):
         created = await client.post("/connectors", json={"name": "a", "config": SOURCE})
@@ -126,7 +126,7 @@ async def test_a_second_process_fences_the_first(
 
 @NEWEST
 async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Nothing acknowledged is lost, and nothing stays half done, whatever `kill -9` cuts off."""
+    """Acknowledged commands stay, and none is half done, whatever `kill -9` cuts off."""
     file = worker_file(tmp_path, topics)
     acknowledged: set[str] = set()
     for life in range(3):
@@ -158,7 +158,7 @@ class Forwarder:
     """A server that forwards connections to a broker, and at times accepts them in silence."""
 
     def __init__(self, broker: Broker, spoken: int) -> None:
-        """After so many connections it is silent."""
+        """`spoken` is the number of connections before the silence."""
         self.silent_to = asyncio.Event()
         """Set once a connection meets silence."""
         self._broker = broker.bootstrap.split(":")
@@ -170,7 +170,7 @@ class Forwarder:
 
     @asynccontextmanager
     async def address(self) -> AsyncIterator[str]:
-        """Its address while it is up."""
+        """Listen, and yield the address."""
         async with await asyncio.start_server(self._serve, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
             yield f"{host}:{port}"

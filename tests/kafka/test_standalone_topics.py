@@ -152,7 +152,7 @@ async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> Non
 
 @SHARED
 async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
-    """They are those of the group `connect-NAME`: read, altered and reset there."""
+    """The offsets are those of the group `connect-NAME`: read, altered and reset there."""
     name, group = pipeline.names[1], f"connect-{pipeline.names[1]}"
     offsets = f"/connectors/{name}/offsets"
     place = {"kafka_topic": pipeline.topic, "kafka_partition": 0}

@@ -111,7 +111,7 @@ async def said(words: tuple[str, ...], broker: Broker, folder: Path) -> tuple[in
 
 
 async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
-    """Neither by an audit, nor by what else takes a log: 4 MB lie beside a few records."""
+    """Audits and other readers of a log leave 4 MB beside a few records unread."""
     async with relayed(tmp_path) as (broker, relay):
         await fill(broker)
         for words, expected in COMMANDS.items():

@@ -100,7 +100,7 @@ async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support
 async def test_a_process_that_hangs_is_fenced(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Its tasks write nothing more when it goes on: another process runs the connector."""
+    """Tasks of the hung process write nothing later: another process runs the connector."""
     data = unused_name()
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
     async with serving_own(broker, file) as (hanging, client):

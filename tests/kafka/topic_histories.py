@@ -1,4 +1,4 @@
-"""A cluster with a past: what Kafka has left in its topics, and what it has left out of them."""
+"""A cluster with a past: Kafka has compacted, removed and marked some of its records."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -147,7 +147,7 @@ class TopicHistory:
 
 
 async def worn(broker: Broker, new_topic: NewTopic) -> TopicHistory:
-    """A cluster of whose records Kafka has compacted some, removed some, and marked some."""
+    """A cluster in which Kafka has compacted, removed and marked some records."""
     config = await new_topic(1, **COMPACTED_SOON)
     own = await new_topic(cleanup__policy="delete")  # of others brokers let nobody remove records
     past = TopicHistory(broker, Topics(config, await new_topic(2), await new_topic(2)), own)

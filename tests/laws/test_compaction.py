@@ -169,8 +169,8 @@ def span(alike: list[Profile]) -> list[str]:
     ]
 
 
-def test_where_compaction_loses_tasks() -> None:
-    """KAFKA-17719: 3.7.1 and later, ours included, because we read as the newest release does."""
+def test_compaction_loses_tasks_since_3_7_1() -> None:
+    """KAFKA-17719 affects 3.7.1 and later, and ours, which reads as the newest release."""
     losing = [profile for profile in PROFILES if breaks(RECONFIGURED, profile)]
     assert losing == LOSES_RECONFIGURED
     releases = span(losing)
@@ -178,8 +178,8 @@ def test_where_compaction_loses_tasks() -> None:
     assert releases[:-1] == list(RELEASES[RELEASES.index("3.7.1") :])
 
 
-def test_where_compaction_revives_tasks() -> None:
-    """KAFKA-16838: 2.5.1 to 3.7.0. Up to 2.5.0 a removal left the tasks in memory anyway."""
+def test_compaction_revives_tasks_up_to_3_7_0() -> None:
+    """KAFKA-16838 affects 2.5.1 to 3.7.0; earlier releases kept removed tasks in memory."""
     reviving = [profile for profile in PROFILES if breaks(DELETED, profile)]
     assert reviving == REVIVES_DELETED
     assert span(reviving) == list(RELEASES[RELEASES.index("2.5.1") : RELEASES.index("3.7.1")])

@@ -46,10 +46,8 @@ def test_a_prefix_and_then_the_rest(
 
 
 @given(logs(), profiles)
-def test_what_is_ignored_changes_nothing_but_the_position(
-    log: list[Entry], profile: Profile
-) -> None:
-    """Invalid records leave the state as it was; of the config topic the offset may move."""
+def test_ignored_records_change_only_the_position(log: list[Entry], profile: Profile) -> None:
+    """Invalid records leave the state as it was, except for the config topic's offset."""
     worker = Fold(profile)
     for entry in log:
         before = worker.snapshot()

@@ -201,7 +201,7 @@ def test_o1_success_means_what_was_asked(
 def test_o3_no_crash_brings_an_older_offset_back(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
-    """At each crash point each partition has the old offset or the new one."""
+    """Each partition has the old offset or the new one at each crash point."""
     old, new = cluster.effective, wanted(cluster, command)
     for crashed in prefixes(cluster, cluster.plan(command)):
         now = crashed.effective
@@ -329,7 +329,7 @@ def test_n3_a_creation_that_fails_leaves_no_offsets(
 def test_n4_the_same_request_again_ends_the_same(
     creation: tuple[PlannedLog, CreateConnector], data: st.DataObject
 ) -> None:
-    """After any crash before the commit point, by the old plan or by a new one."""
+    """The end is the same after any crash before the commit point, by either plan."""
     cluster, command = creation
     plan = cluster.plan(command)
     *crashes, _ = prefixes(cluster, plan)

@@ -168,8 +168,8 @@ def test_foreign_bytes_are_told_apart(piece: bytes, topic: str) -> None:
         (),
     ],
 )
-def test_what_is_no_piece_of_a_config_part(content: Any) -> None:
-    """Well formed, but none of ours."""
+def test_foreign_pieces_of_a_config_part_are_refused(content: Any) -> None:
+    """Well-formed pieces that no snapshot has are refused."""
     with pytest.raises(DamagedSnapshot):
         SnapshotDecoder(Topics(), "connect-configs").add(msgspec.msgpack.encode(content))
 

@@ -23,7 +23,7 @@ SHOWN = 400
 
 
 class LogDisagreement(NamedTuple):
-    """A log of which Kafka's classes make something else than our fold."""
+    """A log for which Kafka's classes and our fold give different answers."""
 
     release: str
     seed: str
@@ -61,7 +61,7 @@ def compared(answer: StoreAnswer, case: Case, profile: Profile) -> Differences:
 
 
 def shrunk(disagreement: LogDisagreement, profile: Profile | None = None) -> LogDisagreement:
-    """The smallest case that differs in what the given one differs in first."""
+    """The smallest case whose first difference is the first one of the given case."""
     profile = profile or Profile.of(disagreement.release)
     sort = _sort(disagreement.differences)
     with KafkaOracle(disagreement.release) as oracle:

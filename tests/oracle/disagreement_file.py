@@ -70,7 +70,7 @@ def keep(
 
 
 def _name(disagreement: LogDisagreement) -> str:
-    """`3.9.1-1-17`: the release, the seed, which log."""
+    """Name from release, seed and number of the log: `3.9.1-1-17`."""
     drawn = (part for part in disagreement.seed.split("/") if part != disagreement.release)
     return re.sub(r"[^\w.]+", "-", "-".join([disagreement.release, *drawn]))
 

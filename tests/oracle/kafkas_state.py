@@ -125,7 +125,7 @@ def _activity(fields: Mapping[str, Any]) -> Activity:
 
 
 def _offsets(store: str, common: Common, profile: Profile) -> OffsetState:
-    """The raw bytes, and as hidden what a worker does not list though its record is there."""
+    """Raw bytes, and as hidden the partitions that a worker does not list despite a record."""
     values = {_raw(key): _raw(value) for key, value in common[f"{store}.data"]}
     listed = common[f"{store}.partitions"]
     hidden = {}
@@ -146,7 +146,7 @@ def _raw(hex_text: str | None) -> bytes | None:
 
 
 def outcome_of(fate: Any, entry: Entry) -> RecordFate:
-    """The fate of one record, and whom the worker told; why, only the fold says."""
+    """Fate and listener calls of one record; the fold alone has the reason."""
     kind, thrown, calls = (fate, None, []) if isinstance(fate, str) else fate
     told_to = tuple(_call(name, arguments, entry) for name, arguments in calls)
     return RecordFate(FateKind(kind), "", thrown, told_to)

@@ -40,7 +40,7 @@ def _with_fates(record_fates: Sequence[Any], fold: Fold, *, died: bool) -> Commo
 
 
 def of_loader(case: Case, profile: Profile) -> Common:
-    """The same but the fates, of our bulk loader: first what was there at start, then the rest."""
+    """Answer of our bulk loader, without fates: entries at start-up first, then the rest."""
     fold = Fold(profile, exactly_once=case.exactly_once)
     for entries in (case.entries[: case.startup], case.entries[case.startup :]):
         partitions: dict[tuple[str, int], list[Entry]] = {}
@@ -65,7 +65,7 @@ def _polled(case: Case, profile: Profile) -> Common:
 
 
 def _read_batch(fold: Fold, entries: tuple[Entry, ...], record_fates: list[Any]) -> FateKind:
-    """Fold entries up to the first that costs the rest of the batch; what became of the last."""
+    """Fold entries up to the first that costs the rest of the batch; return the last fate."""
     kind, end = FateKind.ACCEPTED, len(record_fates) + len(entries)
     for entry in entries:
         outcome = fold.apply(entry)

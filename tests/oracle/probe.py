@@ -23,7 +23,7 @@ BATCH = 3
 
 
 class Probe(NamedTuple):
-    """One question. `log` says in words what the log holds, `look` finds the answer, short."""
+    """A question. `log` says in words what the log holds; `look` finds the short answer."""
 
     log: str
     case: Case

@@ -120,7 +120,7 @@ def rows_of(release: str) -> list[tuple[str, str]]:
 
 
 def rows_in(page: str, release: str) -> list[tuple[str, str]]:
-    """The same, as the page has them."""
+    """Kafka's answers and our verdicts for a release, as read from the page."""
     cells = (CELLS.split(line.strip("| ")) for line in page.splitlines() if line.startswith("| "))
     rows = (row[-3:] for row in cells if "releases" not in row)
     return [(kafka, verdict) for span, kafka, verdict in rows if release in _spanned(span)]

@@ -48,7 +48,7 @@ def test_conversions_are_kafkas_proved(part: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: row.reason)
 def test_a_deviation_is_one(row: Deviation) -> None:
-    """Its example is answered differently, and only for this reason."""
+    """The example of a deviation is answered differently, for this reason alone."""
     (theirs,) = kafkas_answers([row.example])
     ours = our_answer(row.example)
     assert comparable(theirs) != comparable(ours) or row.is_of_old_jdks

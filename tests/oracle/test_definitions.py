@@ -21,7 +21,7 @@ SOME = ("2.8.2", "3.6.2", "3.9.1", "4.1.1", "4.3.0")
 
 
 def test_releases_exist() -> None:
-    """Only releases that we know are asked, oldest first, none twice."""
+    """All releases asked are known, oldest first, and unique."""
     assert list(ASKED) == [release for release in RELEASES if release in ASKED]
 
 
@@ -48,7 +48,7 @@ def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
 
 
 def asked(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same of Kafka's answer."""
+    """Keys of Kafka's answer, for comparison."""
     return [
         {name: value for name, value in key.items() if name not in {"valid", "dependents"}}
         | {"default": key.get("default"), "required": bool(key.get("required"))}

@@ -113,7 +113,7 @@ def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
 def test_a_broken_fold_leaves_a_scenario_that_it_fails(
     tmp_path: Path, release: str, wrong: str, about: str
 ) -> None:
-    """The broken fold fails it, the right one passes it: what is expected is Kafka's answer."""
+    """The broken fold fails the scenario, and the right one passes it."""
     file = kept(tmp_path / "scenarios", release, wrong, about)
     assert re.fullmatch(rf"{re.escape(release)}-1-\d+\.scenario", file.name)
     scenario = read(file)
@@ -122,7 +122,7 @@ def test_a_broken_fold_leaves_a_scenario_that_it_fails(
 
 
 @pytest.mark.java
-def test_what_no_view_shows_is_told(tmp_path: Path) -> None:
+def test_a_difference_without_a_view_is_listed(tmp_path: Path) -> None:
     """A difference in reading by batches has no view: the file lists its parts."""
     entries = (Entry("connect-offsets", 0, 3, 0, b"k", b"v"),)
     differs: Differences = {"offsets.data": ([], [["6b", "76"]])}

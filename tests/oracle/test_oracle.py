@@ -76,7 +76,7 @@ def test_fold_is_kafkas(release: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("release", [*ASKED, *PROVED])
 def test_fold_is_kafkas_proved(release: str) -> None:
-    """A hundred thousand of them, and more releases."""
+    """A hundred thousand random logs, and more releases."""
     _judge(release, LOGS_PROVED)
 
 

@@ -68,7 +68,7 @@ ASKED = ("0.10.0", "2.8", "3.5.0", "4.3")
 
 
 def kind_of(entry: Entry) -> str:
-    """The beginning of the key; of offsets the topic."""
+    """Beginning of the key; for offsets, the topic."""
     if entry.topic in (TOPICS.offsets, OWN):
         return "offset" if entry.topic == TOPICS.offsets else "own offset"
     if entry.key is None:
@@ -78,7 +78,7 @@ def kind_of(entry: Entry) -> str:
 
 
 def fates(release: str) -> Mapping[str, AbstractSet[str]]:
-    """By kind of record, what becomes of some of them."""
+    """Letters of the fates that occur, by kind of record."""
     letters: dict[str, set[str]] = defaultdict(set)
     for case in islice(cases(f"reach/{release}"), LOGS):
         fold = Fold(Profile.of(release), exactly_once=case.exactly_once)
@@ -97,8 +97,7 @@ def test_every_fate_of_every_kind(release: str) -> None:
     assert not {kind: letters for kind, letters in missing.items() if letters}
 
 
-def test_what_is_proven_elsewhere_is() -> None:
-    """The files are there."""
+def test_files_of_elsewhere_exist() -> None:
     assert all((ROOT / file).is_file() for file in ELSEWHERE.values())
 
 
@@ -188,7 +187,7 @@ def runs() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_every_line_that_reads() -> None:
-    """Line by line, as the interpreter tells."""
+    """The interpreter traces every line."""
     files = {str(module.__file__) for module in (*READING, *CODECS)}
     sources = {file: Path(file).read_text(encoding="utf-8") for file in files}
     every = {

@@ -71,7 +71,7 @@ def g1(life: Life) -> Iterator[None]:
 
 
 def g2(life: Life) -> Iterator[None]:
-    """Wherever a command stops, asking for the same again repairs what it left."""
+    """Repeating a command repairs what it left, wherever it stopped."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome):
             assert crash.reissued.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
@@ -88,7 +88,7 @@ def g3(life: Life) -> Iterator[None]:
 
 
 def g4(life: Life) -> Iterator[None]:
-    """Only the present leader writes; what others may write, too, commutes with what he writes."""
+    """The present leader alone writes; records that others may write commute with its own."""
     for displaced in life.journal.displaced:
         before, after = displaced.records
         assert displaced.noticed

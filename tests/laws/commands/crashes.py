@@ -73,7 +73,7 @@ async def _failed(
     entries: Sequence[Entry],
     groups: Groups,
 ) -> tuple[Observation, ...]:
-    """Creations with offsets only: what is left where the next one cannot complete them."""
+    """Failed creations with offsets: the state left where the next one cannot complete them."""
     command = act.command
     if not isinstance(command, CreateConnector) or command.initial_offsets is None:
         return ()

@@ -43,7 +43,7 @@ IMPATIENT = CommandLimits(write_patience_ms=2_000, retry_first_ms=3_000, retry_l
 
 
 class Fuse:
-    """A `stepped` that ends the process after a number of steps; nothing is done after that."""
+    """A `stepped` that ends the process after a number of steps; no step follows."""
 
     def __init__(self) -> None:
         self._steps: deque[int] = deque()
@@ -90,7 +90,7 @@ class SimulatedCluster:
 
     @asynccontextmanager
     async def plane(self, log: Log) -> AsyncIterator[ControlPlane]:
-        """A process of it."""
+        """Open a process of the cluster."""
         settings = Settings(
             profile=self.profile.release,
             partitions=PARTITIONS,
@@ -109,7 +109,7 @@ class SimulatedCluster:
 
 
 class AnsweredCommand(NamedTuple):
-    """A command was asked, and answered; None: it is not known how it ended."""
+    """A command and its answer; None: the outcome is unknown."""
 
     command: AnyCommand
     command_id: str
@@ -123,7 +123,7 @@ class AnsweredCommand(NamedTuple):
 
 
 class Died(NamedTuple):
-    """A process ended, and another one was there and had ended what the first had left."""
+    """A process ended, and the next one had completed its work."""
 
     at_ms: int
     back: ClusterState

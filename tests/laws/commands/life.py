@@ -124,7 +124,7 @@ class Observation(NamedTuple):
 
 
 class ObservedRecord(NamedTuple):
-    """A record of Connect's topics, and what was known before it and behind it."""
+    """A record of Connect's topics, and the states before and after it."""
 
     entry: Entry
     before: Observation
@@ -148,7 +148,7 @@ class ObservedRecord(NamedTuple):
 
 
 class CommandRun(NamedTuple):
-    """A command, what it wrote, and what was known before it and when it had ended."""
+    """A command, its records, and the states before it and after its end."""
 
     command: AnyCommand
     command_id: str
@@ -197,15 +197,15 @@ class CommandRun(NamedTuple):
         )
 
     def keys(self) -> list[str]:
-        """Records that it wrote into Connect's topics."""
+        """Records that the command wrote into Connect's topics."""
         return [moment.key for moment in self.moments]
 
     def of(self, kind: str) -> list[ObservedRecord]:
-        """Its records of a kind about its connector."""
+        """Records of a kind that the command wrote about its connector."""
         return [moment for moment in self.moments if moment.about(kind, self.name)]
 
     def batches(self) -> Iterator[ObservedRecord]:
-        """The last record of each of its batches: what lies behind it is a crash point."""
+        """The last record of each batch; a crash point lies behind each."""
         for moment, after in zip(self.moments, [*self.moments[1:], None], strict=True):
             if after is None or after.entry.timestamp != moment.entry.timestamp:
                 yield moment

@@ -68,7 +68,7 @@ def s4(life: Life) -> Iterator[None]:
 
 
 def s5(life: Life) -> Iterator[None]:
-    """A crash leaves the old state if no record is there, and the new one for good if one is."""
+    """A crash leaves the old state if no record was written, else the new one for good."""
     for kind in TARGETS:
         for act, _ in life.acts_of(kind):
             for died in life.deaths_of(act):
@@ -181,7 +181,7 @@ def d3(life: Life) -> Iterator[None]:
 
 
 def d4(life: Life) -> Iterator[None]:
-    """Deleting once more: there is no such connector, and nothing is written."""
+    """Deleting again is refused with no such connector, and nothing is written."""
     for _, again in life.repeated(DeleteConnector):
         assert isinstance(again.answer, Rejected)
         assert again.answer.reason is Reason.NO_SUCH_CONNECTOR
@@ -211,7 +211,7 @@ def r1(life: Life) -> Iterator[None]:
 
 
 def r3(life: Life) -> Iterator[None]:
-    """A restart that is older than a worker's start has no effect; neither is it done again."""
+    """A restart older than a worker's start has no effect, and is not repeated."""
     fold = Fold(life.profile, exactly_once=life.cluster.exactly_once)
     for moment in life.moments:
         outcome = fold.apply(moment.entry)

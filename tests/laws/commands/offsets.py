@@ -23,7 +23,7 @@ ASKERS_FAULT = {Reason.INVALID, Reason.NO_SUCH_CONNECTOR, Reason.NOT_STOPPED, Re
 
 
 def o1(life: Life) -> Iterator[None]:
-    """Success: each partition has the offset asked for, or none; the others have theirs."""
+    """Success: each named partition has the requested offset or none; others keep theirs."""
     for act in _changes(life):
         if act.succeeded():
             assert act.after.offsets(act.name) == _wanted(act)
@@ -34,7 +34,7 @@ def o1(life: Life) -> Iterator[None]:
 
 
 def o3(life: Life) -> Iterator[None]:
-    """At every crash point the offset of each partition is the old one or the new one."""
+    """The offset of each partition is the old one or the new one at every crash point."""
     for act in _changes(life):
         if act.moments:
             old, new = act.before.offsets(act.name), _wanted(act)
