@@ -24,7 +24,7 @@ ASKED = tuple(_ASKED.split())
 
 
 class JsonCase(NamedTuple):
-    """A value, what the oldest release made of it, and from which release on that changed."""
+    """A value, its result in the oldest release, and each later result by first release."""
 
     value: bytes
     first: object

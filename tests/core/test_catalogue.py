@@ -71,7 +71,7 @@ def test_a_nested_class_is_called_by_its_own_name() -> None:
 
 
 def test_a_connector_that_is_neither_has_no_type() -> None:
-    """Kafka once brought one."""
+    """Kafka once shipped such a connector."""
     assert parsed({"class": "a.Mock", "type": "connector"}).type_of("a.Mock") == "unknown"
 
 
@@ -245,7 +245,7 @@ def test_dependents_are_looked_at_after_what_they_depend_on() -> None:
 
 
 def test_a_circle_of_dependents_ends() -> None:
-    """Kafka's own code would not come back from it."""
+    """Kafka's own code would not terminate."""
     keys = [
         ConfigKey(name="a", type="INT", default="1", dependents=("b",)),
         ConfigKey(name="b", type="INT", default="1", dependents=("c",)),

@@ -78,7 +78,7 @@ def test_running_is_a_state_as_any_other() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_releases_inherit_an_orphan_target_state(release: str) -> None:
-    """C4, which they fail: a crash between two tombstones makes the next connector be paused."""
+    """Releases violate C4: a crash between two tombstones pauses the next connector."""
     assert steps([PAUSED], create, release) == {"config": [CONFIG]}
 
 
@@ -186,7 +186,7 @@ def test_a_patch_needs_something_to_patch() -> None:
 
 
 def test_a_patch_renames_nothing() -> None:
-    """Releases store another name under the old key; we say why not."""
+    """Releases store another name under the old key; this project refuses, with the reason."""
     command = PatchConfig("a", {"name": "b"})
     assert refused([PATCHED], command) == MISNAMED
     assert '"name":"b"' in steps([PATCHED], command, "3.9")["config"][0]

@@ -182,7 +182,7 @@ MISPLACED = {
 
 @pytest.mark.parametrize("topic", MISPLACED)
 def test_offsets_have_a_topic_of_their_own(topic: str) -> None:
-    """Among records that mean something else they would be read as such; releases write them."""
+    """Offsets in a topic of other records would be read as such; releases allow that."""
     own = {"offsets.storage.topic": topic}
     config = PROPERTIES | own
     for command in (CreateConnector("b", config), PutConfig("a", config), PatchConfig("a", own)):

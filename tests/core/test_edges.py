@@ -182,7 +182,7 @@ def test_edge_09_an_inconsistent_commit_still_sets_the_count() -> None:
 
 
 def test_edge_10_an_empty_commit_bumps_the_generation_only_after_a_deferred_map() -> None:
-    """An emptied map counts, no map does not."""
+    """An emptied deferred map counts; a missing one does not."""
     empty = ("commit-a", '{"tasks":0}')
     assert "a" not in read(config(connector("a"), empty)).config.generations
     once = config(connector("a"), *tasks("a", 1))
@@ -288,7 +288,7 @@ def test_edge_17_events_are_never_replayed(pair: tuple[str, str]) -> None:
 
 
 def test_edge_18_a_fencing_tombstone_is_ignored_but_its_absence_is_not() -> None:
-    """Live, the old count stays; a worker that starts after compaction knows of none."""
+    """A running worker keeps the old count; one that starts after compaction has none."""
     log = config(("tasks-fencing-a", '{"task-count":2}'), ("tasks-fencing-a", None))
     assert read(log).config.fenced_counts == {"a": 2}
     assert read(log[1:]).config.fenced_counts == {}
@@ -364,21 +364,16 @@ def test_edge_26_a_foreign_partitioner_puts_one_key_into_two_partitions() -> Non
     assert [hazard.danger for hazard in found_hazards] == [Danger.PARTITION_ORDER]
 
 
-@pytest.mark.parametrize(("release", "expected_offset"), [("3.9", None), ("kip", {"pos": 1})])
-def test_edge_27_own_offsets_topics_never_fall_back(release: str, expected_offset: object) -> None:
+@pytest.mark.parametrize(("release", "offset"), [("3.9", None), ("kip", {"pos": 1})])
+def test_edge_27_own_offsets_topics_never_fall_back(release: str, offset: object) -> None:
     """Kafka's null in the connector's topic overrides what the worker's topic has."""
     log = [
         *config(connector("a", **{"offsets.storage.topic": "own"})),
         *offsets(('["a",{"p":1}]', '{"pos":1}')),
         *records("own", ('["a",{"p":2}]', '{"pos":2}')),
     ]
-    offset_by_partition = {
-        view.raw: view.offset for view in views.source_offsets(read(log, release), "a")
-    }
-    assert offset_by_partition == {
-        raw('["a",{"p":1}]'): expected_offset,
-        raw('["a",{"p":2}]'): {"pos": 2},
-    }
+    by_raw = {view.raw: view.offset for view in views.source_offsets(read(log, release), "a")}
+    assert by_raw == {raw('["a",{"p":1}]'): offset, raw('["a",{"p":2}]'): {"pos": 2}}
 
 
 def test_edge_28_only_exactly_once_support_is_blind_for_aborted_records() -> None:
@@ -443,19 +438,17 @@ def test_edge_32_keys_are_repaired_as_java_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "value", "decoded"),
+    ("release", "value", "text"),
     [
         ("3.9", b'{"properties":{"k":"\xc0\x80"}}', "\0"),
         ("4.2.0", b'{"properties":{"k":"\xed\xa0\xbd\xed\xb8\x80"}}', "😀"),
         ("4.2.1", b'{"properties":{"k":"\xed\xa0\xbd\xed\xb8\x80"}}', None),
     ],
 )
-def test_edge_33_jackson_is_lenient_with_utf8(
-    release: str, value: bytes, decoded: str | None
-) -> None:
+def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, text: str | None) -> None:
     """Overlong forms always, encoded surrogates up to 4.2.0."""
     state = read(config(("connector-a", value)), release)
-    assert state.config.connectors.get("a") == (None if decoded is None else {"k": decoded})
+    assert state.config.connectors.get("a") == (None if text is None else {"k": text})
 
 
 @pytest.mark.parametrize(

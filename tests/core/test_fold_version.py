@@ -31,10 +31,10 @@ def frozen(path: Path) -> bytes:
 
 
 def test_another_fold_has_another_version(histories: Path) -> None:
-    """If this fails, either something broke the fold, or it is meant to be another one now.
+    """A failure means that the fold is broken, or that it was changed on purpose.
 
-    Then raise `FOLD_VERSION` by one and write both down here. (If only the recordings are others:
-    write down what they freeze to.)
+    After a change on purpose, raise `FOLD_VERSION` by one and write both into `KNOWN`.
+    If only the recordings have changed, write down the new digest alone.
     """
     digest = blake2b(digest_size=16)
     for path in sorted(histories.glob("*.log.jsonl")):

@@ -1,4 +1,4 @@
-"""Work grows as what it is given, and not as its square."""
+"""Work grows in proportion to the input, and not with its square."""
 
 from collections.abc import Callable
 

@@ -308,7 +308,7 @@ PROFILE_NAMES = [profile.release for profile in PROFILES if profile.release != K
 
 
 def expected(effects: dict[str, Any], release: str) -> Any:
-    """The expectation of the last span that has begun."""
+    """The expected effect in a release: that of the last span begun by then."""
     firsts = [
         Profile.of(first).release if first in RELEASES else _first(first) for first in effects
     ]

@@ -10,7 +10,7 @@ from controlplane.core.topic_names import is_legal
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(Topics.__struct_fields__, 2)))
 def test_one_topic_is_not_two(first: str, second: str) -> None:
-    """Records of one would be read as those of the other."""
+    """Records of one topic would be read as records of the other."""
     message = f"x cannot be the {first} topic and the {second} topic: give each a name of its own"
     with pytest.raises(SharedTopic, match=message):
         check_topics(Topics(**{first: "x", second: "x"}))

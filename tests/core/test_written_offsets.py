@@ -169,7 +169,7 @@ STOPPED_NOW = after(
 @pytest.mark.parametrize("command", [ONE, RESET], ids=["alter", "reset"])
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 def test_tasks_are_fenced_before_offsets_are_written(command: Any, release: str) -> None:
-    """Once for each stop: a count that is younger than the commit says that it was done."""
+    """Tasks are fenced once per stop: a count younger than the commit shows it was done."""
     log = after(STOPPED_NOW, *offsets((key(0), '{"row":1}')))
     name = "write" if command is ONE else "wipe"
     plan = planned(log, command, release, hooks=SURE, exactly_once=True)
@@ -232,7 +232,7 @@ def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
 
 
 def test_every_spelling_is_removed_and_one_is_altered() -> None:
-    """The one that counts: a worker's own, else the least."""
+    """The altered spelling is the worker's own, else the least."""
     present = [(REORDERED, '{"pos":1}'), (SPACED, '{"pos":2}')]
     log = after(STOPPED_A, *offsets(*present))
     assert written(log, RESET) == {"wipe": [f"{SPACED} ", f"{REORDERED} "]}

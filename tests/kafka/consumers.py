@@ -36,7 +36,7 @@ async def groups_of(
 
 @asynccontextmanager
 async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIOKafkaConsumer]:
-    """A member of a classic group that has its partitions, and leaves behind."""
+    """A member of a classic group with assigned partitions; it leaves the group on exit."""
     consumer = AIOKafkaConsumer(
         topic,
         bootstrap_servers=broker.bootstrap,

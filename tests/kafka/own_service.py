@@ -65,5 +65,5 @@ async def _url(service: RunningService) -> str:
 
 
 async def refused_own(broker: Broker, file: Path, *options: object) -> CommandResult:
-    """The end of a service that does not start."""
+    """Result of a service that does not start."""
     return await asyncio.to_thread(shell, "serve", *words(broker, file), "--port", "0", *options)

@@ -176,7 +176,7 @@ async def settled(broker: Broker, *transactional_ids: str) -> None:
 
 @asynccontextmanager
 async def reading(bootstrap: str, **options: Any) -> AsyncIterator[KafkaReader]:
-    """A reader with options of its own, closed behind."""
+    """A reader with options of its own, closed on exit."""
     reader = await KafkaReader.open(bootstrap, **options)
     try:
         yield reader

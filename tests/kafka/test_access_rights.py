@@ -390,7 +390,7 @@ async def test_own_topics_lose_a_right(
 
 
 async def test_attached_without_a_right(broker: Broker, tmp_path: Path) -> None:
-    """READ on the three topics is all it needs: asked at the start, and missed in the middle."""
+    """The service needs READ on the three topics, at the start and while it runs."""
     name = unused_name()
     names = Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status")))
     read = {topic: Right("READ", "topic", topic) for topic in msgspec.structs.astuple(names)[:3]}

@@ -1,4 +1,4 @@
-"""The way of Kafka into tests: jars by Maven, else containers where an engine answers."""
+"""Sources of Kafka for tests: jars by Maven, else containers where an engine answers."""
 
 import tempfile
 from collections.abc import Iterator

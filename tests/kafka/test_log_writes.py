@@ -34,7 +34,7 @@ ID = "connect-cluster-writes"
 async def opened(
     address: str, security: KafkaSecurity | None = None, **settings: Any
 ) -> AsyncIterator[KafkaLog]:
-    """A log that may be written to, closed behind."""
+    """A log that may be written to, closed on exit."""
     log = await KafkaLog.connect(
         address, KafkaLogSettings(**{"transactional_id": ID, **settings}), security
     )

@@ -28,7 +28,7 @@ NAMES = ("orders", "größe/ümläut 😀", "a'; rm -rf $HOME #", '100% \\t "quo
 
 
 def done(broker: Broker, command: str) -> None:
-    """Run a line of a plan. Nothing may be said: what went wrong is."""
+    """Run a line of a plan; any output is an error."""
     environment = os.environ | {"BROKERS": broker.bootstrap}
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],

@@ -64,7 +64,7 @@ class TailTask:
 
 @asynccontextmanager
 async def following(reader: KafkaReader, topics: list[str], start: Ends) -> AsyncIterator[TailTask]:
-    """A tail, stopped behind."""
+    """A tail, stopped on exit."""
     tail = TailTask(reader, topics, start)
     try:
         yield tail

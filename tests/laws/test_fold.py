@@ -67,7 +67,7 @@ def test_ignored_records_change_only_the_position(log: list[Entry], profile: Pro
 def test_loading_in_bulk_is_folding_in_order(
     log: list[Entry], profile: Profile, exactly_once: bool
 ) -> None:
-    """The fast way through a log and the way record by record lead to the same state."""
+    """The bulk load and the fold record by record lead to the same state."""
     slow = fold(in_order(log), profile, exactly_once=exactly_once)
     fast = Fold(profile, exactly_once=exactly_once)
     load(fast, [batch_of([entry]) for entry in log])

@@ -1,4 +1,4 @@
-"""Laws of frozen folds: what was frozen, and then the rest, is the whole."""
+"""Laws of snapshots: a restored fold that reads the rest equals the fold of the whole log."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_frozen_and_then_the_rest(
 def test_frozen_and_then_the_rest_in_bulk(
     log: list[Entry], profile: Profile, exactly_once: bool, data: st.DataObject
 ) -> None:
-    """The fast way from a frozen prefix on leads where folding everything in order leads."""
+    """A bulk load after a snapshot gives the state of folding everything in order."""
     at = data.draw(st.integers(0, len(log)))
     early = {ranked_entry.entry.position for ranked_entry in rank_entries(log)[:at]}
     begun = Fold(profile, exactly_once=exactly_once)

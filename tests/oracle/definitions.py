@@ -219,7 +219,7 @@ DEFAULTS: DefinedKey = {
 
 
 def plain(key: DefinedKey) -> DefinedKey:
-    """A key as a catalogue has it, without what needs not be said."""
+    """A key as a catalogue has it, without default values."""
     normalized = dict(key, valid=valid(key), required=bool(key.get("required")))
     if normalized["display_name"] == normalized["name"]:
         normalized["display_name"] = None

@@ -55,7 +55,7 @@ def keep(
 ) -> Path:
     """Write the scenario of a disagreement, named after its release and seed.
 
-    `profile` is by what our fold has read, if not by that of the release.
+    `profile`: the profile of our fold; None: that of the release.
     """
     entries = _renumbered(disagreement.case.seen)
     with KafkaOracle(disagreement.release) as oracle:
@@ -90,7 +90,7 @@ def _renumbered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 class _Fates:
-    """Stands in for a fold that views apply records to: their fates are known already."""
+    """Stands in for a fold in views; the fates of its records are known already."""
 
     live = False
 

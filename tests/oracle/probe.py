@@ -163,7 +163,7 @@ def named(name: str, look: AnswerLookup) -> AnswerLookup:
 
 
 def _shown(value: Any) -> str:
-    """A value as people write it, with the types that the common form gives away taken back."""
+    """A value as people write it, without the type tags of the common form."""
     if value is None:
         return "none"
     if isinstance(value, dict) and value.keys() <= {"double", "boolean"} and value:

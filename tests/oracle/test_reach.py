@@ -98,6 +98,7 @@ def test_every_fate_of_every_kind(release: str) -> None:
 
 
 def test_files_of_elsewhere_exist() -> None:
+    """Every file that `ELSEWHERE` names exists."""
     assert all((ROOT / file).is_file() for file in ELSEWHERE.values())
 
 

@@ -50,7 +50,7 @@ def life(config: Pair, target: str) -> list[Pair]:
 
 
 def lived(config: Pair, target: str) -> list[Pair]:
-    """A connector of this config in a target state; `gone` is one of them here."""
+    """Records of a connector in a target state; `gone` counts as a target state here."""
     return GONE if target == "gone" else life(config, target)
 
 
@@ -64,7 +64,7 @@ def at(
 
 
 def plan_of(state: ClusterState, command: RestoreConnector) -> Plan:
-    """The plan for an undo; a hook that is asked for says that it knows nothing."""
+    """Plan of an undo; a hook that is asked answers that it knows nothing."""
     context = context_of(state.profile.release)
     decision = decide(state, command, context)
     if isinstance(decision, AskHook):
@@ -169,7 +169,7 @@ def test_it_comes_back_where_releases_create_in_no_state() -> None:
 
 
 def test_an_old_target_state_is_not_taken_over() -> None:
-    """Releases let a target state outlive its connector; the undo sees it, and mends it."""
+    """Releases let a target state outlive its connector; the undo repairs that."""
     orphan: list[Pair] = [("connector-a", None), ("target-state-a", TARGETS["PAUSED"])]
     assert undone(orphan, life(OLD, "STARTED")) == {
         "create-config": [RECORD["old"]],

@@ -60,7 +60,7 @@ ORDERS = (
 
 @pytest.mark.parametrize(("keys", "order"), ORDERS, ids=range(len(ORDERS)))
 def test_maps_iterate_as_a_hash_map_does(keys: str, order: str) -> None:
-    """Twelve keys fill sixteen buckets, the thirteenth doubles them, and so do nine in one."""
+    """Sixteen buckets are doubled by the thirteenth key, or by nine keys in one bucket."""
     assert java_library.hash_map_order(keys.split()) == order.split()
 
 
@@ -304,7 +304,7 @@ KEYS = {
 
 @pytest.mark.parametrize(("key", "text"), KEYS.items(), ids=[f"{key!r}" for key in KEYS])
 def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
-    """`?` stands for U+FFFD here: their number is Java's."""
+    """`?` stands for U+FFFD here; Java writes the same number of them."""
     assert java_library.decode_key(key) == text.replace("?", "\ufffd")
 
 

@@ -69,7 +69,7 @@ def test_a_refusal() -> None:
 
 
 def test_bytes_of_strangers() -> None:
-    """Escapes stand for what is no text, or would move the terminal; a long value is cut."""
+    """Bytes that are no text, or would move the cursor, are escaped; long values are cut."""
     (line,) = told(Step("write", (Draft("own", b"\xff\x1b[2J", b"[" * 500, 3),)))
     assert line.startswith("write  own-3  \\xff\\u001b[2J  [[[")
     assert line.endswith("[…")

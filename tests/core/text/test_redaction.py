@@ -1,4 +1,4 @@
-"""Secrets in configs are hidden by one rule; what only refers to one is shown."""
+"""Secrets in configs are hidden by one rule; references to secrets are shown."""
 
 from typing import Any
 
@@ -87,7 +87,7 @@ def test_other_values_are_shown(key: str) -> None:
     ],
 )
 def test_references_stay_visible(value: str, shown: str) -> None:
-    """`${provider:…}` names a secret and is none; what stands around it is hidden."""
+    """`${provider:…}` names a secret and stays visible; text around it is hidden."""
     assert redacted({"sasl.jaas.config": value}) == {"sasl.jaas.config": shown}
 
 
@@ -202,7 +202,7 @@ WORDS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 def test_no_text_takes_long(word: str) -> None:
-    """A record's value is as long as Kafka takes it: what grows with its square never ends."""
+    """Redaction takes linear time: a value may be as long as a record of Kafka."""
     text = word * (100_000 // len(word))
     assert redacted_text(redacted_text(text)) == redacted_text(text)
     assert redacted_text(f"password{text}") is not None

@@ -165,7 +165,7 @@ async def entries_in(log: Log) -> list[Entry]:
 
 
 class _Again(NamedTuple):
-    """A command whose asker got no answer, or does not trust it."""
+    """A command that is repeated: the client got no answer, or does not trust it."""
 
     command: AnyCommand
     command_id: str

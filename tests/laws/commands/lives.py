@@ -71,7 +71,7 @@ def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
 
 
 def _shortest(fate: Fate, broken: BrokenLaw, new: New) -> tuple[Fate, BrokenLaw]:
-    """A life of which nothing can be left out without the law holding."""
+    """The shortest life that still breaks the law, within a number of tries."""
     tries, shorter = MOST_TRIES, _shorter(fate)
     while tries and (candidate := next(shorter, None)) is not None:
         tries -= 1

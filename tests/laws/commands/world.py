@@ -115,7 +115,7 @@ class Kafka:
         return [groups for _, groups in self._states[already - 1 : until]]
 
     def _due(self) -> Trouble | None:
-        """The trouble, if it has come to that."""
+        """The trouble, if it is due."""
         due = self.trouble
         if due is not None and due.behind:
             self.trouble, due = due._replace(behind=due.behind - 1), None
