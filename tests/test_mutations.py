@@ -68,7 +68,7 @@ MUTATIONS = [
         "fold/config.py",
         "            self._deferred.writable()[name] = {}",
         "            pass",
-        f"{MATRIX}::test_what_is_seen",
+        f"{MATRIX}::test_effects",
     ),
     Mutation(
         "commit needs no config",
@@ -103,7 +103,7 @@ MUTATIONS = [
         "fold/offsets.py",
         "value is None and self.profile.offset_tombstone_removes",
         "False and self.profile.offset_tombstone_removes",
-        f"{MATRIX}::test_what_is_seen",
+        f"{MATRIX}::test_effects",
     ),
     Mutation(
         "aborted records always seen",

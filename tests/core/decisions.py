@@ -37,8 +37,8 @@ def decided(
 ) -> Decision:
     """Decision after these entries; pairs are records of the config topic."""
     log = list(log)
-    entries = [one for one in log if isinstance(one, Entry)]
-    pairs = [one for one in log if not isinstance(one, Entry)]
+    entries = [entry for entry in log if isinstance(entry, Entry)]
+    pairs = [entry for entry in log if not isinstance(entry, Entry)]
     state = read([*config(*pairs), *entries], release, exactly_once=exactly_once)
     return decide(state, command, context_of(release, **context))
 
@@ -51,7 +51,7 @@ def context_of(release: str, **settings: Any) -> Context:
 def planned(
     log: Iterable[Pair | Entry], command: AnyCommand, release: str = "kip", **settings: Any
 ) -> Plan:
-    """The same where there must be a plan."""
+    """Plan decided after these entries; any other decision fails the test."""
     decision = decided(log, command, release, **settings)
     assert isinstance(decision, Plan), decision
     assert all(is_step(step.name) for step in decision.steps)
@@ -63,14 +63,16 @@ def steps(
 ) -> dict[str, list[str]]:
     """The records of a plan as text, by the names of its steps."""
     plan = planned(log, command, release, **settings)
-    named = {step.name: [text((one.key, one.value)) for one in step.records] for step in plan.steps}
+    named = {
+        step.name: [text((draft.key, draft.value)) for draft in step.records] for step in plan.steps
+    }
     assert len(named) == len(plan.steps)
     assert plan.commit_point in named if named else plan.commit_point is None
     return named
 
 
 def text(record: Pair) -> str:
-    """A record as `steps` shows it; nothing stands behind the key of a tombstone."""
+    """A record as `steps` shows it; a tombstone has nothing behind its key."""
     key, value = map(raw, record)
     return f"{(key or b'').decode()} {(value or b'').decode()}"
 
@@ -78,7 +80,7 @@ def text(record: Pair) -> str:
 def refused(
     log: Iterable[Pair | Entry], command: AnyCommand, release: str = "kip", **settings: Any
 ) -> Rejected:
-    """The refusal where there must be one."""
+    """Refusal decided after these entries; any other decision fails the test."""
     decision = decided(log, command, release, **settings)
     assert isinstance(decision, Rejected), decision
     return decision

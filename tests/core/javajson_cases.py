@@ -24,7 +24,7 @@ ASKED = tuple(_ASKED.split())
 
 
 class JsonCase(NamedTuple):
-    """A value, what the oldest release made of it, and from which release on that changed."""
+    """A value, its result in the oldest release, and each later result by first release."""
 
     value: bytes
     first: object
@@ -32,11 +32,11 @@ class JsonCase(NamedTuple):
 
     def answers(self) -> dict[str, object]:
         """The answer of every release asked."""
-        found, answer = {}, self.first
+        by_release, answer = {}, self.first
         for release in ASKED:
             answer = self.later.get(release, answer)
-            found[release] = answer
-        return found
+            by_release[release] = answer
+        return by_release
 
 
 EMPTY = (

@@ -11,9 +11,9 @@ from tests.core.logs import Pair
 SmallLog = list[Pair | Entry]
 
 
-def connector(*more: str, name: str = "a") -> Pair:
-    """The config of a source connector; `more` are further members of its properties."""
-    members = ",".join((f'"connector.class":"{SOURCE}"', *more))
+def connector(*extra_members: str, name: str = "a") -> Pair:
+    """The config of a source connector; `extra_members` are further members of its properties."""
+    members = ",".join((f'"connector.class":"{SOURCE}"', *extra_members))
     return f"connector-{name}", f'{{"properties":{{{members}}}}}'
 
 
@@ -27,9 +27,9 @@ ALTERING = ("3.6", "3.7", "3.8", "3.9", "4.3", "kip")
 """One release for each way of writing offsets."""
 
 
-def after(log: SmallLog, *more: Pair | Entry) -> SmallLog:
+def after(log: SmallLog, *later: Pair | Entry) -> SmallLog:
     """A log that goes on."""
-    return [*log, *more]
+    return [*log, *later]
 
 
 def alter(*changes: tuple[Any, Any]) -> AlterOffsets:

@@ -38,7 +38,7 @@ def keys_of(written: list[dict[str, Any]]) -> tuple[ConfigKey, ...]:
 
 @pytest.mark.parametrize("name", ["a.b.JdbcSourceConnector", "JdbcSourceConnector", "JdbcSource"])
 def test_type_by_any_name(name: str) -> None:
-    """The class, its simple name, and that without what all connectors are called."""
+    """The class, its simple name, and the simple name without `Connector` name the type."""
     plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
     assert plugins.type_of(name) == "source"
 
@@ -52,7 +52,7 @@ def test_other_names_mean_nothing(name: object) -> None:
 
 
 def test_an_alias_of_two_classes_is_none() -> None:
-    """Each must then be named in full."""
+    """Both classes must then be given by their full names."""
     plugins = parsed({"class": "a.Jdbc", "type": "source"}, {"class": "b.Jdbc", "type": "sink"})
     assert plugins.type_of("Jdbc") == "unknown"
     assert plugins.type_of("b.Jdbc") == "sink"
@@ -71,7 +71,7 @@ def test_a_nested_class_is_called_by_its_own_name() -> None:
 
 
 def test_a_connector_that_is_neither_has_no_type() -> None:
-    """Kafka once brought one."""
+    """Kafka once shipped such a connector."""
     assert parsed({"class": "a.Mock", "type": "connector"}).type_of("a.Mock") == "unknown"
 
 
@@ -80,7 +80,7 @@ def test_a_connector_that_is_neither_has_no_type() -> None:
 
 def test_keys_as_connect_tells_of_them() -> None:
     """An answer of `GET /connector-plugins/{plugin}/config` may be part of a catalogue as it is."""
-    told = {
+    key_info = {
         "name": "rows",
         "type": "INT",
         "required": False,
@@ -93,8 +93,8 @@ def test_keys_as_connect_tells_of_them() -> None:
         "display_name": "Rows",
         "dependents": ["shape"],
     }
-    (newer,) = keys_of([told])
-    (older,) = keys_of([{**told, "order_in_group": None, "order": 2}])
+    (newer,) = keys_of([key_info])
+    (older,) = keys_of([{**key_info, "order_in_group": None, "order": 2}])
     assert newer == older
     assert (newer.default, newer.order, newer.dependents) == ("5", 2, ("shape",))
 
@@ -108,15 +108,15 @@ def test_keys_in_few_words() -> None:
 def test_histories_keys_are_checked(histories: Any) -> None:
     """The catalogue of the recorded clusters: its connector has a key that is at least one."""
     plugins = parse_catalogue((histories / "catalogue.json").read_bytes())
-    found = plugins.at(NEWEST).connector("PagesSource")
-    assert isinstance(found, Plugin)
-    assert found.config is not None
-    pages = next(key for key in found.config if key.name == "pages")
+    plugin = plugins.at(NEWEST).connector("PagesSource")
+    assert isinstance(plugin, Plugin)
+    assert plugin.config is not None
+    pages = next(key for key in plugin.config if key.name == "pages")
     assert (pages.type, pages.default, pages.valid) == ("INT", "3", ("[1,...]",))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (b"{}", "missing required field `plugins`"),
         (b"1", "Expected `array`"),
@@ -135,15 +135,15 @@ def test_histories_keys_are_checked(histories: Any) -> None:
         ),
     ],
 )
-def test_what_is_no_catalogue(text: bytes, told: str) -> None:
-    """Is refused with a sentence that says where and what."""
+def test_malformed_catalogues_are_refused(text: bytes, message: str) -> None:
+    """Each refusal names the place and the fault."""
     with pytest.raises(CatalogueError) as refused:
         parse_catalogue(text)
-    assert told.lower() in str(refused.value).lower()
+    assert message.lower() in str(refused.value).lower()
 
 
-def test_what_else_is_written_is_ignored() -> None:
-    """A catalogue may hold more than we know of."""
+def test_unknown_fields_are_ignored() -> None:
+    """A catalogue may have fields that this project does not know."""
     assert parsed({"class": "a.B", "type": "sink", "vendor": "c"}).type_of("a.B") == "sink"
 
 
@@ -158,18 +158,18 @@ OWN = KafkaPlugins(
 )
 
 
-def test_of_kafkas_own_the_class_is_enough() -> None:
+def test_kafkas_own_plugins_need_only_a_class() -> None:
     """Kafka's plugin supplies the fields that a catalogue leaves out; given fields win."""
     plugins = parsed({"class": "k.File", "version": "7"}, own=OWN)
-    found = plugins.at(NEWEST).connector("k.File")
-    assert isinstance(found, Plugin)
-    assert (found.type, found.version) == ("source", "7")
-    assert found.config == (ConfigKey(name="file", type="STRING"),)
+    plugin = plugins.at(NEWEST).connector("k.File")
+    assert isinstance(plugin, Plugin)
+    assert (plugin.type, plugin.version) == ("source", "7")
+    assert plugin.config == (ConfigKey(name="file", type="STRING"),)
 
 
 def test_some_plugins_are_always_there() -> None:
-    """They exist in their releases without being listed."""
-    older, newer = (parsed(own=OWN).at(Profile.of(one)) for one in ("2.8.2", "3.9.1"))
+    """Bundled plugins exist in their releases without being listed."""
+    older, newer = (parsed(own=OWN).at(Profile.of(release)) for release in ("2.8.2", "3.9.1"))
     assert {plugin.type for plugin in older.named("k.Json")} == {"converter", "header_converter"}
     assert {plugin.type for plugin in newer.named("k.Json")} == {"converter"}
 
@@ -182,13 +182,16 @@ def test_others_are_there_where_none_of_their_kind_is_listed() -> None:
 
 
 def test_a_plugin_that_is_listed_is_not_there_twice() -> None:
-    """Listed by its class, it is all that Kafka says it is."""
-    found = parsed({"class": "k.Json"}, own=OWN).at(Profile.of("2.8.2"))
-    assert sorted(one.type for one in found.named("k.Json")) == ["converter", "header_converter"]
+    """A plugin that is listed by its class alone keeps all types that Kafka gives it."""
+    plugins = parsed({"class": "k.Json"}, own=OWN).at(Profile.of("2.8.2"))
+    assert sorted(plugin.type for plugin in plugins.named("k.Json")) == [
+        "converter",
+        "header_converter",
+    ]
 
 
 def test_a_row_tells_the_present_and_what_was_before() -> None:
-    """Each change counts on top of those in front of it."""
+    """Each change applies on top of the changes in front of it."""
     (key,) = keys_of(
         [
             {
@@ -208,8 +211,8 @@ def test_a_row_tells_the_present_and_what_was_before() -> None:
     )
 
     def at(release: str) -> tuple[int, str | None, tuple[str, ...]] | None:
-        found = key.as_of(Profile.of(release))
-        return None if found is None else (found.order, found.default, found.valid)
+        past_key = key.as_of(Profile.of(release))
+        return None if past_key is None else (past_key.order, past_key.default, past_key.valid)
 
     assert at("1.1.1") is None
     assert at("2.3.1") == (1, "a", ("non-empty string",))
@@ -242,31 +245,33 @@ def test_dependents_are_looked_at_after_what_they_depend_on() -> None:
 
 
 def test_a_circle_of_dependents_ends() -> None:
-    """Kafka's own code would not come back from it."""
+    """Kafka's own code would not terminate."""
     keys = [
         ConfigKey(name="a", type="INT", default="1", dependents=("b",)),
         ConfigKey(name="b", type="INT", default="1", dependents=("c",)),
         ConfigKey(name="c", type="INT", default="1", dependents=("b",)),
     ]
-    assert [one.errors for one in check(Definition.of(keys), {}, nothing).values()] == [(), (), ()]
+    assert [
+        checked_value.errors for checked_value in check(Definition.of(keys), {}, nothing).values()
+    ] == [(), (), ()]
 
 
 def test_a_definition_within_another() -> None:
-    """Its keys get a prefix, a group and places; validators go on with their own names."""
+    """Embedded keys get a prefix, a group and an order; validators keep the short names."""
     keys = [
         ConfigKey(name="low", type="INT", importance="LOW", display_name="low"),
         ConfigKey(name="high", type="INT", importance="HIGH", valid=("[1,...]",)),
         ConfigKey(name="needed", type="INT", required=True, importance="LOW"),
         ConfigKey(name="grouped", type="INT", group="G", importance="HIGH"),
     ]
-    found = embedded(keys, "t.x.", "T: x", 1)
-    assert [(key.name, key.order, key.group) for key in found] == [
+    embedded_keys = embedded(keys, "t.x.", "T: x", 1)
+    assert [(key.name, key.order, key.group) for key in embedded_keys] == [
         ("t.x.needed", 1, "T: x"),
         ("t.x.high", 2, "T: x"),
         ("t.x.low", 3, "T: x"),
         ("t.x.grouped", 4, "T: x: G"),
     ]
-    checked = check(Definition.of(found), {"t.x.needed": "1", "t.x.high": "0"}, nothing)
+    checked = check(Definition.of(embedded_keys), {"t.x.needed": "1", "t.x.high": "0"}, nothing)
     assert checked["t.x.high"].errors == (
         "Invalid value 0 for configuration high: Value must be at least 1",
     )

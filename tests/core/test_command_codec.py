@@ -32,17 +32,17 @@ COMMANDS = [
 ]
 
 
-@pytest.mark.parametrize("command", COMMANDS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
 def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None:
     """The command, and its plan, as they were accepted."""
-    asked = CommandRequest(command=command, command_id=f"id-{HALF}", at_ms=1)
+    request = CommandRequest(command=command, command_id=f"id-{HALF}", at_ms=1)
     step = Step("write", (Draft("t", b"k", b"\xff\x00"), Draft("t", b"k", None)), doing=HALF)
     plan = Plan((step, Step("config", read_back=("t",))), commit_point="config")
-    draft = command_log.accepted("commands", asked, plan)
+    draft = command_log.accepted("commands", request, plan)
     record = decode_command(draft.key, draft.value)
     assert isinstance(record, CommandAccepted)
     trace = CommandTrace(record)
-    assert command_log.request_of(trace) == asked
+    assert command_log.request_of(trace) == request
     assert command_log.is_of(trace, command)
     assert msgspec.convert(record.plan, Plan) == plan
     assert record.plan["steps"][1]["barrier"] == ["t"], "the name that earlier versions stored"
@@ -51,7 +51,7 @@ def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None
 @pytest.mark.parametrize("text", ["", HALF])
 def test_a_record_is_the_same_with_and_without(text: str) -> None:
     """The two ways of writing a record differ in nothing but the escape."""
-    told: Any = {"list": ({"n": 2**63}, 1.5, None, True, "\x00é\U0001f600"), "text": text}
-    record = CommandAccepted("id", 1, "ana", told)
+    command: Any = {"list": ({"n": 2**63}, 1.5, None, True, "\x00é\U0001f600"), "text": text}
+    record = CommandAccepted("id", 1, "ana", command)
     decoded = decode_command(*encode_command(record))
-    assert decoded == CommandAccepted("id", 1, "ana", {**told, "list": list(told["list"])})
+    assert decoded == CommandAccepted("id", 1, "ana", {**command, "list": list(command["list"])})

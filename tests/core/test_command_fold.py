@@ -50,7 +50,7 @@ def remembered(*records: CommandRecord | tuple[bytes | None, bytes | None]) -> l
 
 
 def published_each_time(log: Iterable[Entry]) -> Iterable[str]:
-    """The same, by a fold that publishes after every record and is taken over by another one."""
+    """Ids remembered if each record is published and adopted by a new fold."""
     fold = Fold(Profile.of("kip"))
     for entry in log:
         fold.apply(entry)
@@ -60,14 +60,14 @@ def published_each_time(log: Iterable[Entry]) -> Iterable[str]:
 
 
 def test_the_first_to_end_is_forgotten_first() -> None:
-    """Not the first to begin; a refusal is an end."""
+    """The order of the ends counts, not that of the beginnings; a refusal is an end."""
     ids = "abcd"
     assert remembered(*map(accepted, ids), *map(finished, "dcba")) == ["c", "b", "a"]
     assert remembered(finished("x"), refused("y"), finished("z"), refused("w")) == ["y", "z", "w"]
 
 
-def test_what_has_not_ended_is_never_forgotten() -> None:
-    """However many end after it; and it can still end."""
+def test_unfinished_commands_are_never_forgotten() -> None:
+    """An unfinished command stays however many others end, and can still end."""
     many = [finished(str(n)) for n in range(10)]
     assert remembered(accepted("old"), *many) == ["old", "7", "8", "9"]
     assert remembered(accepted("old"), *many, finished("old")) == ["8", "9", "old"]
@@ -79,8 +79,8 @@ def test_a_second_end_changes_nothing_of_the_order() -> None:
     assert remembered(*log) == ["b", "c", "d"]
 
 
-def test_what_was_refused_and_is_accepted_now_has_not_ended() -> None:
-    """The same id was asked again."""
+def test_a_refused_command_that_is_accepted_later_is_unfinished() -> None:
+    """The id of a refused command may be used again."""
     many = [finished(str(n)) for n in range(10)]
     assert remembered(refused("k"), accepted("k"), *many) == ["k", "7", "8", "9"]
 

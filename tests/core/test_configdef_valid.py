@@ -148,7 +148,7 @@ def test_refused(words: str, value: ConfigValue, text: str) -> None:
 
 
 def test_first_validator_that_refuses_is_heard() -> None:
-    """The others are not asked."""
+    """Later validators are not asked."""
     with pytest.raises(InvalidValue, match="non null"):
         check_valid("k", ["non-null string", "non-empty list"], None)
 
@@ -187,13 +187,13 @@ PATTERNS = ["(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b"
 
 @pytest.mark.parametrize(("pattern", "text"), ERRORS)
 def test_pattern_error(pattern: str, text: str) -> None:
-    """Java's words for it."""
+    """The message has Java's words."""
     assert pattern_error(pattern) == text
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_pattern_that_java_takes(pattern: str) -> None:
-    """Is taken here, too."""
+    """The pattern is accepted here, too."""
     assert pattern_error(pattern) is None
 
 

@@ -90,7 +90,7 @@ def test_no_number(kind: Type, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["yes", "", "1"])
 def test_no_boolean(text: str) -> None:
-    """Only two words are."""
+    """Two words are booleans; any other text is refused."""
     with pytest.raises(InvalidValue, match="Expected value to be either true or false"):
         parse(ConfigKey(name="k", type="BOOLEAN"), text, no_class)
 
@@ -111,11 +111,11 @@ def test_secrets_are_shown_to_nobody() -> None:
 
 
 def test_classes_are_looked_for() -> None:
-    """Under the name that stands there; one that is not found is refused."""
+    """Classes are looked up by the name as written; a missing class is refused."""
     key = ConfigKey(name="k", type="CLASS")
-    found = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
-    assert shown(found) == "a.B"
-    assert text_of(found) == "class a.B"
+    parsed = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
+    assert shown(parsed) == "a.B"
+    assert text_of(parsed) == "class a.B"
     with pytest.raises(InvalidValue) as refused:
         parse(key, " a.B ", no_class)
     assert str(refused.value) == (

@@ -16,7 +16,7 @@ steps = st.lists(
 
 @pytest.fixture(autouse=True)
 def every_table_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Layers from the first item on."""
+    """Give tables layers from the first item on."""
     monkeypatch.setattr(copy_on_write, "SMALL", 0)
 
 
@@ -45,10 +45,10 @@ def test_a_table_is_a_dict_and_what_was_published_stays(
     table.take(dict(begin))
     plain = dict(begin)
     published = []
-    for number, (what, key) in enumerate(steps):
-        if what == "put":
+    for number, (operation, key) in enumerate(steps):
+        if operation == "put":
             table.writable()[key] = plain[key] = number
-        elif what == "drop":
+        elif operation == "drop":
             assert table.drop(key) == plain.pop(key, None)
         else:
             published.append((table.publish(), dict(plain)))
@@ -57,7 +57,7 @@ def test_a_table_is_a_dict_and_what_was_published_stays(
 
 
 def test_publishing_and_writing_copy_little(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only a layer of a large table is copied, and is merged in time."""
+    """A write copies one layer of a large table; layers are merged in time."""
     monkeypatch.undo()
     table: CopyOnWrite[int, int] = CopyOnWrite()
     table.take(dict.fromkeys(range(10_000), 0))

@@ -42,7 +42,7 @@ def test_the_name_stands_where_it_was_put_or_at_the_end() -> None:
 
 @pytest.mark.parametrize("command", [CreateConnector, PutConfig])
 def test_another_name_is_refused(command: type[CreateConnector | PutConfig]) -> None:
-    """Before anything else, and also for a connector that is there."""
+    """The name is checked before anything else, also for an existing connector."""
     assert refused([A], command("a", {"name": "b"})) == MISNAMED
 
 
@@ -78,7 +78,7 @@ def test_running_is_a_state_as_any_other() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_releases_inherit_an_orphan_target_state(release: str) -> None:
-    """C4, which they fail: a crash between two tombstones makes the next connector be paused."""
+    """Releases violate C4: a crash between two tombstones pauses the next connector."""
     assert steps([PAUSED], create, release) == {"config": [CONFIG]}
 
 
@@ -90,7 +90,7 @@ def test_an_orphan_target_state_is_taken_away_first(
     """C4: in the same batch, and the new connector is STARTED."""
     plan = planned([orphan], command)
     assert steps([orphan], command) == {"config": ["target-state-a ", CONFIG]}
-    written = [(one.key, one.value) for one in plan.steps[0].records]
+    written = [(draft.key, draft.value) for draft in plan.steps[0].records]
     assert read(config(orphan, *written), "kip").config.targets == {"a": Target.STARTED}
 
 
@@ -101,8 +101,8 @@ def test_an_orphan_target_state_is_overwritten() -> None:
 
 
 @pytest.mark.parametrize("release", [*RELEASES, "kip"])
-def test_what_exists_is_not_created(release: str) -> None:
-    """C3: and PUT changes it instead."""
+def test_existing_connectors_are_not_created(release: str) -> None:
+    """C3: PUT changes an existing connector instead."""
     exists = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
     assert refused([A], create, release) == exists
     assert not planned([A], PutConfig("a", PROPERTIES), release).outcome.created
@@ -135,8 +135,10 @@ def test_the_tasks_of_a_paused_connector_survive_compaction() -> None:
     log = [A, *tasks("a", 2), PAUSED]
     for release, kept in {"kip": 2, "4.3": 0}.items():
         (step,) = planned(log, PutConfig("a", PROPERTIES), release).steps
-        whole = [*log, *((one.key.decode(), one.value) for one in step.records)]
-        compacted = [one for n, one in enumerate(whole) if one[0] not in dict(whole[n + 1 :])]
+        whole = [*log, *((draft.key.decode(), draft.value) for draft in step.records)]
+        compacted = [
+            record for n, record in enumerate(whole) if record[0] not in dict(whole[n + 1 :])
+        ]
         assert len(read(config(*compacted), "4.3").config.task_ids("a")) == kept
 
 
@@ -156,7 +158,7 @@ def test_a_failed_connector_has_its_tasks_committed_again() -> None:
 
 @pytest.mark.parametrize("committed", [(), [("commit-a", '{"tasks":2}')]])
 def test_there_must_be_a_whole_task_set_to_commit_it_again(committed: list[Pair]) -> None:
-    """Neither before the first one nor where it is incomplete."""
+    """The commit is not repeated before the first task set, nor for an incomplete one."""
     assert steps([A, *committed, PAUSED], PutConfig("a", PROPERTIES)) == {"config": [CONFIG]}
 
 
@@ -176,7 +178,7 @@ def test_a_patch_adds_changes_and_removes(release: str) -> None:
 
 
 def test_a_patch_needs_something_to_patch() -> None:
-    """Told before the patch is looked at; and 3.7 has no patches."""
+    """A missing connector is refused before the patch is checked; 3.7 has no patches."""
     command = PatchConfig("a", {"connector.class": SINK})
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
     assert refused([], command, "3.8") == refused([], command) == gone
@@ -184,7 +186,7 @@ def test_a_patch_needs_something_to_patch() -> None:
 
 
 def test_a_patch_renames_nothing() -> None:
-    """Releases store another name under the old key; we say why not."""
+    """Releases store another name under the old key; this project refuses, with the reason."""
     command = PatchConfig("a", {"name": "b"})
     assert refused([PATCHED], command) == MISNAMED
     assert '"name":"b"' in steps([PATCHED], command, "3.9")["config"][0]
@@ -210,7 +212,7 @@ def test_without_target_states_there_is_one_tombstone() -> None:
 
 
 @pytest.mark.parametrize("release", ["0.9", *RELEASES, "kip"])
-def test_what_is_gone_is_not_deleted_again(release: str) -> None:
+def test_a_deleted_connector_is_not_deleted_again(release: str) -> None:
     """D4: no records; an orphan target state is no connector (G6)."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
     assert refused([A, PAUSED, ("connector-a", None)], DeleteConnector("a"), release) == gone

@@ -58,10 +58,10 @@ def test_no_release_has_it(release: str) -> None:
 
 
 def test_a_connector_that_is_there_keeps_its_offsets() -> None:
-    """N2: told before the offsets are looked at, and before the hook is asked."""
-    told = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
+    """N2: the refusal precedes the check of the offsets and the call of the hook."""
+    expected = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
     for command in (AT_ONE, create(), create(({"f": []}, None))):
-        assert refused([connector("a")], command) == told
+        assert refused([connector("a")], command) == expected
 
 
 def test_a_config_that_is_wrong_is_told_first() -> None:
@@ -71,13 +71,13 @@ def test_a_config_that_is_wrong_is_told_first() -> None:
 
 
 def test_some_offset_must_be_given() -> None:
-    """The check of altering, and its words."""
+    """The check and its message are those of altering offsets."""
     message = "Partitions / offsets need to be provided for an alter offsets request"
     assert refused([], create()) == Rejected(Reason.INVALID, message)
 
 
 @pytest.mark.parametrize(
-    ("command", "told"),
+    ("command", "cause"),
     [
         (
             create(({"f": []}, {"row": 1})),
@@ -90,9 +90,9 @@ def test_some_offset_must_be_given() -> None:
     ],
     ids=["source", "sink"],
 )
-def test_offsets_of_another_form_are_the_askers_fault(command: Any, told: str) -> None:
+def test_offsets_of_another_form_are_the_askers_fault(command: Any, cause: str) -> None:
     """Step 2: the message names it."""
-    text = f"Failed to validate the initial offsets of connector a: {told}"
+    text = f"Failed to validate the initial offsets of connector a: {cause}"
     assert refused([], command) == Rejected(Reason.INVALID, text)
 
 
@@ -138,14 +138,14 @@ SET_HERE = (
 
 
 @pytest.mark.parametrize(
-    ("wiped", "written", "told"), [(PERHAPS, SURE, SET), (SURE, PERHAPS, SET_HERE)]
+    ("wiped", "written", "message"), [(PERHAPS, SURE, SET), (SURE, PERHAPS, SET_HERE)]
 )
-def test_what_it_says_of_the_new_offsets_is_told(
-    wiped: HookSuccess, written: HookSuccess, told: str
+def test_the_hooks_message_about_new_offsets_is_reported(
+    wiped: HookSuccess, written: HookSuccess, message: str
 ) -> None:
     """The message is in a field of its own."""
     plan = planned([], AT_ONE, hooks=(wiped, written))
-    assert plan.outcome == Outcome(created=True, facts={"initial_offsets_response": told})
+    assert plan.outcome == Outcome(created=True, facts={"initial_offsets_response": message})
 
 
 # --- the steps ----------------------------------------------------------------------------------
@@ -190,26 +190,29 @@ def test_the_state_comes_with_the_config() -> None:
 
 
 def test_an_own_topic_is_wiped_last_and_written_first() -> None:
-    """In the order of every change of offsets (KAFKA-15018)."""
+    """The order is that of every change of offsets (KAFKA-15018)."""
     log = after(LEFT_OVER, *records("own", (key(2), "{}")))
-    found = steps(log, create((page(0), {"row": 1}), config=OWN), **TWICE)
+    records_by_step = steps(log, create((page(0), {"row": 1}), config=OWN), **TWICE)
     gone = [f"{key(number)} " for number in range(3)]
-    one = [f'{key(0)} {{"row":1}}']
-    assert list(found) == ["wipe-copy", "wipe", "write", "write-copy", "create"]
-    assert found["wipe-copy"] == found["wipe"] == gone
-    assert found["write"] == found["write-copy"] == one
+    new_records = [f'{key(0)} {{"row":1}}']
+    assert list(records_by_step) == ["wipe-copy", "wipe", "write", "write-copy", "create"]
+    assert records_by_step["wipe-copy"] == records_by_step["wipe"] == gone
+    assert records_by_step["write"] == records_by_step["write-copy"] == new_records
 
 
 def test_the_key_of_the_log_is_used_again() -> None:
     """O9: the earlier connector's spelling stays the only one."""
     spelled = '["a",{"topic":"t","cluster":"c"}]'
     command = create(({"cluster": "c", "topic": "t"}, {"pos": 1}))
-    found = steps([*offsets((spelled, "{}"))], command, **TWICE)
-    assert (found["wipe"], found["write"]) == ([f"{spelled} "], [f'{spelled} {{"pos":1}}'])
+    records_by_step = steps([*offsets((spelled, "{}"))], command, **TWICE)
+    assert (records_by_step["wipe"], records_by_step["write"]) == (
+        [f"{spelled} "],
+        [f'{spelled} {{"pos":1}}'],
+    )
 
 
 def test_tasks_of_an_earlier_connector_are_fenced() -> None:
-    """Their count outlives it (D3): with exactly-once support they must not write any more."""
+    """Task counts outlive a connector (D3): exactly-once support fences its old tasks."""
     lived = [connector("a"), *tasks("a", 2), ("tasks-fencing-a", '{"task-count":2}')]
     log: SmallLog = [*lived, ("connector-a", None), ("target-state-a", None)]
     plan = planned(log, AT_ONE, exactly_once=True, **TWICE)
@@ -222,8 +225,8 @@ def test_tasks_of_an_earlier_connector_are_fenced() -> None:
     assert [step.name for step in fresh.steps] == ["write", "create"]
 
 
-def test_what_was_set_can_be_taken_back() -> None:
-    """N3: where the config cannot be written, no offsets stay behind, neither new nor old."""
+def test_written_offsets_can_be_removed_again() -> None:
+    """N3: no offsets, neither new nor old, remain if the config cannot be written."""
     plan = planned(LEFT_OVER, create((page(0), {"row": 1}), config=OWN), **TWICE)
     undone = {step.name: step.undo for step in plan.steps}
     assert {name for name, undo in undone.items() if not undo} == {"create"}
@@ -264,7 +267,7 @@ def test_a_sink_starts_with_a_new_group() -> None:
 
 
 def test_a_sink_may_start_from_nothing() -> None:
-    """All of its offsets null: the group is deleted, and that is all."""
+    """Deleting the group is enough if all offsets are null."""
     command = msgspec.structs.replace(AT_FIVE, initial_offsets=(AT_FIVE.initial_offsets or ())[1:])
     plan = planned([], command, group=(), **TWICE)
     assert [step.name for step in plan.steps] == ["wipe", "create"]

@@ -42,7 +42,7 @@ def test_before_3_6_offsets_can_only_be_read(command: Any, release: str) -> None
 
 @pytest.mark.parametrize("release", ALTERING)
 def test_nothing_given_is_told_before_anything_else(release: str) -> None:
-    """Even of a connector that is not there."""
+    """A missing connector gets the same refusal."""
     message = "Partitions / offsets need to be provided for an alter offsets request"
     assert refused([], alter(), release) == Rejected(Reason.INVALID, message)
 
@@ -79,19 +79,21 @@ def test_the_connector_must_be_stopped(log: SmallLog, command: Any, release: str
 
 @by_name
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ('"x.Y"', "Failed to find any class that implements Connector and which name matches x.Y,"),
         ("null", "Connector config {connector.class=null} contains no connector type"),
         ('["x"]', "The connector.class [x] is no text"),
     ],
 )
-def test_a_class_that_is_not_there_keeps_its_offsets(command: Any, written: str, told: str) -> None:
+def test_a_class_that_is_not_there_keeps_its_offsets(
+    command: Any, written: str, message: str
+) -> None:
     """A source and a sink store offsets in different places."""
     log: SmallLog = [("connector-a", f'{{"properties":{{"connector.class":{written}}}}}'), STOPPED]
     rejected = refused(log, command, "3.9")
     assert rejected.reason is Reason.FAILED
-    assert str(rejected.text).startswith(told)
+    assert str(rejected.text).startswith(message)
 
 
 @by_name
@@ -112,33 +114,33 @@ NESTED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fields", "told"), NESTED, ids=[str(fields) for fields, _ in NESTED])
+@pytest.mark.parametrize(("fields", "type_name"), NESTED, ids=[str(fields) for fields, _ in NESTED])
 @pytest.mark.parametrize("side", ["partition", "offset"])
 @pytest.mark.parametrize(
     ("release", "reason"), [("3.6", Reason.FAILED), ("4.3", Reason.FAILED), ("kip", Reason.INVALID)]
 )
 def test_only_primitive_values_are_offsets(
-    fields: dict[str, Any], told: str, side: str, release: str, reason: Reason
+    fields: dict[str, Any], type_name: str, side: str, release: str, reason: Reason
 ) -> None:
     """Releases fail at others; we say whose fault it is. The hook is not asked."""
     command = alter((fields, {"row": 1})) if side == "partition" else alter((page(0), fields))
-    text = f"Offsets may only contain primitive types as values, but field f contains {told}"
+    text = f"Offsets may only contain primitive types as values, but field f contains {type_name}"
     assert refused(STOPPED_A, command, release) == Rejected(reason, text)
 
 
-def test_of_several_faults_java_meets_another_one_first() -> None:
-    """A worker looks at them in the order of its map, we in that of the request."""
+def test_workers_report_the_first_fault_of_their_map() -> None:
+    """A worker checks offsets in the order of its map, this project in that of the request."""
     command = alter((page(0), {"b": []}), (page(1), {"c": {}}), ({"z": 1}, {"d": []}))
     assert "field c contains MAP" in str(refused(STOPPED_A, command, "3.9").text)
     assert "field b contains ARRAY" in str(refused(STOPPED_A, command).text)
 
 
 def test_the_form_is_looked_at_last() -> None:
-    """After all that is wrong with the connector, before the hook."""
+    """The form is checked after the connector's state, and before the hook."""
     assert refused([connector()], alter(({"f": []}, None))).reason is Reason.NOT_STOPPED
 
 
-def test_who_says_sink_of_a_source_is_told() -> None:
+def test_sink_offsets_of_a_source_are_refused() -> None:
     """Under KIP-875 the request may name the kind of its offsets."""
     command = AlterOffsets("a", (OffsetChange({"kafka_topic": "t"}, None, "sink"),))
     message = "These are offsets of a sink connector, but a is a source connector"
@@ -152,7 +154,7 @@ OWN = '"offsets.storage.topic":"own"'
 
 
 @pytest.mark.parametrize(
-    ("more", "exactly_once", "ours", "reached"),
+    ("members", "exactly_once", "ours", "reached"),
     [
         ([FAR], False, "near:9092", True),
         ([FAR], True, "near:9092", False),
@@ -163,11 +165,13 @@ OWN = '"offsets.storage.topic":"own"'
     ],
 )
 def test_offsets_on_another_cluster_are_not_ours_to_write(
-    more: list[str], exactly_once: bool, ours: str, reached: bool
+    members: list[str], exactly_once: bool, ours: str, reached: bool
 ) -> None:
     """Offsets go with the connector's producers where those write them, and only there."""
     worker = DecisionSettings(bootstrap_servers=ours)
-    decision = decided([connector(*more), STOPPED], ONE, exactly_once=exactly_once, worker=worker)
+    decision = decided(
+        [connector(*members), STOPPED], ONE, exactly_once=exactly_once, worker=worker
+    )
     if reached:
         assert isinstance(decision, AskHook)
         return

@@ -86,7 +86,7 @@ def test_there_must_be_a_connector(command: RestartConnector | RestartTask, rele
 @pytest.mark.parametrize("task", [1, -1])
 @pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
 def test_there_must_be_a_task(release: str, task: int) -> None:
-    """Numbered as in the commit."""
+    """Task numbers are those of the commit."""
     gone = Rejected(Reason.NO_SUCH_TASK, f"Unknown task: a-{task}")
     assert refused([A, *tasks("a", 1)], RestartTask("a", task), release) == gone
 
@@ -107,8 +107,8 @@ def test_releases_know_tasks_that_nobody_runs(log: list[Pair]) -> None:
     assert refused(log, RestartTask("a", 0)) == gone
 
 
-def test_what_is_being_restarted_is_not_restarted() -> None:
-    """KIP-52 wants a conflict; no release looks."""
+def test_a_restarting_instance_is_not_restarted_again() -> None:
+    """KIP-52 requires a conflict; no release checks for it."""
     log: SmallLog = [A, *tasks("a", 2), *reported("RESTARTING", "RESTARTING", "RUNNING")]
     conflict = Rejected(Reason.CONFLICT, "Connector a is already being restarted")
     assert refused(log, restart) == conflict

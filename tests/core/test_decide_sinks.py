@@ -22,9 +22,9 @@ from tests.core.offset_cases import ALTERING, STOPPED, SURE, SmallLog, alter
 RESET = ResetOffsets("a")
 
 
-def sink(*more: str) -> Pair:
+def sink(*extra_members: str) -> Pair:
     """The config of a sink connector `a`."""
-    members = ",".join((f'"connector.class":"{SINK}"', *more))
+    members = ",".join((f'"connector.class":"{SINK}"', *extra_members))
     return "connector-a", f'{{"properties":{{{members}}}}}'
 
 
@@ -81,32 +81,32 @@ FAULTS: list[tuple[Any, Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("partition", "offset", "told"), FAULTS)
+@pytest.mark.parametrize(("partition", "offset", "message"), FAULTS)
 @pytest.mark.parametrize("release", ["3.6", "4.3", "kip"])
 def test_offsets_of_another_form_are_refused(
-    partition: Any, offset: Any, told: str, release: str
+    partition: Any, offset: Any, message: str, release: str
 ) -> None:
     """The message is that of `SinkUtils`, and the hook is not asked (O5)."""
     rejected = refused(STOPPED_SINK, alter((partition, offset)), release)
-    assert rejected == Rejected(Reason.INVALID, told)
+    assert rejected == Rejected(Reason.INVALID, message)
 
 
 def test_a_sink_must_be_stopped_too() -> None:
-    """Before the form of the offsets is looked at."""
+    """The state is checked before the form of the offsets."""
     for log in ([sink()], [*STOPPED_SINK, *tasks("a", 1)]):
         assert refused(log, alter((None, None)), "3.9").reason is Reason.NOT_STOPPED
         assert refused(log, RESET, "3.9").reason is Reason.NOT_STOPPED
 
 
-def test_who_says_source_of_a_sink_is_told() -> None:
-    """Never guess from the content."""
+def test_source_offsets_of_a_sink_are_refused() -> None:
+    """The kind is never guessed from the content."""
     command = AlterOffsets("a", (OffsetChange(at("t", 0), to(1), "source"),))
     message = "These are offsets of a source connector, but a is a sink connector"
     assert refused(STOPPED_SINK, command) == Rejected(Reason.INVALID, message)
 
 
 def test_negative_numbers_are_no_offsets() -> None:
-    """Releases find that out when the hook has been called; we before, and say what is wrong."""
+    """Releases fail after the call of the hook; this project refuses before it."""
     message = "Failed to modify offsets for sink connector a"
     assert refused(STOPPED_SINK, alter((at("t", 0), to(-1))), "3.9") == Rejected(
         Reason.FAILED, message
@@ -178,10 +178,10 @@ def test_text_and_number_are_one_partition() -> None:
 def test_a_reset_deletes_the_group(release: str) -> None:
     """The group itself is deleted (KIP-875). The hook gets its offsets, possibly none."""
     committed = (("t", 0, 5), ("u", 3, 9))
-    for group, known in (((), ()), (committed, ((at("t", 0), None), (at("u", 3), None)))):
+    for group, hook_offsets in (((), ()), (committed, ((at("t", 0), None), (at("u", 3), None)))):
         question = decided(STOPPED_SINK, RESET, release, group=group)
         assert isinstance(question, AskHook)
-        assert question.offsets == known
+        assert question.offsets == hook_offsets
         plan = planned(STOPPED_SINK, RESET, release, group=group, hooks=SURE)
         (step,) = plan.steps
         assert (step.name, step.action) == ("wipe", DeleteGroup("a", "connect-a"))

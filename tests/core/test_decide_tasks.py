@@ -67,10 +67,12 @@ def test_there_must_be_a_connector(command: PublishTasks | FenceTasks) -> None:
 
 
 def test_leftovers_are_overwritten() -> None:
-    """P2: a publication that died half-way has no say in the next one."""
+    """P2: a publication that a crash cut off has no influence on the next one."""
     leftovers = [("task-a-1", '{"properties":{"old":"1"}}'), ("task-a-7", '{"properties":{}}')]
     log = [A, *leftovers]
-    written = [(one.key, one.value) for step in planned(log, publish).steps for one in step.records]
+    written = [
+        (draft.key, draft.value) for step in planned(log, publish).steps for draft in step.records
+    ]
     state = read(config(*log, *written), "kip")
     assert list(state.config.task_ids("a")) == [0, 1]
     assert state.config.tasks["a"][1] == {"n": "1"}
@@ -127,7 +129,7 @@ def test_only_sources_are_fenced(class_name: str) -> None:
     assert refused(log, FenceTasks("a"), "3.9") == refused(log, FenceTasks("a")) == rejected
 
 
-def test_what_nobody_knows_may_be_a_source() -> None:
+def test_an_unknown_class_may_be_a_source() -> None:
     """Without a catalogue the type is unknown, which is another error."""
     log = [("connector-a", '{"properties":{"connector.class":"no.such.Class"}}')]
     rejected = refused(log, FenceTasks("a"), plugins=UNCHECKED)

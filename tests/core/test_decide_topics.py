@@ -11,8 +11,8 @@ from tests.core.logs import Pair, status
 
 def used(topic: str, name: str, value_topic: str | None = None) -> Pair:
     """An active topic; its value may tell of another one than its key."""
-    told = f'"name":"{value_topic or topic}","connector":"{name}","task":0,"discoverTimestamp":1'
-    return f"status-topic-{topic}:connector-{name}", f'{{"topic":{{{told}}}}}'
+    members = f'"name":"{value_topic or topic}","connector":"{name}","task":0,"discoverTimestamp":1'
+    return f"status-topic-{topic}:connector-{name}", f'{{"topic":{{{members}}}}}'
 
 
 USED = status(used("y", "a"), used("x", "a"), used("z", "b"))
@@ -53,7 +53,7 @@ TRACKING = [
 
 @pytest.mark.parametrize(("worker", "text"), TRACKING)
 def test_settings_may_forbid_it(worker: DecisionSettings, text: str) -> None:
-    """Tracking itself, or the reset (KIP-558)."""
+    """Settings can disable tracking, or the reset alone (KIP-558)."""
     assert refused(USED, reset, "3.9", worker=worker) == Rejected(Reason.FORBIDDEN, text)
 
 

@@ -44,7 +44,7 @@ def commands_with(config: Any) -> list[AnyCommand]:
 
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("overrides", "message"),
     [
         ({"tasks.max": 2}, "text or null, and that of 'tasks.max' is of type int"),
         ({"topic": ["s3cret"]}, "text or null, and that of 'topic' is of type list"),
@@ -54,18 +54,18 @@ def commands_with(config: Any) -> list[AnyCommand]:
         ({5: "five"}, "Every key of a config must be text, and 5 is of type int"),
     ],
 )
-def test_a_config_is_text(more: dict[Any, Any], told: str, release: str) -> None:
+def test_a_config_is_text(overrides: dict[Any, Any], message: str, release: str) -> None:
     """A worker's config is a map of text to text or null, and no other can be written."""
-    for command in commands_with({**PROPERTIES, **more}):
+    for command in commands_with({**PROPERTIES, **overrides}):
         rejected = refused([A], command, release)
         assert rejected.reason is Reason.INVALID
-        assert told in rejected.sentence
+        assert message in rejected.sentence
         assert "s3cret" not in rejected.sentence
 
 
 @pytest.mark.parametrize("config", [None, [], "text", MappingProxyType(PROPERTIES)])
 def test_a_config_is_a_dict(config: Any) -> None:
-    """Also what is nearly one cannot be written."""
+    """A config of any other type cannot be written."""
     for command in commands_with(config):
         message = f"A config must be a dict of texts, and not of type {type(config).__name__}"
         assert refused([A], command).text == message
@@ -89,7 +89,7 @@ def test_names_are_text(command: AnyCommand) -> None:
 
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 @pytest.mark.parametrize(
-    ("more", "told"),
+    ("overrides", "message"),
     [
         ({"v": "x" * 20_000_001}, "The value of 'v' in the config has more than 20000000"),
         ({"v": "\U0001f600" * 10_000_001}, "The value of 'v' in the config has more than 20000000"),
@@ -97,12 +97,12 @@ def test_names_are_text(command: AnyCommand) -> None:
     ],
     ids=["value", "pairs", "key"],
 )
-def test_a_config_can_be_read_back(more: dict[str, str], told: str, release: str) -> None:
+def test_a_config_can_be_read_back(overrides: dict[str, str], message: str, release: str) -> None:
     """A config that no reader could read back is refused."""
-    for command in commands_with({**PROPERTIES, **more}):
+    for command in commands_with({**PROPERTIES, **overrides}):
         rejected = refused([A], command, release)
         assert rejected.reason is Reason.INVALID
-        assert told in rejected.sentence
+        assert message in rejected.sentence
         assert len(rejected.sentence) < 500
 
 
@@ -157,11 +157,11 @@ def test_a_name_can_be_read_back() -> None:
 def test_half_a_surrogate_is_no_name(command: type[CreateConnector | PutConfig]) -> None:
     """Releases write it under the key of another connector, which may be there."""
     other: Pair = ("connector-a?", A[1])
-    asked = command("a\ud801", PROPERTIES)
-    rejected = refused([other], asked)
+    request = command("a\ud801", PROPERTIES)
+    rejected = refused([other], request)
     assert rejected.reason is Reason.INVALID
     assert r"The name 'a\ud801' holds half a surrogate pair" in rejected.sentence
-    (step,) = planned([other], asked, "3.9").steps
+    (step,) = planned([other], request, "3.9").steps
     assert [draft.key for draft in step.records] == [b"connector-a?"]
     assert planned([], command("a\U0001f600", PROPERTIES)).steps
 
@@ -182,7 +182,7 @@ MISPLACED = {
 
 @pytest.mark.parametrize("topic", MISPLACED)
 def test_offsets_have_a_topic_of_their_own(topic: str) -> None:
-    """Among records that mean something else they would be read as such; releases write them."""
+    """Offsets in a topic of other records would be read as such; releases allow that."""
     own = {"offsets.storage.topic": topic}
     config = PROPERTIES | own
     for command in (CreateConnector("b", config), PutConfig("a", config), PatchConfig("a", own)):
@@ -195,11 +195,11 @@ def test_offsets_have_a_topic_of_their_own(topic: str) -> None:
 
 @pytest.mark.parametrize("topic", ["own", "connect-offsets", "a.B_c-9", "x" * 249, "...", None])
 def test_any_other_topic_will_do(topic: str | None) -> None:
-    """The worker's own offsets topic, too; null takes a setting away."""
+    """The worker's own offsets topic is allowed, too; null removes the setting."""
     assert planned([A], PatchConfig("a", {"offsets.storage.topic": topic})).steps
 
 
-def test_what_a_provider_knows_is_believed() -> None:
-    """The config provider's value is unknown, so the topic is."""
+def test_a_topic_from_a_config_provider_is_accepted() -> None:
+    """The config provider's value is unknown, so the topic is not checked."""
     config = PROPERTIES | {"offsets.storage.topic": "${env:TOPIC}"}
     assert planned([], CreateConnector("b", config), worker=PROVIDED).steps

@@ -57,10 +57,10 @@ def test_edge_01_json_null_and_empty_values_remove_a_connector(
 
 
 def test_edge_02_json_null_in_the_status_topic_is_an_error() -> None:
-    """Only Kafka's null is a tombstone there; the previous status is kept."""
+    """Kafka's null alone is a tombstone there; JSON null keeps the previous status."""
     key = "status-connector-a"
-    seen = outcomes(status((key, report("RUNNING")), (key, "null")))
-    assert seen[1].kind is FateKind.IGNORED
+    fates = outcomes(status((key, report("RUNNING")), (key, "null")))
+    assert fates[1].kind is FateKind.IGNORED
     assert "a" in read(status((key, report("RUNNING")), (key, "null"))).status.connectors
 
 
@@ -182,7 +182,7 @@ def test_edge_09_an_inconsistent_commit_still_sets_the_count() -> None:
 
 
 def test_edge_10_an_empty_commit_bumps_the_generation_only_after_a_deferred_map() -> None:
-    """An emptied map counts, no map does not."""
+    """An emptied deferred map counts; a missing one does not."""
     empty = ("commit-a", '{"tasks":0}')
     assert "a" not in read(config(connector("a"), empty)).config.generations
     once = config(connector("a"), *tasks("a", 1))
@@ -222,15 +222,15 @@ def test_edge_12_what_goes_with_a_connector(
         ("task-a-0", '{"properties":{}}'),
         ("connector-a", None),
     )
-    seen = read(log, release).config
-    assert ("a" in seen.tasks) is tasks_kept
-    assert ("a" in seen.task_counts) is tasks_kept
-    assert bool(seen.deferred.get("a")) is deferred_kept
-    assert ("a" in seen.applied) is bool(applied_kept)
-    assert seen.targets["a"] is Target.PAUSED
+    config_state = read(log, release).config
+    assert ("a" in config_state.tasks) is tasks_kept
+    assert ("a" in config_state.task_counts) is tasks_kept
+    assert bool(config_state.deferred.get("a")) is deferred_kept
+    assert ("a" in config_state.applied) is bool(applied_kept)
+    assert config_state.targets["a"] is Target.PAUSED
     if Profile.of(release).fencing:
-        assert seen.fenced_counts["a"] == 2
-        assert seen.generations["a"] == 0
+        assert config_state.fenced_counts["a"] == 2
+        assert config_state.generations["a"] == 0
 
 
 def test_edge_13_a_target_state_may_come_first_and_its_tombstone_means_started() -> None:
@@ -245,7 +245,7 @@ def test_edge_13_a_target_state_may_come_first_and_its_tombstone_means_started()
 
 
 @pytest.mark.parametrize(
-    ("value", "seen"),
+    ("value", "target"),
     [
         ('{"state":"PAUSED","state.v2":"STOPPED"}', Target.STOPPED),
         ('{"state":"PAUSED","state.v2":"FUTURE"}', Target.STARTED),
@@ -253,23 +253,23 @@ def test_edge_13_a_target_state_may_come_first_and_its_tombstone_means_started()
         ('{"state":"PAUSED","state.v2":null}', Target.PAUSED),
     ],
 )
-def test_edge_14_an_unknown_state_v2_blocks_the_fallback(value: str, seen: Target) -> None:
+def test_edge_14_an_unknown_state_v2_blocks_the_fallback(value: str, target: Target) -> None:
     """A wrong type or null falls back to `state`; an unknown word does not."""
-    assert read(config(connector("a"), ("target-state-a", value))).config.targets["a"] is seen
+    assert read(config(connector("a"), ("target-state-a", value))).config.targets["a"] is target
 
 
-@pytest.mark.parametrize(("release", "seen"), [("3.4", "STARTED"), ("3.5", "STOPPED")])
-def test_edge_15_a_naive_stopped(release: str, seen: str) -> None:
+@pytest.mark.parametrize(("release", "target"), [("3.4", "STARTED"), ("3.5", "STOPPED")])
+def test_edge_15_a_naive_stopped(release: str, target: str) -> None:
     """`{"state":"STOPPED"}` stops from 3.5 on; before, it is refused and the old state stays."""
     state = read(config(connector("a"), ("target-state-a", '{"state":"STOPPED"}')), release)
-    assert state.config.targets["a"].value == seen
+    assert state.config.targets["a"].value == target
 
 
 def test_edge_16_the_config_offset_skips_what_cannot_be_decoded() -> None:
     """Unknown keys count, undecodable values and aborted records (with support) do not."""
     assert read(config(connector("a"), ("what", "{}"))).config.offset == 2
     assert read(config(connector("a"), ("what", "{"))).config.offset == 1
-    aborted = [msgspec.structs.replace(one, aborted=True) for one in config(connector("a"))]
+    aborted = [msgspec.structs.replace(entry, aborted=True) for entry in config(connector("a"))]
     assert read(aborted).config.offset == 1
     assert read(aborted, exactly_once=True).config.offset == -1
 
@@ -288,7 +288,7 @@ def test_edge_17_events_are_never_replayed(pair: tuple[str, str]) -> None:
 
 
 def test_edge_18_a_fencing_tombstone_is_ignored_but_its_absence_is_not() -> None:
-    """Live, the old count stays; a worker that starts after compaction knows of none."""
+    """A running worker keeps the old count; one that starts after compaction has none."""
     log = config(("tasks-fencing-a", '{"task-count":2}'), ("tasks-fencing-a", None))
     assert read(log).config.fenced_counts == {"a": 2}
     assert read(log[1:]).config.fenced_counts == {}
@@ -307,17 +307,17 @@ def test_edge_20_a_status_tombstone_takes_the_tasks_along_across_partitions() ->
     assert read([*task, *gone]).status.tasks == {}
     assert 0 in read([*gone, *task]).status.tasks["a"]
     assert in_order([*gone, *task]) == [*task, *gone]
-    found = hazards([*gone, *task], Profile.of("3.9"))
-    assert [hazard.danger for hazard in found] == [Danger.PARTITION_ORDER]
+    found_hazards = hazards([*gone, *task], Profile.of("3.9"))
+    assert [hazard.danger for hazard in found_hazards] == [Danger.PARTITION_ORDER]
 
 
-@pytest.mark.parametrize(("release", "seen"), [("3.5.2", "UNASSIGNED"), ("3.6.0", "RUNNING")])
-def test_edge_21_stale_unassigned(release: str, seen: str) -> None:
+@pytest.mark.parametrize(("release", "task_state"), [("3.5.2", "UNASSIGNED"), ("3.6.0", "RUNNING")])
+def test_edge_21_stale_unassigned(release: str, task_state: str) -> None:
     """Tasks only, from 3.6.0 on: the old owner does not speak over the new one."""
     pairs = [(key, report("RUNNING", 2)) for key in ("status-task-a-0", "status-connector-a")]
     late = [(key, report("UNASSIGNED", 1)) for key, _ in pairs]
     state = read(status(*pairs, *late), release)
-    assert state.status.tasks["a"][0].state.value == seen
+    assert state.status.tasks["a"][0].state.value == task_state
     assert state.status.connectors["a"].state is State.UNASSIGNED
 
 
@@ -345,8 +345,8 @@ def test_edge_24_offsets_are_found_by_raw_bytes_or_not_at_all() -> None:
     log = offsets((key, '{"pos":1}'))
     assert [view.offset for view in views.source_offsets(read(log, "3.9"), "a")] == [None]
     assert [view.offset for view in views.source_offsets(read(log, "kip"), "a")] == [{"pos": 1}]
-    found = hazards(log, Profile.of("3.9"))
-    assert [hazard.danger for hazard in found] == [Danger.OFFSET_UNREACHABLE]
+    found_hazards = hazards(log, Profile.of("3.9"))
+    assert [hazard.danger for hazard in found_hazards] == [Danger.OFFSET_UNREACHABLE]
 
 
 def test_edge_25_java_writes_its_own_json() -> None:
@@ -360,27 +360,27 @@ def test_edge_26_a_foreign_partitioner_puts_one_key_into_two_partitions() -> Non
     """Compaction keeps both, and which one counts depends on the order: a hazard."""
     key = '["a",{"p":1}]'
     log = [*offsets((key, '{"o":1}')), *offsets((key, '{"o":2}'), partition=1, start=3)]
-    found = hazards(log, Profile.of("3.9"))
-    assert [hazard.danger for hazard in found] == [Danger.PARTITION_ORDER]
+    found_hazards = hazards(log, Profile.of("3.9"))
+    assert [hazard.danger for hazard in found_hazards] == [Danger.PARTITION_ORDER]
 
 
-@pytest.mark.parametrize(("release", "seen"), [("3.9", None), ("kip", {"pos": 1})])
-def test_edge_27_own_offsets_topics_never_fall_back(release: str, seen: object) -> None:
+@pytest.mark.parametrize(("release", "offset"), [("3.9", None), ("kip", {"pos": 1})])
+def test_edge_27_own_offsets_topics_never_fall_back(release: str, offset: object) -> None:
     """Kafka's null in the connector's topic overrides what the worker's topic has."""
     log = [
         *config(connector("a", **{"offsets.storage.topic": "own"})),
         *offsets(('["a",{"p":1}]', '{"pos":1}')),
         *records("own", ('["a",{"p":2}]', '{"pos":2}')),
     ]
-    found = {view.raw: view.offset for view in views.source_offsets(read(log, release), "a")}
-    assert found == {raw('["a",{"p":1}]'): seen, raw('["a",{"p":2}]'): {"pos": 2}}
+    by_raw = {view.raw: view.offset for view in views.source_offsets(read(log, release), "a")}
+    assert by_raw == {raw('["a",{"p":1}]'): offset, raw('["a",{"p":2}]'): {"pos": 2}}
 
 
 def test_edge_28_only_exactly_once_support_is_blind_for_aborted_records() -> None:
     """A worker without it obeys them; one that reads its connector's own topic never does."""
     aborted = [
-        msgspec.structs.replace(one, aborted=True)
-        for one in [*config(connector("a")), *offsets(("k", "1")), *records("own", ("k", "1"))]
+        msgspec.structs.replace(entry, aborted=True)
+        for entry in [*config(connector("a")), *offsets(("k", "1")), *records("own", ("k", "1"))]
     ]
     state = read(aborted)
     assert "a" in state.config.connectors
@@ -438,21 +438,21 @@ def test_edge_32_keys_are_repaired_as_java_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("release", "value", "seen"),
+    ("release", "value", "text"),
     [
         ("3.9", b'{"properties":{"k":"\xc0\x80"}}', "\0"),
         ("4.2.0", b'{"properties":{"k":"\xed\xa0\xbd\xed\xb8\x80"}}', "😀"),
         ("4.2.1", b'{"properties":{"k":"\xed\xa0\xbd\xed\xb8\x80"}}', None),
     ],
 )
-def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, seen: str | None) -> None:
+def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, text: str | None) -> None:
     """Overlong forms always, encoded surrogates up to 4.2.0."""
     state = read(config(("connector-a", value)), release)
-    assert state.config.connectors.get("a") == (None if seen is None else {"k": seen})
+    assert state.config.connectors.get("a") == (None if text is None else {"k": text})
 
 
 @pytest.mark.parametrize(
-    ("release", "text", "seen"),
+    ("release", "text", "expected"),
     [
         ("3.9", b"9223372036854775808", -(2**63)),
         ("2.3", b"-0.0", "-0.0"),
@@ -461,14 +461,14 @@ def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, seen: 
         ("3.6", b"1" * 1001, int("1" * 1001)),
     ],
 )
-def test_edge_34_numbers(release: str, text: bytes, seen: object) -> None:
+def test_edge_34_numbers(release: str, text: bytes, expected: object) -> None:
     """Integers wrap at 64 bits, zero loses its sign from 2.4 on, too large is Infinity."""
     number = json_converter.decode(b"[" + text + b"]", Profile.of(release))
     assert isinstance(number, list)
-    if isinstance(seen, int):
-        assert number[0] == (seen + 2**63) % 2**64 - 2**63
+    if isinstance(expected, int):
+        assert number[0] == (expected + 2**63) % 2**64 - 2**63
     else:
-        assert str(number[0]) == seen
+        assert str(number[0]) == expected
 
 
 @pytest.mark.parametrize("value", [b"1" * 1001, b"[" * 1001 + b"]" * 1001])
@@ -494,7 +494,7 @@ def test_null_keys_decode_to_invalid_everywhere() -> None:
 
 
 def test_a_status_tombstone_decodes_to_a_removal() -> None:
-    """Kafka's null, and it alone."""
+    """Kafka's null alone is a tombstone."""
     key = b"status-connector-a"
     assert decode_status(key, None, Profile.of("3.9")) == ConnectorStatus("a", None)
     assert isinstance(decode_status(key, b"null", Profile.of("3.9")), Invalid)

@@ -18,7 +18,7 @@ KNOWN = (3, "c4e342bd5b9647ec89a481e75221b182")
 def frozen(path: Path) -> bytes:
     """Snapshot bytes of a recorded cluster, for several releases."""
     entries = in_order(read_dump(path).entries)
-    found = b""
+    snapshots = b""
     for release in ("kip", "3.9", "3.4", "2.8", "0.10"):
         fold = Fold(Profile.of(release))
         fold.apply_all(entries)
@@ -26,15 +26,15 @@ def frozen(path: Path) -> bytes:
             part = fold.part(topic)
             # The words for what is unreadable may become better ones: they are for people.
             wordless = msgspec.structs.replace(part, unreadable=dict.fromkeys(part.unreadable, ""))
-            found += b"".join(freeze(wordless))
-    return found
+            snapshots += b"".join(freeze(wordless))
+    return snapshots
 
 
 def test_another_fold_has_another_version(histories: Path) -> None:
-    """If this fails, either something broke the fold, or it is meant to be another one now.
+    """A failure means that the fold is broken, or that it was changed on purpose.
 
-    Then raise `FOLD_VERSION` by one and write both down here. (If only the recordings are others:
-    write down what they freeze to.)
+    After a change on purpose, raise `FOLD_VERSION` by one and write both into `KNOWN`.
+    If only the recordings have changed, write down the new digest alone.
     """
     digest = blake2b(digest_size=16)
     for path in sorted(histories.glob("*.log.jsonl")):

@@ -1,4 +1,4 @@
-"""Work grows as what it is given, and not as its square."""
+"""Work grows in proportion to the input, and not with its square."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ def test_history_of_a_connector_with_many_config_keys() -> None:
 
 def keys(number: int) -> dict[str, str]:
     """Config with this number of keys."""
-    return {f"key{one}": "value" for one in range(number)}
+    return {f"key{index}": "value" for index in range(number)}
 
 
 def test_history_of_a_connector_with_many_task_configs() -> None:

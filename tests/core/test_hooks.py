@@ -103,7 +103,7 @@ def test_files(partition: Any, offset: Any, text: str | None) -> None:
 
 
 def test_standard_input_has_no_offsets() -> None:
-    """Not even ones that are taken away."""
+    """The removal of an offset is refused, too."""
     assert asked("as FileStreamSourceConnector") == STDIN
     assert asked("as FileStreamSourceConnector", (FILE, None), file="") == STDIN
 
@@ -149,8 +149,8 @@ def test_mirrored_topics() -> None:
         ),
     ],
 )
-def test_what_is_no_mirrored_partition(partition: Any, shown: str, wrong: str) -> None:
-    """Is shown, with what is wrong."""
+def test_malformed_mirrored_partitions_are_refused(partition: Any, shown: str, wrong: str) -> None:
+    """The message shows the partition and its fault."""
     text = asked("as MirrorSourceConnector", (partition, {"offset": 1}))
     assert text == f"Source partition {shown} {wrong}"
 
@@ -171,14 +171,14 @@ def test_what_is_no_mirrored_partition(partition: Any, shown: str, wrong: str) -
         ),
     ],
 )
-def test_what_is_no_mirrored_offset(offset: Any, shown: str, wrong: str) -> None:
-    """Is shown with its partition."""
+def test_malformed_mirrored_offsets_are_refused(offset: Any, shown: str, wrong: str) -> None:
+    """The message shows the offset and its partition."""
     text = asked("as MirrorSourceConnector", (WEST, offset))
     assert text == f"Source offset {shown} for source partition {SHOWN} {wrong}"
 
 
 def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
-    """Their offsets mean nothing, so there is only one."""
+    """Offsets of heartbeats and checkpoints mean nothing, so one value alone is valid."""
     beat = {"sourceClusterAlias": "west", "targetClusterAlias": "east"}
     group = {"group": "g", "topic": "orders", "partition": 0}
     for words, partition, shown in (

@@ -25,24 +25,24 @@ MatrixView = Callable[[ClusterState], Any]
 
 
 class MatrixRow(NamedTuple):
-    """A log, what is looked at, and what is seen from which release on."""
+    """A log, a view of its state, and the effect by the first release that has it."""
 
     name: str
     log: list[Entry]
     view: MatrixView
-    seen: dict[str, Any]
+    effects: dict[str, Any]
 
 
 def target(state: ClusterState) -> str | None:
     """Target state of connector `a`."""
-    wanted = views.target(state, "a")
-    return wanted and wanted.value
+    target_state = views.target(state, "a")
+    return target_state and target_state.value
 
 
 def reported(state: ClusterState) -> str | None:
     """Reported state of connector `a`."""
-    found = state.status.connectors.get("a")
-    return None if found is None else found.state.value
+    reported_status = state.status.connectors.get("a")
+    return None if reported_status is None else reported_status.state.value
 
 
 def task_count(state: ClusterState) -> int | None:
@@ -50,9 +50,11 @@ def task_count(state: ClusterState) -> int | None:
     return state.config.task_counts.get("a")
 
 
-def target_row(name: str, value: str, seen: dict[str, str | None]) -> MatrixRow:
+def target_row(name: str, value: str, effects: dict[str, str | None]) -> MatrixRow:
     """A target-state record behind a connector config."""
-    return MatrixRow(name, config(LIVE, ("target-state-a", value)), target, {"0.9": None, **seen})
+    return MatrixRow(
+        name, config(LIVE, ("target-state-a", value)), target, {"0.9": None, **effects}
+    )
 
 
 ROWS = [
@@ -173,7 +175,9 @@ ROWS = [
         status(
             ("status-task-a-0", report("RUNNING", 2)), ("status-task-a-0", report("UNASSIGNED"))
         ),
-        lambda state: [one.state.value for one in state.status.tasks.get("a", {}).values()],
+        lambda state: [
+            task_status.state.value for task_status in state.status.tasks.get("a", {}).values()
+        ],
         {"0.9": [], "0.10.0": ["UNASSIGNED"], "3.6.0": ["RUNNING"]},
     ),
     MatrixRow(
@@ -303,13 +307,15 @@ FATES = [
 PROFILE_NAMES = [profile.release for profile in PROFILES if profile.release != KIP]
 
 
-def expected(seen: dict[str, Any], release: str) -> Any:
-    """The expectation of the last span that has begun."""
-    firsts = [Profile.of(first).release if first in RELEASES else _first(first) for first in seen]
+def expected(effects: dict[str, Any], release: str) -> Any:
+    """The expected effect in a release: that of the last span begun by then."""
+    firsts = [
+        Profile.of(first).release if first in RELEASES else _first(first) for first in effects
+    ]
     at = RELEASES.index(release)
     return [
         value
-        for first, value in zip(firsts, seen.values(), strict=True)
+        for first, value in zip(firsts, effects.values(), strict=True)
         if RELEASES.index(first) <= at
     ][-1]
 
@@ -320,18 +326,16 @@ def _first(line: str) -> str:
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_what_is_seen(row: MatrixRow, release: str) -> None:
+def test_effects(row: MatrixRow, release: str) -> None:
     """The state that a worker of each release ends with."""
-    assert row.view(read(row.log, release)) == expected(row.seen, release)
+    assert row.view(read(row.log, release)) == expected(row.effects, release)
 
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
-@pytest.mark.parametrize(("name", "log", "seen"), FATES, ids=[fate[0] for fate in FATES])
-def test_what_becomes_of_it(
-    name: str, log: list[Entry], seen: dict[str, str], release: str
-) -> None:
+@pytest.mark.parametrize(("name", "log", "fates"), FATES, ids=[fate[0] for fate in FATES])
+def test_fates(name: str, log: list[Entry], fates: dict[str, str], release: str) -> None:
     """The fate of the last record of a log."""
-    assert outcomes(log, release)[-1].kind.value == expected(seen, release), name
+    assert outcomes(log, release)[-1].kind.value == expected(fates, release), name
 
 
 NEGATIVE = config(LIVE, ("commit-a", '{"tasks":-1}'))
@@ -370,8 +374,8 @@ def test_announced_tasks(release: str, log: list[Entry], names: set[tuple[str, i
 @pytest.mark.parametrize(("release", "calls"), [("3.4.1", 2), ("3.5.0", 1), ("3.7.0", 1)])
 def test_announced_target_states(release: str, calls: int) -> None:
     """Every record up to 3.4, only a change from 3.5.0 on."""
-    seen = outcomes(config(LIVE, TARGET, TARGET), release, live=True)
-    assert sum(len(outcome.calls) for outcome in seen[1:]) == calls
+    record_fates = outcomes(config(LIVE, TARGET, TARGET), release, live=True)
+    assert sum(len(outcome.calls) for outcome in record_fates[1:]) == calls
 
 
 @pytest.mark.parametrize(("release", "calls"), [("3.6.2", 1), ("3.7.0", 0)])
@@ -398,14 +402,14 @@ def test_live_events(key: str, release: str) -> None:
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 def test_the_log_thread(release: str) -> None:
     """From 3.9 on a poison record costs a running worker a batch, before that the log thread."""
-    (found,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
+    (hazard,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
     fate = {"0.9": "never reads on", "3.9.0": "loses the rest of its batch"}
-    assert found.danger is Danger.STOPS_WORKER
-    assert found.reason.endswith(f"a running one {expected(fate, release)}")
+    assert hazard.danger is Danger.STOPS_WORKER
+    assert hazard.reason.endswith(f"a running one {expected(fate, release)}")
 
 
 def test_fates_are_known() -> None:
     """The table spells the kinds as the program does."""
-    assert {kind for _, _, seen in FATES for kind in seen.values()} <= {
+    assert {kind for _, _, fates in FATES for kind in fates.values()} <= {
         kind.value for kind in FateKind
     }

@@ -39,7 +39,7 @@ CREATED = f'connector-a {{"properties":{CONFIG}}}'
 
 
 class WrittenRow(NamedTuple):
-    """A command about a live connector, or a new one, and the records from which release on."""
+    """A command about a live or new connector, and the records by first release."""
 
     name: str
     log: list[Pair]
@@ -83,7 +83,7 @@ ROWS = [
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
-def test_what_is_written(row: WrittenRow, release: str) -> None:
+def test_written_records(row: WrittenRow, release: str) -> None:
     """The records, in the order in which a leader of the release sends them."""
     plan = decided(row.log, row.command, release)
     assert (sent(plan) if isinstance(plan, Plan) else REFUSED) == expected(row.written, release)

@@ -68,7 +68,7 @@ def test_a_key_that_overflows_the_stack_is_not_stored() -> None:
 
 
 def test_a_number_too_long_counts_though_its_field_is_repeated() -> None:
-    """Jackson refuses the number when it meets it; that a later field replaces it is too late."""
+    """Jackson refuses the number before a later field could replace it."""
     value = b'{"k":' + b"7" * 1001 + b',"k":1}'
     with pytest.raises(Undecodable):
         decode(value, Profile.of("3.7"))

@@ -41,35 +41,35 @@ USED = status(("status-topic-t:connector-a", USE))
 
 
 class WorkerReading(NamedTuple):
-    """A plan's records, read by a worker that runs: what came of each, and what is known then."""
+    """A plan's records as a running worker reads them: their fates, and the state after them."""
 
     state: ClusterState
     outcomes: Sequence[RecordFate]
 
 
 class PlanRow(NamedTuple):
-    """A command behind a log, who writes it, what is looked at, and what readers see of it."""
+    """A command behind a log, its writers, a view, and the effect by first reading release."""
 
     name: str
     log: list[Entry]
     command: c.AnyCommand
     writers: tuple[str, ...]
     view: Callable[[WorkerReading], Any]
-    seen: dict[str, Any]
+    effects: dict[str, Any]
 
 
 def lives(reading: WorkerReading) -> str:
-    """Target state and tasks of the connector, if the worker lives to tell."""
+    """Target state and tasks of the connector, or `poison` if a record ends the worker."""
     if any(outcome.kind is FateKind.POISON for outcome in reading.outcomes):
         return "poison"
-    wanted = views.target(reading.state, "a")
-    there = "a" in reading.state.config.connectors
+    target = views.target(reading.state, "a")
+    exists = "a" in reading.state.config.connectors
     count = len(reading.state.config.task_ids("a"))
-    return f"{wanted.value if wanted else 'runs'}, {count} tasks" if there else "gone"
+    return f"{target.value if target else 'runs'}, {count} tasks" if exists else "gone"
 
 
 def configured(reading: WorkerReading) -> str:
-    """Beside that, which file its config names."""
+    """File in the connector's config, target state and tasks."""
     return f"{reading.state.config.connectors['a'].get('file')}, {lives(reading)}"
 
 
@@ -81,8 +81,8 @@ def heard(reading: WorkerReading) -> str:
 
 def offset(reading: WorkerReading) -> Any:
     """The offset with which the connector would start."""
-    found = views.source_offsets(reading.state, "a")
-    return next((one.offset for one in found if one.partition == PAGE), None)
+    offset_views = views.source_offsets(reading.state, "a")
+    return next((view.offset for view in offset_views if view.partition == PAGE), None)
 
 
 def kept(reading: WorkerReading) -> str:
@@ -284,21 +284,21 @@ def written(log: Iterable[Entry], plan: Plan) -> list[Entry]:
     ends: dict[tuple[str, int], int] = {}
     for entry in log:
         ends[entry.topic, entry.partition] = entry.offset + 1
-    found = []
+    entries = []
     for number, draft in enumerate(record for step in plan.steps for record in step.records):
         place = draft.topic, partition_of(draft.key, PARTITIONS.get(draft.topic, 25))
         end = ends.get(place, 0)
         ends[place] = end + 1
-        found.append(Entry(*place, end, LATER_MS + 1000 * number, draft.key, draft.value))
-    return found
+        entries.append(Entry(*place, end, LATER_MS + 1000 * number, draft.key, draft.value))
+    return entries
 
 
-def read(log: Iterable[Entry], more: Iterable[Entry], reader: Profile) -> WorkerReading:
+def read(log: Iterable[Entry], later: Iterable[Entry], reader: Profile) -> WorkerReading:
     """Effect of more records on a worker that has read the log."""
     fold = Fold(reader)
     fold.apply_all(log)
     fold.config.live = True
-    outcomes = [fold.apply(entry) for entry in more]
+    outcomes = [fold.apply(entry) for entry in later]
     return WorkerReading(fold.snapshot(), outcomes)
 
 
@@ -309,27 +309,27 @@ CASES = [(row, writer) for row in ROWS for writer in row.writers]
 def test_effect(row: PlanRow, writer: str) -> None:
     """The view of every release is the expected one."""
     plan = planned(row.log, row.command, writer, hooks=(HookSuccess(definite=True),) * 2)
-    more = written(row.log, plan)
+    plan_entries = written(row.log, plan)
     for reader in PROFILES:
-        seen = row.view(read(row.log, more, reader))
+        effect = row.view(read(row.log, plan_entries, reader))
         release = NEWEST if reader.release == KIP else reader.release
-        assert (reader, seen) == (reader, expected(row.seen, release))
+        assert (reader, effect) == (reader, expected(row.effects, release))
 
 
 def test_deleted_and_created_again() -> None:
     """Older readers give the next connector of that name the tasks of the one before."""
-    seen = {"0.9": "runs, 2 tasks", "0.10.0": "STARTED, 2 tasks", "2.5.1": "STARTED, 0 tasks"}
+    effects = {"0.9": "runs, 2 tasks", "0.10.0": "STARTED, 2 tasks", "2.5.1": "STARTED, 0 tasks"}
     for writer in SINCE_STATES:
         deleted = written(ALIVE, planned(ALIVE, c.DeleteConnector("a"), writer))
         log = [*ALIVE, *deleted]
         again = written(log, planned(log, c.CreateConnector("a", PROPERTIES), writer))
         for reader in PROFILES:
             release = NEWEST if reader.release == KIP else reader.release
-            assert lives(read(log, again, reader)) == expected(seen, release)
+            assert lives(read(log, again, reader)) == expected(effects, release)
 
 
 @pytest.mark.parametrize(
-    ("writers", "seen"),
+    ("writers", "task_counts"),
     [
         (("2.8", "3.6", "3.9", "4.3"), {"0.9": 2, "3.7.1": 0}),
         ((KIP,), {"0.9": 2}),
@@ -337,7 +337,7 @@ def test_deleted_and_created_again() -> None:
     ids=["as releases write it", "as we do"],
 )
 def test_reconfigured_while_paused_and_compacted(
-    writers: tuple[str, ...], seen: dict[str, int]
+    writers: tuple[str, ...], task_counts: dict[str, int]
 ) -> None:
     """The commit is older than the config then: newer readers lose the tasks (KAFKA-17719)."""
     changed = c.PutConfig("a", {**PROPERTIES, "file": "g"})
@@ -346,6 +346,6 @@ def test_reconfigured_while_paused_and_compacted(
         last = {entry.key: entry for entry in whole}
         log = [entry for entry in whole if last[entry.key] is entry]
         for reader in PROFILES:
-            found = read(log, (), reader).state
+            state = read(log, (), reader).state
             release = NEWEST if reader.release == KIP else reader.release
-            assert len(found.config.task_ids("a")) == expected(seen, release)
+            assert len(state.config.task_ids("a")) == expected(task_counts, release)

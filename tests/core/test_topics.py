@@ -8,17 +8,17 @@ from controlplane.core.state import SharedTopic, Topics, check_topics
 from controlplane.core.topic_names import is_legal
 
 
-@pytest.mark.parametrize(("one", "other"), list(combinations(Topics.__struct_fields__, 2)))
-def test_one_topic_is_not_two(one: str, other: str) -> None:
-    """Records of one would be read as those of the other."""
-    message = f"x cannot be the {one} topic and the {other} topic: give each a name of its own"
+@pytest.mark.parametrize(("first", "second"), list(combinations(Topics.__struct_fields__, 2)))
+def test_one_topic_is_not_two(first: str, second: str) -> None:
+    """Records of one topic would be read as records of the other."""
+    message = f"x cannot be the {first} topic and the {second} topic: give each a name of its own"
     with pytest.raises(SharedTopic, match=message):
-        check_topics(Topics(**{one: "x", other: "x"}))
+        check_topics(Topics(**{first: "x", second: "x"}))
 
 
 @pytest.mark.parametrize("name", ["", "a b/c", ".", "..", "ü", "a\n", "x" * 250])
 def test_names_that_no_topic_can_have(name: str) -> None:
-    """Kafka's rule; told before anything is made, with what would do."""
+    """Kafka's rule is checked before anything is created; the message says what is allowed."""
     with pytest.raises(ValueError, match="cannot be the name of a topic: use 1 to 249 letters"):
         check_topics(Topics(status=name))
     assert not is_legal(name)
@@ -26,7 +26,7 @@ def test_names_that_no_topic_can_have(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "...", "A-z_0.9", "x" * 249])
 def test_names_of_topics(name: str) -> None:
-    """All others."""
+    """All other names are accepted."""
     check_topics(Topics(status=name))
 
 

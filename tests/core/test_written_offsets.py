@@ -42,8 +42,8 @@ def test_equal_partitions_collapse(release: str) -> None:
         ({"a": 1.0, "b": 2}, {"row": 3}),
         ({"a": True, "b": 2}, {"row": 4}),
     )
-    found = written(STOPPED_A, command, release)
-    assert sorted(found["write"]) == [
+    records_by_step = written(STOPPED_A, command, release)
+    assert sorted(records_by_step["write"]) == [
         '["a",{"a":1,"b":2}] {"row":2}',
         '["a",{"a":1.0,"b":2}] {"row":3}',
         '["a",{"a":true,"b":2}] {"row":4}',
@@ -71,9 +71,9 @@ def test_values_are_written_as_java_does() -> None:
 SIX = alter(*((page(number), {"row": number} if number % 2 else None) for number in range(6)))
 
 
-def pages(found: list[str]) -> list[int]:
+def pages(texts: list[str]) -> list[int]:
     """The pages of records, in order."""
-    return [int(one.partition(":")[2].partition("}")[0]) for one in found]
+    return [int(text.partition(":")[2].partition("}")[0]) for text in texts]
 
 
 def test_releases_write_in_the_order_of_javas_maps() -> None:
@@ -84,8 +84,8 @@ def test_releases_write_in_the_order_of_javas_maps() -> None:
     assert pages(written(STOPPED_A, SIX)["write"]) == [0, 1, 2, 3, 4, 5]
     for release in ("3.6", "3.9", "4.3"):
         assert pages(written(STOPPED_A, SIX, release)["write"]) == [1, 2, 4, 5, 3, 0]
-    found = written(STOPPED_WITH_OWN, SIX, "3.9")
-    assert {name: pages(records_) for name, records_ in found.items()} == {
+    records_by_step = written(STOPPED_WITH_OWN, SIX, "3.9")
+    assert {name: pages(records_) for name, records_ in records_by_step.items()} == {
         "wipe-copy": [2, 4, 0],
         "write": [1, 2, 4, 5, 3, 0],
         "write-copy": [1, 5, 3],
@@ -136,7 +136,7 @@ def test_before_3_8_everything_goes_to_the_copy_last(release: str) -> None:
 
 
 def test_values_alone_need_no_step_before() -> None:
-    """Nor does a worker's own topic, if the connector names it as its own."""
+    """A worker's own topic needs none either if the connector names it as its own."""
     assert list(written(STOPPED_WITH_OWN, ONE)) == ["write", "write-copy"]
     same = connector('"offsets.storage.topic":"connect-offsets"')
     assert list(written([same, STOPPED], ONE)) == ["write"]
@@ -169,7 +169,7 @@ STOPPED_NOW = after(
 @pytest.mark.parametrize("command", [ONE, RESET], ids=["alter", "reset"])
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 def test_tasks_are_fenced_before_offsets_are_written(command: Any, release: str) -> None:
-    """Once for each stop: a count that is younger than the commit says that it was done."""
+    """Tasks are fenced once per stop: a count younger than the commit shows it was done."""
     log = after(STOPPED_NOW, *offsets((key(0), '{"row":1}')))
     name = "write" if command is ONE else "wipe"
     plan = planned(log, command, release, hooks=SURE, exactly_once=True)
@@ -224,7 +224,7 @@ SPACED = '["a", {"cluster": "c", "topic": "t"}]'
     ],
 )
 def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
-    """O9: in any order of members, in the log and in the request."""
+    """O9: the order of members does not matter, in the log and in the request."""
     log = after(STOPPED_A, *offsets((REORDERED, '{"pos":1}')))
     name = "wipe" if command is RESET else "write"
     assert written(log, command) == {name: [f"{REORDERED} "]}
@@ -232,7 +232,7 @@ def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
 
 
 def test_every_spelling_is_removed_and_one_is_altered() -> None:
-    """The one that counts: a worker's own, else the least."""
+    """The altered spelling is the worker's own, else the least."""
     present = [(REORDERED, '{"pos":1}'), (SPACED, '{"pos":2}')]
     log = after(STOPPED_A, *offsets(*present))
     assert written(log, RESET) == {"wipe": [f"{SPACED} ", f"{REORDERED} "]}
@@ -252,15 +252,15 @@ def test_one_topic_is_spelled_as_the_other() -> None:
     assert written(log, command) == {"write": [SPACED + nine], "write-copy": [REORDERED + nine]}
 
 
-def test_what_no_worker_lists_is_reset_all_the_same() -> None:
-    """O1: none remains. Nested partitions, the null partition, a spelling that outlived another."""
+def test_offsets_that_no_worker_lists_are_reset() -> None:
+    """O1: nested partitions, the null partition and hidden spellings are reset, too."""
     nested, nowhere = '["a",{"f":{"g":1}}]', '["a",null]'
     log = after(
         STOPPED_A, *offsets((nested, "{}"), (nowhere, "{}"), (key(0), "{}"), (REORDERED, "{}"))
     )
     log += offsets((SPACED, None), start=4)
     assert written(log, RESET) == {
-        "wipe": sorted(f"{one} " for one in (nested, nowhere, key(0), REORDERED))
+        "wipe": sorted(f"{raw_key} " for raw_key in (nested, nowhere, key(0), REORDERED))
     }
     without_nested = after(log[:2], *log[3:])
     assert written(without_nested, RESET, "3.9") == {"wipe": [f"{key(0)} "]}

@@ -61,7 +61,7 @@ async def _record_classes(archive: ClassArchive) -> None:
                 RELEASE,
                 broker,
                 parts=(),
-                more=ARTIFACTS,
+                extra_artifacts=ARTIFACTS,
                 jvm=(*SMALL_JVM, *archive.recording),
                 plugin__discovery="hybrid_warn",
             ) as worker,

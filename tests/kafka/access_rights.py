@@ -75,7 +75,7 @@ async def allow(broker: Broker, user: str, rights: Iterable[Right]) -> None:
     """Give rights to a user, and wait until the broker has them (its controller may still lag)."""
     async with admin(broker) as client:
         before = await _rights(client, user)
-        for right in (wanted := list(dict.fromkeys(rights))):
+        for right in (distinct_rights := list(dict.fromkeys(rights))):
             pattern = _PREFIXED if right.prefixed else _LITERAL
             request = CreateAclsRequest(
                 RESOURCES[right.resource],
@@ -88,7 +88,7 @@ async def allow(broker: Broker, user: str, rights: Iterable[Right]) -> None:
             )
             answer = await client._send_request(request)
             assert [code for code, _ in answer.creation_responses] == [0]
-        await _until(client, user, before + len(wanted))
+        await _until(client, user, before + len(distinct_rights))
 
 
 async def revoke(broker: Broker, user: str, right: Right) -> None:

@@ -33,8 +33,8 @@ async def worker_on(
     **settings: object,
 ) -> AsyncIterator[ConnectWorker]:
     """Run a worker that knows these classes; `__` in a setting's name is a dot."""
-    given = {key.replace("__", "."): str(value) for key, value in settings.items()}
-    texts = own_settings(topics) | given
+    overrides = {key.replace("__", "."): str(value) for key, value in settings.items()}
+    texts = own_settings(topics) | overrides
     configuration = Configuration(flag_values((key, key, text) for key, text in texts.items()))
     exactly_once = configuration.settings(WorkerSettings).exactly_once
     log = await open_kafka_log(f"kafka://{broker.bootstrap}", configuration)

@@ -11,13 +11,13 @@ from tests.kafka.producer import in_order
 from tests.replay.test_append import archived
 
 
-def left_in(target: CaptureTarget, there: Sequence[Entry]) -> ArchivedCluster:
-    """Archive left by killed captures: a prefix of each partition of `there`."""
+def left_in(target: CaptureTarget, entries: Sequence[Entry]) -> ArchivedCluster:
+    """Archive left by killed captures: a prefix of each partition of `entries`."""
     chain = read_chain(target.store, target.cluster)
     left = ArchivedCluster(target.store, target.cluster, chain, parts_in(chain))
     ends = {place: part.end for place, part in left.parts.items()}
     assert archived(left) == [
-        entry for entry in there if entry.offset < ends.get((entry.topic, entry.partition), 0)
+        entry for entry in entries if entry.offset < ends.get((entry.topic, entry.partition), 0)
     ]
     assert not chain.manifests or verified(left).flaws == ()
     return left
@@ -26,14 +26,14 @@ def left_in(target: CaptureTarget, there: Sequence[Entry]) -> ArchivedCluster:
 def check_whole(
     whole: ArchivedCluster,
     left: ArchivedCluster,
-    there: Sequence[Entry],
+    entries: Sequence[Entry],
     starts: Mapping[str, Sequence[int]],
 ) -> None:
-    """Check that the next capture added all of `there`, and reports the records removed by then.
+    """Check that the next capture added all of `entries`, and reports the records removed by then.
 
     `starts` has the present beginning of each partition, by topic.
     """
-    assert archived(whole) == in_order({*archived(left), *there})
+    assert archived(whole) == in_order({*archived(left), *entries})
     assert [*whole.gaps] == [
         (topic, partition, range(part.end, starts[topic][partition]))
         for (topic, partition), part in left.parts.items()

@@ -35,8 +35,8 @@ def main(folder: str, every: str, bootstrap: str, *names: str) -> None:
     """Capture a broker into archive after archive, and be killed."""
     topics = Topics(*names)
 
-    def capture_into(one: Path) -> None:
-        asyncio.run(capture(bootstrap, target_in(one, topics)))
+    def capture_into(archive_folder: Path) -> None:
+        asyncio.run(capture(bootstrap, target_in(archive_folder, topics)))
 
     at_every_step(Path(folder), Path.mkdir, capture_into, int(every))
 

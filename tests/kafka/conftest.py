@@ -134,5 +134,5 @@ def own_topics() -> Topics:
 
 @pytest_asyncio.fixture
 async def past(broker: Broker, new_topic: NewTopic) -> TopicHistory:
-    """A cluster of whose records Kafka has compacted some, removed some, and marked some."""
+    """A cluster in which Kafka has compacted, removed and marked some records."""
     return await worn(broker, new_topic)

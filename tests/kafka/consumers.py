@@ -36,7 +36,7 @@ async def groups_of(
 
 @asynccontextmanager
 async def consuming(broker: Broker, topic: str, group: str) -> AsyncIterator[AIOKafkaConsumer]:
-    """A member of a classic group that has its partitions, and leaves behind."""
+    """A member of a classic group with assigned partitions; it leaves the group on exit."""
     consumer = AIOKafkaConsumer(
         topic,
         bootstrap_servers=broker.bootstrap,
@@ -61,8 +61,8 @@ def java_consumer(broker: Broker, topic: str, group: str, **settings: object) ->
     directory.mkdir()
     file = directory / "consumer.properties"
     usual = {"auto.commit.interval.ms": 100, "auto.offset.reset": "earliest"}
-    given = usual | {key.replace("__", "."): value for key, value in settings.items()}
-    file.write_text("".join(f"{key}={value}\n" for key, value in given.items()), "ascii")
+    properties = usual | {key.replace("__", "."): value for key, value in settings.items()}
+    file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), "ascii")
     main = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     arguments = ("--bootstrap-server", broker.bootstrap, "--topic", topic, "--group", group)
     option = "--command-config" if broker.release >= "4.2" else "--consumer.config"

@@ -1,4 +1,4 @@
-"""Kafka in containers: the way of the tests where there is neither a broker nor Maven.
+"""Kafka in containers, for machines with neither a broker nor Maven.
 
 A Java program of Kafka runs with the same arguments in the public image. Its container has the
 network and the temporary files of this machine, so addresses and paths are the same.

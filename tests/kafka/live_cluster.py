@@ -110,7 +110,7 @@ class Beside:
         raise AssertionError(f"{about} is still {got}\n{self.worker.printed}")
 
     async def agree(self) -> None:
-        """At a quiet point, ask both everything; every answer must be the same.
+        """Ask both everything at a quiet point; every answer must be the same.
 
         A worker does not tell when it has nothing left to do. Quiet topics may also mean that it
         has not begun yet: its own answers can then be ahead of the log. On a busy machine that
@@ -156,8 +156,8 @@ class Beside:
         """Every read endpoint of every connector, and of one that is not there."""
         paths = ["/connectors", "/connectors?expand=status&expand=info"]
         everything = await _get(rest, paths[-1]) or {}
-        for name, told in {**everything, "nobody": {}}.items():
-            info, status = told.get("info", {}), told.get("status", {})
+        for name, expansion in {**everything, "nobody": {}}.items():
+            info, status = expansion.get("info", {}), expansion.get("status", {})
             stem = f"/connectors/{quote(name, safe='')}"
             paths += [stem + end for end in ("", "/config", "/tasks", "/status", "/topics")]
             paths += [f"{stem}/tasks/{task['id']}/status" for task in status.get("tasks", [])]
@@ -178,13 +178,13 @@ async def _answers(rest: httpx.AsyncClient, paths: list[str]) -> dict[str, Recor
 
 
 def _differences(
-    expected: Mapping[str, RecordedAnswer], given: Mapping[str, RecordedAnswer]
+    expected: Mapping[str, RecordedAnswer], actual: Mapping[str, RecordedAnswer]
 ) -> dict[str, tuple[RecordedAnswer, RecordedAnswer]]:
     """Both answers of each path for which they differ."""
     return {
-        path: (answer, given[path])
+        path: (answer, actual[path])
         for path, answer in expected.items()
-        if not same(answer, given[path])
+        if not same(answer, actual[path])
     }
 
 

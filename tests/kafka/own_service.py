@@ -32,8 +32,8 @@ def own_settings(topics: Topics) -> dict[str, str]:
 
 def worker_file(folder: Path, topics: Topics, **settings: object) -> Path:
     """A worker's file; `__` in a setting's name is a dot."""
-    given = {key.replace("__", "."): value for key, value in settings.items()}
-    lines = [f"{key}={value}\n" for key, value in (own_settings(topics) | given).items()]
+    overrides = {key.replace("__", "."): value for key, value in settings.items()}
+    lines = [f"{key}={value}\n" for key, value in (own_settings(topics) | overrides).items()]
     path = folder / f"{topics.config}.properties"
     path.write_text("".join(lines), "utf-8")
     return path
@@ -64,6 +64,6 @@ async def _url(service: RunningService) -> str:
     return service.url
 
 
-async def refused_own(broker: Broker, file: Path, *more: object) -> CommandResult:
-    """The end of a service that does not start."""
-    return await asyncio.to_thread(shell, "serve", *words(broker, file), "--port", "0", *more)
+async def refused_own(broker: Broker, file: Path, *options: object) -> CommandResult:
+    """Result of a service that does not start."""
+    return await asyncio.to_thread(shell, "serve", *words(broker, file), "--port", "0", *options)

@@ -91,7 +91,7 @@ class JavaProgram:
                 start_new_session=True,
             )
 
-    async def ready(self, asked: Callable[[], Awaitable[bool]]) -> None:
+    async def ready(self, is_ready: Callable[[], Awaitable[bool]]) -> None:
         """Ask until the answer is True.
 
         Raises:
@@ -99,7 +99,7 @@ class JavaProgram:
         """
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while self.alive and not await asked():
+                while self.alive and not await is_ready():
                     await asyncio.to_thread(self._ends_within, POLL_S)
         except TimeoutError:
             raise ProgramNotReady(f"not ready in {PATIENCE_S} s\n{self.printed}") from None
@@ -122,14 +122,16 @@ class JavaProgram:
         if await self.exit_code():
             raise ProgramNotReady(f"failed\n{self.printed}")
 
-    def tell(self, what: signal.Signals) -> None:
-        """Send it a signal after which it is still there."""
+    def tell(self, signal_to_send: signal.Signals) -> None:
+        """Send a signal that does not end the process."""
         assert self._process is not None
         if self._container is None:
-            self._process.send_signal(what)
+            self._process.send_signal(signal_to_send)
         else:
             subprocess.run(
-                signal_command(self._container, what.name), check=False, capture_output=True
+                signal_command(self._container, signal_to_send.name),
+                check=False,
+                capture_output=True,
             )
 
     def suspend(self) -> None:

@@ -1,4 +1,4 @@
-"""Writing to brokers in tests, by somebody else's producer, and what a reader must then find."""
+"""Writing to brokers in tests, by aiokafka's producer, and the entries that readers must find."""
 
 import asyncio
 import time
@@ -103,12 +103,12 @@ class TopicProducer:
     ) -> Entry:
         """Write one record and wait until it is there."""
         at_ms = _now_ms() if timestamp is None else timestamp
-        told = await self.producer.send_and_wait(
+        metadata = await self.producer.send_and_wait(
             topic, value, key, partition=partition, timestamp_ms=at_ms, headers=list(headers)
         )
         # For a topic with the broker's time the producer is told that; else what it sent itself.
-        stamped = told.timestamp if told.timestamp_type else at_ms
-        entry = Entry(topic, partition, told.offset, stamped, key, value, headers)
+        stamped = metadata.timestamp if metadata.timestamp_type else at_ms
+        entry = Entry(topic, partition, metadata.offset, stamped, key, value, headers)
         self.written.append(entry)
         return entry
 
@@ -117,8 +117,8 @@ class TopicProducer:
         batch, at_ms = self.producer.create_batch(), _now_ms()
         batch.append(timestamp=at_ms, key=None, value=None)
         batch.close()
-        told = await (await self.producer.send_batch(batch, topic, partition=partition))
-        self.written.append(Entry(topic, partition, told.offset, at_ms, None, None))
+        metadata = await (await self.producer.send_batch(batch, topic, partition=partition))
+        self.written.append(Entry(topic, partition, metadata.offset, at_ms, None, None))
 
     async def end(self, *, commit: bool) -> list[Entry]:
         """End the transaction; what a reader finds of all written since the last such call."""
@@ -176,7 +176,7 @@ async def settled(broker: Broker, *transactional_ids: str) -> None:
 
 @asynccontextmanager
 async def reading(bootstrap: str, **options: Any) -> AsyncIterator[KafkaReader]:
-    """A reader with options of its own, closed behind."""
+    """A reader with options of its own, closed on exit."""
     reader = await KafkaReader.open(bootstrap, **options)
     try:
         yield reader

@@ -200,11 +200,11 @@ class Lane:
             assert row["differences"] == explained, (exchange, row)
 
 
-def _check_order(there: list[Effect], wanted: list[Effect]) -> None:
+def _check_order(effects: list[Effect], expected: list[Effect]) -> None:
     """Check that these effects are in the log, in this order; others may lie between them."""
-    left = iter(there)
-    for number, effect in enumerate(wanted):
-        assert effect in left, (number, wanted, there)
+    left = iter(effects)
+    for number, effect in enumerate(expected):
+        assert effect in left, (number, expected, effects)
 
 
 async def trail_of(rest: httpx.AsyncClient) -> AsyncIterator[dict[str, Any]]:

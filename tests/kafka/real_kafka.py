@@ -88,13 +88,13 @@ _OAUTH = (
 
 
 class _Service(ABC):
-    """A program that answers when it is up. Used with `async with`: up inside, gone behind."""
+    """A program that answers when it is up. `async with` starts it, and ends it on exit."""
 
     _program: JavaProgram
 
     @property
     def printed(self) -> str:
-        """The end of its log."""
+        """The end of the program's log."""
         return self._program.printed
 
     @property
@@ -104,7 +104,7 @@ class _Service(ABC):
 
     @property
     def pid(self) -> int:
-        """Id of its process."""
+        """Id of the process."""
         return self._program.pid
 
     def launch(self) -> None:
@@ -121,7 +121,7 @@ class _Service(ABC):
         await self._program.end(timeout_s=timeout_s)
 
     async def kill9(self) -> None:
-        """End it as a crash does."""
+        """End the program as a crash does."""
         await self._program.end(signal.SIGKILL)
 
     async def hang(self) -> None:
@@ -141,7 +141,7 @@ class _Service(ABC):
 
     @abstractmethod
     async def _answers(self) -> bool:
-        """True once it is up."""
+        """True once the program answers."""
 
 
 class Broker(_Service):
@@ -274,14 +274,14 @@ class GivenBroker(Broker):
 
     @property
     def bootstrap(self) -> str:
-        """Its address."""
+        """Address of the broker."""
         return self._bootstrap
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *why: object) -> None:
-        """Leave it running."""
+        """Leave the broker running."""
 
     def __getattr__(self, name: str) -> Any:
         pytest.skip(f"{GIVEN_BROKER} has no {name}")
@@ -340,8 +340,8 @@ class KafkaWorker(_Service):
     """A Connect worker.
 
     A setting's name has `__` for each dot: `KafkaWorker(…, offset__storage__partitions=25)`.
-    `more` are further artifacts on its class path, with their versions; `classes` is a folder of
-    compiled classes.
+    `extra_artifacts` are further artifacts on its class path, with their versions; `classes` is a
+    folder of compiled classes.
     """
 
     def __init__(
@@ -351,7 +351,7 @@ class KafkaWorker(_Service):
         *,
         jvm: tuple[str, ...] | None = None,
         parts: tuple[str, ...] = PARTS,
-        more: tuple[str, ...] = (),
+        extra_artifacts: tuple[str, ...] = (),
         classes: Path | None = None,
         **settings: Any,
     ) -> None:
@@ -363,7 +363,9 @@ class KafkaWorker(_Service):
         self.config = self.directory / "worker.properties"
         own = {"bootstrap.servers": broker.bootstrap, "listeners": self.url}
         _write(self.config, WORKER, own, dotted(settings))
-        path = worker_runtime(release, parts, more, in_image=not (more or classes))
+        path = worker_runtime(
+            release, parts, extra_artifacts, in_image=not (extra_artifacts or classes)
+        )
         if classes is not None:
             path = os.pathsep.join((str(classes), str(path)))
         jvm = jvm or _quick_jvm("worker", path)
@@ -442,11 +444,11 @@ def broker_runtime(release: str) -> str | KafkaImage:
 def worker_runtime(
     release: str,
     parts: tuple[str, ...] = PARTS,
-    more: tuple[str, ...] = (),
+    extra_artifacts: tuple[str, ...] = (),
     *,
     in_image: bool = True,
 ) -> str | KafkaImage:
-    """Class path or image of a Connect worker; `more` are further artifacts.
+    """Class path or image of a Connect worker; `extra_artifacts` are further artifacts.
 
     `in_image`: the image has all of them.
 
@@ -454,7 +456,7 @@ def worker_runtime(
         JarsUnavailable: there is neither.
     """
     artifacts = [f"org.apache.kafka:connect-{part}:{release}" for part in parts]
-    return runtime(release, *artifacts, *more, in_image=in_image)
+    return runtime(release, *artifacts, *extra_artifacts, in_image=in_image)
 
 
 def _quick_jvm(program: str, path: str | KafkaImage) -> tuple[str, ...]:
@@ -492,5 +494,5 @@ def dotted(settings: Mapping[str, T]) -> dict[str, T]:
 
 def _write(file: Path, *settings: ProgramSettings) -> None:
     """A `.properties` file of all these settings; later ones win."""
-    merged = {key: value for some in settings for key, value in some.items()}
+    merged = {key: value for group in settings for key, value in group.items()}
     file.write_text("".join(f"{key}={value}\n" for key, value in merged.items()), "ascii")

@@ -72,9 +72,13 @@ async def side_by_side(
         repeats = TRIES if row.method in READS and name_of(row) not in excepted else 1
         for _ in range(repeats):
             said = await _asked(row, theirs)
-            given = await ask(mine, request_of(row, prefix, _text(mine), KEY))
-            given = given._replace(body=given.body.replace(f"{_text(mine)}{prefix}".encode(), HOST))
-            exchange = ComparedExchange(row, differences(_as_recorded(row, said, theirs), given))
+            own_answer = await ask(mine, request_of(row, prefix, _text(mine), KEY))
+            own_answer = own_answer._replace(
+                body=own_answer.body.replace(f"{_text(mine)}{prefix}".encode(), HOST)
+            )
+            exchange = ComparedExchange(
+                row, differences(_as_recorded(row, said, theirs), own_answer)
+            )
             if not exchange.differences:
                 break
             await asyncio.sleep(PAUSE_S)

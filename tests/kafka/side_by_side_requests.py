@@ -80,11 +80,11 @@ def script(lines: str, release: str) -> list[ProbeRow]:
 
 def ask(method: str, path: str, body: object = None, **headers: str) -> ProbeRow:
     """A request. Bodies other than text are sent as JSON, with that content type by default."""
-    told = {name.replace("_", "-"): value for name, value in headers.items()}
+    sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
     if body is not None:
-        told = {"Content-Type": JSON, **told}
+        sent_headers = {"Content-Type": JSON, **sent_headers}
     text = body if body is None or isinstance(body, str) else json.dumps(body)
-    return ProbeRow(n=0, method=method, path=path, headers=[*told.items()], body=text)
+    return ProbeRow(n=0, method=method, path=path, headers=[*sent_headers.items()], body=text)
 
 
 def wait(path: str, contains: str) -> ProbeRow:
@@ -265,9 +265,11 @@ def _stopped(path: str, status: str, source: dict[str, str]) -> Iterator[ProbeRo
     yield ask("PUT", f"{path}/stop")
     for body in BAD_OFFSETS:
         yield ask("PATCH", f"{path}/offsets", body)
-    known = {"filename": source["file"]}
+    partition = {"filename": source["file"]}
     yield ask(
-        "PATCH", f"{path}/offsets", {"offsets": [{"partition": known, "offset": {"position": 4}}]}
+        "PATCH",
+        f"{path}/offsets",
+        {"offsets": [{"partition": partition, "offset": {"position": 4}}]},
     )
     yield wait(f"{path}/offsets", '"position":4')
     yield ask("GET", f"{path}/offsets")

@@ -92,7 +92,7 @@ class AccessCase(NamedTuple):
 
     request: Callable[[UserRequests], Awaitable[Any]]
     missing: Right
-    given: tuple[Right, ...] = ()
+    rights: tuple[Right, ...] = ()
     words: str = ""
     """Pattern of the sentence, if it does not name the resource."""
 
@@ -187,9 +187,9 @@ async def contents(broker: Broker, name: str) -> tuple[Any, ...]:
     """State that a refused request must leave as it is: topics, their ends, the group's offsets."""
     topic, new, group, _ = names_of(name).values()
     async with reading(broker.bootstrap) as reader, groups_of(broker.bootstrap) as groups:
-        there = await reader.topics()
+        partition_counts = await reader.topics()
         return (
-            there.get(new),
+            partition_counts.get(new),
             await entries_of(reader.read([topic])),
             await groups.committed(group),
         )
@@ -218,14 +218,14 @@ def check_sentence(sentence: str, right: Right) -> None:
 @pytest.mark.parametrize("case", CASES)
 async def test_one_right_is_missing(broker: Broker, case: str) -> None:
     """The request is refused, names the right, and changes nothing; with the right it succeeds."""
-    request, missing, given, words = CASES[case]
+    request, missing, rights, words = CASES[case]
     name = unused_name()
     user, right = f"user-{name}", named(missing, name)
     await create_topic(broker, name, 2)
     async with writer(broker) as out, groups_of(broker.bootstrap) as groups:
         await out.put(name, 0, b"k", b"v")
         await groups.commit(names_of(name)["group"], {(name, 0): 1})
-    await allow(broker, user, [named(other, name) for other in given])
+    await allow(broker, user, [named(other, name) for other in rights])
     before = await contents(broker, name)
     async with requests_of(broker, user, name) as sent:
         with pytest.raises(LogNotUsable) as refused:
@@ -268,7 +268,9 @@ async def test_a_writer_loses_a_right(broker: Broker, missing: Right) -> None:
     name = unused_name()
     user, right = f"user-{name}", named(missing, name)
     await create_topic(broker, name, 2)
-    await allow(broker, user, [named(given, name) for given in (READ, WRITE, USE_ID, SEE_ID)])
+    await allow(
+        broker, user, [named(held_right, name) for held_right in (READ, WRITE, USE_ID, SEE_ID)]
+    )
     async with requests_of(broker, user, name) as sent:
         epoch = await sent.log.claim()
 
@@ -286,8 +288,8 @@ async def test_a_writer_loses_a_right(broker: Broker, missing: Right) -> None:
         await allow(broker, user, [right])
         await append()
         entries = await sent.read()
-        there = sorted(entry.key or b"" for entry in entries if not entry.aborted)
-        assert there == [b"a", b"a", b"b", b"b"]
+        keys = sorted(entry.key or b"" for entry in entries if not entry.aborted)
+        assert keys == [b"a", b"a", b"b", b"b"]
 
 
 async def test_a_reader_loses_a_right(broker: Broker) -> None:
@@ -388,7 +390,7 @@ async def test_own_topics_lose_a_right(
 
 
 async def test_attached_without_a_right(broker: Broker, tmp_path: Path) -> None:
-    """READ on the three topics is all it needs: asked at the start, and missed in the middle."""
+    """The service needs READ on the three topics, at the start and while it runs."""
     name = unused_name()
     names = Topics(*(f"{name}-{part}" for part in ("configs", "offsets", "status")))
     read = {topic: Right("READ", "topic", topic) for topic in msgspec.structs.astuple(names)[:3]}

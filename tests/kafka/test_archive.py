@@ -27,7 +27,7 @@ EVERY = 1 if PROVE else 11
 async def test_a_broker_is_archived_as_it_is(
     past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
-    """In three captures, of which one comes while a transaction is open."""
+    """Three captures archive the broker, one of them while a transaction is open."""
     target = target_in(tmp_path, past.topics)
 
     async def capture() -> CaptureResult:
@@ -41,10 +41,10 @@ async def test_a_broker_is_archived_as_it_is(
     assert (await capture()).added == len(before)
     await past.goes_on(while_open)
     captured = await capture()
-    there, cluster = await past.there(), captured.cluster
+    entries, cluster = await past.there(), captured.cluster
     assert captured.added == 2 * len(past.names)
-    assert archived(cluster) == there
-    assert len([entry for entry in there if entry.aborted]) > len(past.names)
+    assert archived(cluster) == entries
+    assert len([entry for entry in entries if entry.aborted]) > len(past.names)
     assert cluster.parts[past.own, 0].start == 3
     assert cluster.ends == await reader.ends(past.names)
     assert (verified(cluster).flaws, verified(cluster).gaps) == ((), ())
@@ -56,23 +56,23 @@ def killed_at_steps(past: TopicHistory, folder: Path) -> list[CaptureTarget]:
     words = (str(folder), str(EVERY), past.broker.bootstrap, *msgspec.structs.astuple(past.topics))
     command = [sys.executable, "-W", "ignore", "-m", "tests.kafka.capture_crashes", *words]
     subprocess.run(command, cwd=ROOT, check=True)
-    return [target_in(one, past.topics) for one in sorted(folder.iterdir())]
+    return [target_in(archive_folder, past.topics) for archive_folder in sorted(folder.iterdir())]
 
 
 async def test_killed_it_neither_loses_nor_doubles(
     past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
-    """At every step of a capture that makes several parts count; then the topics go on."""
-    there = await past.there()
+    """Captures of several parts are killed at every step; then the topics go on."""
+    entries = await past.there()
     targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
-    lefts = [left_in(target, there) for target in targets]
+    lefts = [left_in(target, entries) for target in targets]
     await past.goes_on()
     await removed(past.broker, past.own, 0, 28)
-    there, starts = await past.there(), await reader.starts(past.names)
+    entries, starts = await past.there(), await reader.starts(past.names)
     gaps = []
     for target, left in zip(targets, lefts, strict=True):
         captured = await LogCapture(reader, target, goes_on=True).run()
-        check_whole(captured.cluster, left, there, starts)
+        check_whole(captured.cluster, left, entries, starts)
         gaps.append(len([*captured.cluster.gaps]))
     parts = [len(left.chain.manifests) for left in lefts]
     assert parts == sorted(parts), "from some step on a part counts"

@@ -69,11 +69,11 @@ class AttachedLife(Beside):
 
 @asynccontextmanager
 async def alive(
-    broker: Broker, worker: KafkaWorker, *more: KafkaWorker
+    broker: Broker, worker: KafkaWorker, *other_workers: KafkaWorker
 ) -> AsyncIterator[AttachedLife]:
     """A worker that runs, and a service attached to it."""
     async with (
-        attached_to(broker, [worker, *more]) as rest,
+        attached_to(broker, [worker, *other_workers]) as rest,
         reading(broker.bootstrap) as reader,
     ):
         yield AttachedLife(worker, rest, reader)
@@ -115,7 +115,9 @@ async def _moves(life: AttachedLife, lines: Path) -> None:
     await life.until("/connectors/lines/offsets", all_of(lines))
     archive = {"connector.class": SINK, "topics": "lines", "file": str(lines) + ".out"}
     await life.ask("PUT", "/connectors/archive/config", archive)
-    await life.until("/connectors/archive/offsets", lambda told: bool(told and told["offsets"]))
+    await life.until(
+        "/connectors/archive/offsets", lambda answer: bool(answer and answer["offsets"])
+    )
     await life.sinks_agree("archive")
     await life.ask("DELETE", "/connectors/archive")
     await life.ask("PUT", "/connectors/lines/stop")

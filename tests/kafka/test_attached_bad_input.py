@@ -50,9 +50,9 @@ async def cluster(
     ):
         config = {"connector.class": SINK, "topics": "lines", "file": str(directory / "out")}
         await asked(worker, "PUT", "/connectors/archive/config", config)
-        await until(worker, "/connectors/archive/status", lambda told: bool(told["tasks"]))
+        await until(worker, "/connectors/archive/status", lambda status: bool(status["tasks"]))
         await asked(worker, "PUT", "/connectors/archive/stop")
-        await until(worker, "/connectors/archive/status", lambda told: not told["tasks"])
+        await until(worker, "/connectors/archive/status", lambda status: not status["tasks"])
         yield broker, worker
 
 

@@ -67,7 +67,7 @@ class Killer:
 
 
 async def test_random_commands_while_all_are_killed(tmp_path: Path) -> None:
-    """Nothing acknowledged is lost, nothing half done stays, every plan is held or explained."""
+    """Acknowledged commands stay, none is half done, and every plan is held or explained."""
     kafka = up(RELEASE, tmp_path, listeners=("SASL_PLAINTEXT",), group__min__session__timeout__ms=1)
     async with (
         kafka as broker,

@@ -36,9 +36,9 @@ class AsyncCommands:
         self.cluster = cluster
         self.broker = broker
 
-    async def done(self, *words: object, **more: str) -> str:
+    async def done(self, *words: object, **environment: str) -> str:
         """Output of a command, which must succeed."""
-        return await asyncio.to_thread(lambda: self.cluster.done(*words, **more))
+        return await asyncio.to_thread(lambda: self.cluster.done(*words, **environment))
 
     async def refused(self, *words: object) -> str:
         """Error of a command, which must be refused."""
@@ -114,7 +114,7 @@ async def workers(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Sha
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
 async def test_a_life(release: str, workers: SharedWorkers) -> None:
-    """Applied, restarted, paused, stopped, moved, carried away and back: each waited for."""
+    """Connectors are applied, restarted, paused, stopped, moved, and carried away and back."""
     ask = await workers.commands(release)
     folder = ask.cluster.folder
     files = ("-f", folder / "orders.json", "-f", folder / "copy.properties")
@@ -164,8 +164,10 @@ async def _carried(ask: AsyncCommands) -> None:
     assert imported.startswith("copy: unchanged\norders: unchanged\n")
 
 
-async def test_what_only_ours_has(workers: SharedWorkers, tmp_path: Path) -> None:
-    """A worker of Kafka's is not asked for it: it would overlook the question. Its log has it."""
+async def test_options_that_workers_lack_are_refused(
+    workers: SharedWorkers, tmp_path: Path
+) -> None:
+    """Options that Kafka's workers would ignore are refused, with a hint to read the log."""
     ask = await workers.commands(RELEASES[0])
     judged = await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--dry-run")
     assert judged.startswith("orders: would be created (the config is valid")
@@ -204,7 +206,7 @@ async def test_what_only_ours_has(workers: SharedWorkers, tmp_path: Path) -> Non
 async def test_odd_names(
     release: str, names: tuple[str, ...], unreachable: tuple[str, ...], workers: SharedWorkers
 ) -> None:
-    """Reached as far as the worker can be asked about them; 4.x refuses some paths, and says so."""
+    """Workers are asked about odd names as far as they allow; 4.x refuses some paths."""
     ask = await workers.commands(release)
     folder = ask.cluster.folder
     config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}

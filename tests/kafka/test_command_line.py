@@ -59,12 +59,12 @@ async def test_a_cluster_is_inspected_and_imported(
     again = await run("import", where, copy, *topics)
     assert f"nothing added: all {len(entries)} records" in again.out
     file = histories / "mirror-3.9.log.jsonl"
-    told = [
+    results = [
         await run("inspect", log, "--rest", *options)
         for log, options in ((where, topics), (copy, topics), (file, []))
     ]
-    assert [said.code for said in told] == [0, 0, 0]
-    answers = [said.json for said in told]
+    assert [said.code for said in results] == [0, 0, 0]
+    answers = [said.json for said in results]
     roots = [answer.pop("/")["answer"] for answer in answers]
     ids = [root["kafka_cluster_id"] for root in roots]
     assert (ids[0], len(ids[1]), ids[2]) == (CLUSTER_ID, len(CLUSTER_ID), None)
@@ -116,7 +116,7 @@ def login(name: str) -> list[str]:
 async def test_a_missing_topic(
     broker: Broker, new_topic: NewTopic, entries: list[Entry], tmp_path: Path
 ) -> None:
-    """Named, with how to name the right one; nothing is made."""
+    """The refusal names the topic and the option; no topic is created."""
     topics = await copied(broker, new_topic, entries)
     where, log = f"kafka://{broker.bootstrap}", tmp_path / "log.db"
     for option in OPTIONS.values():
@@ -131,7 +131,7 @@ async def test_a_missing_topic(
 async def test_a_topic_that_is_not_compacted(
     broker: Broker, new_topic: NewTopic, entries: list[Entry]
 ) -> None:
-    """A worker refuses it, because Kafka would delete what it must keep; so is it here."""
+    """The topic is refused, as by a worker: Kafka would delete records that must stay."""
     topics = await copied(broker, new_topic, entries)
     status = await new_topic(3, cleanup__policy="delete")
     result = await run("inspect", f"kafka://{broker.bootstrap}", *topics, "--status-topic", status)
@@ -141,7 +141,7 @@ async def test_a_topic_that_is_not_compacted(
 async def test_a_config_topic_with_two_partitions(
     broker: Broker, new_topic: NewTopic, entries: list[Entry]
 ) -> None:
-    """Workers before 2.5.1 live with it, so it is read, and told."""
+    """The topic is read, with a warning: workers before 2.5.1 accept it."""
     topics = await copied(broker, new_topic, entries)
     where, split = f"kafka://{broker.bootstrap}", await new_topic(2)
     result = await run("inspect", where, *topics, "--config-topic", split, "-o", "json")

@@ -1,4 +1,4 @@
-"""The way of Kafka into tests: jars by Maven, else containers where an engine answers."""
+"""Sources of Kafka for tests: jars by Maven, else containers where an engine answers."""
 
 import tempfile
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ def test_the_last_way(tools: Path) -> None:
 
 
 def test_jars_come_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With Maven's jars no engine is asked."""
+    """No engine is asked if Maven's jars are there."""
     engine(tmp_path, 0)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     path = runtime("4.3.0", "org.apache.kafka:connect-json:4.3.0")

@@ -60,8 +60,8 @@ async def fill(broker: Broker) -> None:
     settings = {"cleanup.policy": "compact", "retention.ms": "-1"}
     async with admin(broker) as client:
         for topic in TOPICS:
-            wanted = ConfigResource(ConfigResourceType.TOPIC, topic, settings)
-            await client.alter_configs([wanted])
+            resource = ConfigResource(ConfigResourceType.TOPIC, topic, settings)
+            await client.alter_configs([resource])
 
 
 async def holds_sample(log: KafkaReader) -> bool:

@@ -74,11 +74,11 @@ async def on_kafka(broker: Broker, names: Topics, *, is_decided: bool = True) ->
         reading(broker.bootstrap) as reader,
         reading(broker.bootstrap, isolation="read_uncommitted") as uncommitted,
     ):
-        there = [name for name in await reader.topics() if name in msgspec.structs.astuple(names)]
+        present = [name for name in await reader.topics() if name in msgspec.structs.astuple(names)]
         async with asyncio.timeout(PATIENCE_S):
-            while is_decided and await reader.ends(there) != await uncommitted.ends(there):  # noqa: ASYNC110
+            while is_decided and await reader.ends(present) != await uncommitted.ends(present):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        return await records(reader, there)
+        return await records(reader, present)
 
 
 def headers(entries: list[Entry]) -> list[tuple[Any, ...]]:
@@ -108,26 +108,26 @@ async def test_there_and_back(broker: Broker, topics: Topics, tmp_path: Path) ->
     copied = await run("copy", log, where, "--worker", file, "-o", "json")
     assert copied.code == 0, copied.err
     assert (copied.json["records"], copied.json["added"]) == (len(entries), len(entries))
-    there = await on_kafka(broker, topics)
-    assert translated(copied.json["positions"], entries) == contents(there)
-    assert headers(there) == headers(entries)
+    on_broker = await on_kafka(broker, topics)
+    assert translated(copied.json["positions"], entries) == contents(on_broker)
+    assert headers(on_broker) == headers(entries)
     again = await run("copy", log, where, "--worker", file)
     assert f"nothing copied: all {len(entries)} records were in {where} already" in again.out
     async with serving_own(broker, file) as (_, client):
         names = (await client.get("/connectors")).json()
         assert "orders" in names
         assert (await client.post("/connectors", json={"name": "n", "config": SOURCE})).is_success
-    more = await run("copy", log, where, "--worker", file)
-    assert "already has records, and the one at offset" in refusal(more)
+    later_copy = await run("copy", log, where, "--worker", file)
+    assert "already has records, and the one at offset" in refusal(later_copy)
     returned = await run("copy", where, back, "--worker", file, "-o", "json")
     assert returned.code == 0, returned.err
     assert all(run["source"] == run["target"] for run in returned.json["positions"])
     log_back = await SqliteLog.open(back, create=False, read_only=True)
-    found = await records(log_back, await log_back.topics())
+    entries_back = await records(log_back, await log_back.topics())
     await log_back.close()
-    there = await on_kafka(broker, topics)
-    assert contents(found) == contents(there)
-    assert headers(found) == headers(there)
+    on_broker = await on_kafka(broker, topics)
+    assert contents(entries_back) == contents(on_broker)
+    assert headers(entries_back) == headers(on_broker)
     assert "There is a file" in refusal(await run("copy", where, back, "--worker", file))
 
 
@@ -148,8 +148,8 @@ async def test_a_log_without_commands(broker: Broker, topics: Topics, tmp_path: 
         [topics.config, "0", "5-5", "0-0", "1"],
         [topics.config, "0", "8-8", "1-1", "1"],
     ]
-    there, marked = await on_kafka(broker, topics), (topics.commands, COPY_MARK)
-    keys = {(entry.topic, entry.key) for entry in there}
+    on_broker, marked = await on_kafka(broker, topics), (topics.commands, COPY_MARK)
+    keys = {(entry.topic, entry.key) for entry in on_broker}
     assert keys == {(topics.config, first.key), (topics.config, last.key), marked}
     again = await run("copy", log, where, "--worker", file)
     assert "nothing copied: all 2 records" in again.out, again.err
@@ -171,12 +171,12 @@ async def test_other_names(broker: Broker, topics: Topics, tmp_path: Path) -> No
         zip(msgspec.structs.astuple(names), msgspec.structs.astuple(topics), strict=True)
     )
     assert copied.json["topics"] == renamed
-    there = await on_kafka(broker, topics)
+    on_broker = await on_kafka(broker, topics)
     moved = [
         (renamed[topic], *content)
         for topic, *content in translated(copied.json["positions"], entries)
     ]
-    assert moved == contents(there)
+    assert moved == contents(on_broker)
     again = await run(*words)
     assert f"nothing copied: all {len(entries)} records were in {where} already" in again.out
     assert f"{names.config} → {topics.config}" in again.out
@@ -226,8 +226,8 @@ async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_pa
     async with reading(broker.bootstrap) as reader:
 
         async def begun() -> bool:
-            there = topics.offsets in await reader.topics()
-            return there and (await reader.ends([topics.offsets]))[topics.offsets][0] > 0
+            exists = topics.offsets in await reader.topics()
+            return exists and (await reader.ends([topics.offsets]))[topics.offsets][0] > 0
 
         async with asyncio.timeout(PATIENCE_S):
             while not await begun():  # noqa: ASYNC110 - a copy tells nobody
@@ -241,15 +241,15 @@ async def test_a_killed_copy_is_continued(broker: Broker, topics: Topics, tmp_pa
     assert ended.code == 0, ended.err
     assert ended.json["records"] == len(entries)
     assert ended.json["added"] <= len(entries) - len(half)
-    there = await on_kafka(broker, topics)
-    assert translated(ended.json["positions"], entries) == contents(there)
+    on_broker = await on_kafka(broker, topics)
+    assert translated(ended.json["positions"], entries) == contents(on_broker)
 
 
 async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) -> None:
     """Records that Kafka has compacted since count as copied, and those behind them are not."""
     settings = {"min__cleanable__dirty__ratio": 0.001, "max__compaction__lag__ms": 1}
-    given = {f"offset__storage__{key}": value for key, value in settings.items()}
-    file, log = worker_file(tmp_path, topics, **given), tmp_path / "a.db"
+    overrides = {f"offset__storage__{key}": value for key, value in settings.items()}
+    file, log = worker_file(tmp_path, topics, **overrides), tmp_path / "a.db"
     entries = [
         Entry(topics.offsets, 0, number, LONG_AGO_MS, b"[%d]" % (number % 3), b"%d" % number)
         for number in range(9)
@@ -261,8 +261,8 @@ async def test_a_compacted_copy(broker: Broker, topics: Topics, tmp_path: Path) 
     assert (await run(*words)).code == 0
 
     async def compacted() -> bool:
-        there = [entry for entry in await on_kafka(broker, topics) if entry.value is not None]
-        return len(there) == 4
+        remaining = [entry for entry in await on_kafka(broker, topics) if entry.value is not None]
+        return len(remaining) == 4
 
     async with asyncio.timeout(PATIENCE_S):
         while not await compacted():  # noqa: ASYNC110 - a broker tells nobody

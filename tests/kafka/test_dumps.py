@@ -36,7 +36,7 @@ def consume(broker: Broker, topic: str, records: int) -> bytes:
 async def test_the_console_consumer_of_a_release(
     broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Null, empty, bytes that are no UTF-8, headers, times of one's own: all as it was written."""
+    """Null, empty and non-UTF-8 bytes, headers and own timestamps are read as written."""
     topic = await new_topic(2, cleanup__policy="delete")  # a compacted one refuses null keys
     async with writer(broker) as out:
         await out.put_nothing(topic, 0)

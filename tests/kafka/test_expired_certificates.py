@@ -62,7 +62,7 @@ class TlsWorker:
 
     @asynccontextmanager
     async def url(self) -> AsyncIterator[str]:
-        """Its URL while it is up."""
+        """Serve, and yield the URL."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
         async with server:
             yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"

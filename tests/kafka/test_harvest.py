@@ -79,23 +79,23 @@ async def differing(
     listed: list[dict[str, str]] = (await worker.rest.get(CATALOGUE)).json()
     paths = [CATALOGUE, "/connector-plugins"]
     if worker.release != OLD:
-        names = {one["class"]: None for one in listed if one["class"] != UNDEFINED}
+        names = {plugin["class"]: None for plugin in listed if plugin["class"] != UNDEFINED}
         paths += [f"/connector-plugins/{name}/config" for name in names]
-    asked: list[tuple[str, str, Any]] = [("GET", path, None) for path in paths]
-    asked += [("PUT", _validate(config), config) for config in configs]
+    requests: list[tuple[str, str, Any]] = [("GET", path, None) for path in paths]
+    requests += [("PUT", _validate(config), config) for config in configs]
     settings = Settings(profile=worker.release, worker=WORKER, catalogue=str(catalogue))
     around = Surroundings(notices=silent())
     async with (
         ControlPlane.open("memory:", settings, around) as plane,
         client_of(plane.app) as ours,
     ):
-        found = []
-        for method, path, body in asked:
+        differences = []
+        for method, path, body in requests:
             theirs = await worker.rest.request(method, path, json=body)
             own = await ours.request(method, f"/compat/{worker.release}{path}", json=body)
             if (theirs.status_code, theirs.content) != (own.status_code, own.content):
-                found.append(f"{path} {json.dumps(body)}")
-        return found
+                differences.append(f"{path} {json.dumps(body)}")
+        return differences
 
 
 def _told(answer: httpx.Response) -> tuple[int, bytes]:

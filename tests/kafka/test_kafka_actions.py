@@ -122,11 +122,11 @@ async def test_overrides_select_the_cluster(broker: Broker, topic: str) -> None:
     """The connector's `admin.override.*` beat the worker's `admin.*`, which beat its own."""
     (nowhere,) = free_ports(1)
     dead, group = f"127.0.0.1:{nowhere}", unused_name()
-    here = {"bootstrap.servers": broker.bootstrap}
+    override = {"bootstrap.servers": broker.bootstrap}
     async with groups_of(broker.bootstrap) as groups:
         await groups.commit(group, {(topic, 0): 4})
     async with actions_on(dead, **IMPATIENT) as outside:
-        assert await outside.group_offsets(group, here) == ((topic, 0, 4),)
+        assert await outside.group_offsets(group, override) == ((topic, 0, 4),)
         with pytest.raises(ExternalActionFailed, match=f"no broker listens at {dead}"):
             await outside.group_offsets(group)
     admin = {"admin__bootstrap__servers": broker.bootstrap}

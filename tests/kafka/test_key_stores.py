@@ -39,7 +39,7 @@ def trusting(
 
 @pytest.mark.parametrize("form", FORMATS)
 async def test_trust_stores(broker: Broker, topic: str, form: str) -> None:
-    """In every format in which Java has written one."""
+    """Trust stores of every format that Java has written are read."""
     store = broker.certificates.trust_store(f"{form}.jks", *FORMATS[form])
     async with reading(broker.address("SSL"), security=trusting(store)) as reader:
         assert await reader.ends([topic]) == {topic: [0, 0, 0]}

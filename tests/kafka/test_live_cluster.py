@@ -1,4 +1,4 @@
-"""While a real worker lives a life, the service beside it answers the same from the topics."""
+"""A service beside a real worker gives the worker's answers, from the topics alone."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -32,22 +32,23 @@ async def beside(broker: Broker) -> AsyncIterator[Beside]:
         yield Beside(worker, service, reader)
 
 
-def state(wanted: str, *tasks: str) -> Callable[[Any], bool]:
+def state(connector_state: str, *tasks: str) -> Callable[[Any], bool]:
     """Condition: a status has the connector and its tasks in these states."""
 
     def shown(status: Any) -> bool:
         if status is None:
             return False
         states = [task["state"] for task in status["tasks"]]
-        return (status["connector"]["state"], *states) == (wanted, *tasks)
+        return (status["connector"]["state"], *states) == (connector_state, *tasks)
 
     return shown
 
 
-def position(wanted: int) -> Callable[[Any], bool]:
+def position(byte_count: int) -> Callable[[Any], bool]:
     """Condition: the offset of a file source is this number of bytes."""
-    return lambda told: (
-        bool(told and told["offsets"]) and (told["offsets"][0]["offset"]["position"] == wanted)
+    return lambda answer: (
+        bool(answer and answer["offsets"])
+        and (answer["offsets"][0]["offset"]["position"] == byte_count)
     )
 
 
@@ -137,7 +138,7 @@ async def _broker_killed(life: Beside, broker: Broker, lines: Path) -> None:
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))
 async def test_a_life(release: str, tmp_path: Path) -> None:
-    """At each quiet point of a scripted life, every answer is the worker's own."""
+    """Every answer is the worker's own at each quiet point of a scripted life."""
     lines = tmp_path / "lines.txt"
     lines.write_text("aaa\nbbb\n")
     async with up(release, tmp_path) as broker, beside(broker) as life:

@@ -87,11 +87,11 @@ async def test_the_broker_is_killed(mortal: Broker) -> None:
 
 async def _grown(appenders: list[NumberedAppends], by: int) -> None:
     """Wait until each appender has got some more acknowledgements."""
-    wanted = [len(appender.acknowledged) + by for appender in appenders]
+    expected_counts = [len(appender.acknowledged) + by for appender in appenders]
     async with asyncio.timeout(PATIENCE_S):
         while any(  # noqa: ASYNC110 - the appenders tell nobody
             len(appender.acknowledged) < number
-            for appender, number in zip(appenders, wanted, strict=True)
+            for appender, number in zip(appenders, expected_counts, strict=True)
         ):
             await asyncio.sleep(0.05)
 
@@ -127,11 +127,11 @@ async def test_the_broker_hangs(mortal: Broker, kind: str) -> None:
         finally:
             await mortal.go_on()
         ends = await _ends(log, topic)
-        there = Counter(entry.key for entry in await _committed(log, topic))
-        assert {*there.values()} == {2}
+        counts = Counter(entry.key for entry in await _committed(log, topic))
+        assert {*counts.values()} == {2}
         await log.append([put(topic, "after"), put(topic, "after", second)], epoch)
         later = Counter(entry.key for entry in await _committed(log, topic))
-        assert later == there | {b"after": 2}
+        assert later == counts | {b"after": 2}
         new_ends = (await log.ends([topic]))[topic]
         assert all(old <= new for old, new in zip(ends, new_ends, strict=True))
 

@@ -34,7 +34,7 @@ ID = "connect-cluster-writes"
 async def opened(
     address: str, security: KafkaSecurity | None = None, **settings: Any
 ) -> AsyncIterator[KafkaLog]:
-    """A log that may be written to, closed behind."""
+    """A log that may be written to, closed on exit."""
     log = await KafkaLog.connect(
         address, KafkaLogSettings(**{"transactional_id": ID, **settings}), security
     )
@@ -266,8 +266,8 @@ async def test_created_topics(log: KafkaLog, topic: str) -> None:
 
 async def test_a_topic_with_settings(broker: Broker, topic: str) -> None:
     """Settings of a new topic are passed on, except for the clean-up policy."""
-    wanted = TopicDefaults(configs={"segment.ms": "100000", "cleanup.policy": "delete"})
-    async with opened(broker.bootstrap, new_topics={f"{topic}-new": wanted}) as log:
+    defaults = TopicDefaults(configs={"segment.ms": "100000", "cleanup.policy": "delete"})
+    async with opened(broker.bootstrap, new_topics={f"{topic}-new": defaults}) as log:
         await log.create_topic(f"{topic}-new", 1)
         assert await log.check([f"{topic}-new"]) == []
     impossible = TopicDefaults(replication_factor=3)

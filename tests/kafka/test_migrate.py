@@ -70,7 +70,7 @@ class MovingCluster:
     async def until_offset(self, name: str, offset: dict[str, int]) -> None:
         """Wait until the only offset of a connector is this one."""
         async with asyncio.timeout(PATIENCE_S):
-            while [one["offset"] for one in await self.offsets(name)] != [offset]:  # noqa: ASYNC110
+            while [entry["offset"] for entry in await self.offsets(name)] != [offset]:  # noqa: ASYNC110
                 await asyncio.sleep(PAUSE_S)
 
 
@@ -203,14 +203,14 @@ async def _sink(old: MovingCluster, new: MovingCluster, folder: Path) -> None:
     output.parent.mkdir()
     await old.ask("POST", "/connectors/copy/restart?includeTasks=true")
     await old.until_states("copy", "RUNNING", "RUNNING")
-    assert [one["offset"] for one in await old.offsets("copy")] == [{"kafka_offset": 3}]
+    assert [entry["offset"] for entry in await old.offsets("copy")] == [{"kafka_offset": 3}]
     result = await migrate("copy", old.url, new.url, "--delete")
     assert result.code == 0, result
     assert (await old.get("/connectors"), await new.states("copy")) == (
         ["lines"],
         ["RUNNING", "RUNNING"],
     )
-    assert [one["offset"] for one in await new.offsets("copy")] == [{"kafka_offset": 3}]
+    assert [entry["offset"] for entry in await new.offsets("copy")] == [{"kafka_offset": 3}]
 
 
 async def _to_ours_and_back(new: MovingCluster, folder: Path) -> None:
@@ -220,11 +220,11 @@ async def _to_ours_and_back(new: MovingCluster, folder: Path) -> None:
     result = await migrate("lines", new.url, ours.where, "--delete")
     assert result.code == 0, result
     offsets = await asyncio.to_thread(ours.json, "offsets", "lines")
-    assert [one["offset"] for one in offsets["offsets"]] == [{"position": 12}]
+    assert [entry["offset"] for entry in offsets["offsets"]] == [{"position": 12}]
     result = await migrate("lines", ours.where, new.url)
     assert result.code == 0, result
     await new.until_states("lines", "RUNNING", "RUNNING")
-    assert [one["offset"] for one in await new.offsets("lines")] == [{"position": 12}]
+    assert [entry["offset"] for entry in await new.offsets("lines")] == [{"position": 12}]
     environment = {"CONTROLPLANE_PLUGINS_TRUST_UNKNOWN": "true"}
     foreign = ours.file("foreign.json", {"name": "foreign", "connector.class": "org.Foreign"})
     applied = await asyncio.to_thread(

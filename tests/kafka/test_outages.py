@@ -46,13 +46,13 @@ async def test_the_only_broker_is_gone(tmp_path: Path) -> None:
 
 
 async def test_only_the_leader_is_gone(tmp_path: Path) -> None:
-    """The other broker goes on answering, also for a topic of its own: no sign that all is well."""
+    """The other broker still answers, also for its own topic; the outage is noticed anyway."""
     async with _two(tmp_path) as (first, second):
         await _outage(first, second.kill9, second.start)
 
 
 async def test_only_the_leader_hangs(tmp_path: Path) -> None:
-    """The same while the cluster still takes it for the leader: what others answer is no sign."""
+    """The cluster still takes the hanging broker for the leader; the outage is noticed anyway."""
     async with _two(tmp_path, broker__session__timeout__ms=60_000) as (first, second):
         await _outage(first, second.hang, second.go_on)
 
@@ -69,13 +69,13 @@ async def _two(tmp_path: Path, **settings: Any) -> AsyncIterator[tuple[Broker, B
         yield first, second
 
 
-async def _outage(asked: Broker, go: BrokerAction, come_back: BrokerAction) -> None:
+async def _outage(broker: Broker, go: BrokerAction, come_back: BrokerAction) -> None:
     """Stop the leader of the config topic: one notice of the outage, one of its end."""
-    told = FollowerNotices()
-    await _put(asked, "before")
+    notices = FollowerNotices()
+    await _put(broker, "before")
     async with (
-        reading(asked.bootstrap, limits=SOON) as reader,
-        Follower(reader, notices=told, limits=OFTEN) as follower,
+        reading(broker.bootstrap, limits=SOON) as reader,
+        Follower(reader, notices=notices, limits=OFTEN) as follower,
         client_of(App(Service(follower, Profile.of(RELEASE), BodyProcesses()))) as client,
     ):
         await _until(client, ["before"], noticed=False)
@@ -85,9 +85,9 @@ async def _outage(asked: Broker, go: BrokerAction, come_back: BrokerAction) -> N
         await asyncio.sleep(AWAY_S)
         await _until(client, ["before"], noticed=True)
         await come_back()
-        await _put(asked, "after")
+        await _put(broker, "after")
         await _until(client, ["after", "before"], noticed=False)
-    assert [event.split(":")[0] for event in told.events] == [
+    assert [event.split(":")[0] for event in notices.events] == [
         "log_not_followed",
         "log_followed_again",
     ]

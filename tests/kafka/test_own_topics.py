@@ -121,9 +121,9 @@ def contents(entries: Iterable[Entry]) -> list[tuple[Any, ...]]:
     )
 
 
-def without_offsets(found: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The same without offsets: markers of transactions take some."""
-    return [(*content[:2], *content[3:]) for content in found]
+def without_offsets(entry_contents: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """Contents without offsets: markers of transactions take some."""
+    return [(*content[:2], *content[3:]) for content in entry_contents]
 
 
 def renamed(entries: Iterable[Entry], topics: Topics) -> tuple[Entry, ...]:
@@ -168,10 +168,10 @@ async def test_every_command_writes_what_it_writes_elsewhere(
         assert await live(log, topics, now_ms) == await live(memory, topics, now_ms)
         names = await memory.topics()
         assert dict(await log.topics()).items() >= names.items()
-        here, there = await records(memory, names), await records(log, names)
-        assert without_offsets(contents(there)) == without_offsets(contents(here))
-        assert {entry.topic for entry in there if entry.headers} == {topics.commands}
-        case = Case(renamed(there, topics))
+        in_memory, on_broker = await records(memory, names), await records(log, names)
+        assert without_offsets(contents(on_broker)) == without_offsets(contents(in_memory))
+        assert {entry.topic for entry in on_broker if entry.headers} == {topics.commands}
+        case = Case(renamed(on_broker, topics))
         for release in STORE_RELEASES:
             with KafkaOracle(release) as oracle:
                 assert compared(oracle.answer(case), case, Profile.of(release)) == {}
@@ -273,17 +273,17 @@ async def test_compaction_keeps_the_state(broker: Broker, new_topic: NewTopic) -
             await log.append([filler], epoch)
 
         async def shorter() -> bool:
-            there = [entry for entry in await records(log, [config]) if entry.key != b"filler"]
-            keys = {entry.key for entry in there}
-            return len(there) == len(keys)
+            on_broker = [entry for entry in await records(log, [config]) if entry.key != b"filler"]
+            keys = {entry.key for entry in on_broker}
+            return len(on_broker) == len(keys)
 
         await compacted(touch, shorter)
-        there = [entry for entry in await records(log, kept.values()) if entry.key != b"filler"]
-        assert len(there) < len(before)
-        found = renamed(there, Topics(*(kept[name] for name in names)))
+        on_broker = [entry for entry in await records(log, kept.values()) if entry.key != b"filler"]
+        assert len(on_broker) < len(before)
+        compacted_entries = renamed(on_broker, Topics(*(kept[name] for name in names)))
         for release in STORE_RELEASES:
             profile = Profile.of(release)
-            assert _lasting(found, profile) == _lasting(before, profile)
+            assert _lasting(compacted_entries, profile) == _lasting(before, profile)
 
 
 def _lasting(entries: Iterable[Entry], profile: Profile) -> dict[str, Any]:

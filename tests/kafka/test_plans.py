@@ -28,7 +28,7 @@ NAMES = ("orders", "größe/ümläut 😀", "a'; rm -rf $HOME #", '100% \\t "quo
 
 
 def done(broker: Broker, command: str) -> None:
-    """Run a line of a plan. Nothing may be said: what went wrong is."""
+    """Run a line of a plan; any output is an error."""
     environment = os.environ | {"BROKERS": broker.bootstrap}
     result = subprocess.run(
         ["bash", "-o", "pipefail", "-c", command],
@@ -130,7 +130,7 @@ async def test_envelopes_are_taken_off(
 
 async def by_partition(reader: KafkaReader, topic: str) -> dict[int, list[Content]]:
     """Keys and values of each partition."""
-    found: dict[int, list[Content]] = defaultdict(list)
+    contents: dict[int, list[Content]] = defaultdict(list)
     for entry in await read(reader, topic):
-        found[entry.partition].append((entry.key, entry.value))
-    return dict(found)
+        contents[entry.partition].append((entry.key, entry.value))
+    return dict(contents)

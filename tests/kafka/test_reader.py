@@ -33,7 +33,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
-    """No entries, ends and starts 0."""
+    """A topic without entries has ends and starts of 0."""
     assert await found(reader, [topic]) == []
     assert await reader.ends([topic]) == {topic: [0, 0, 0]}
     assert await reader.starts([topic]) == {topic: [0, 0, 0]}
@@ -42,7 +42,7 @@ async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
 async def test_ends_from_leaders(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They grow with the log though the leaders are not asked for; a deleted topic is noticed."""
+    """Ends grow with the log though leaders are not asked; a deleted topic is noticed."""
     monkeypatch.setattr("controlplane.logs.kafka.reads.reader.LAYOUT_S", PATIENCE_S)
     topic = await new_topic(2)
     async with writer(broker) as out:
@@ -225,7 +225,7 @@ async def test_all_records_deleted(
 
 
 async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
-    """With LogAppendTime each record of a batch has the broker's time."""
+    """Each record of a batch has the broker's time with LogAppendTime."""
     topic = await new_topic(1, message__timestamp__type="LogAppendTime")
     async with writer(broker) as out:
         written = await out.put(topic, 0, b"k", b"v", timestamp=5)
@@ -251,6 +251,6 @@ async def test_the_id_of_the_cluster(reader: KafkaReader) -> None:
 
 
 async def test_positions_that_cannot_be(reader: KafkaReader, topic: str) -> None:
-    """Behind the end there is nothing to begin at: the topic was made anew, or is another."""
+    """A position behind the end is refused: the topic was recreated, or is another one."""
     with pytest.raises(LogNotUsable, match="made anew"):
         await found(reader, [topic], {topic: [1, 0, 0]})

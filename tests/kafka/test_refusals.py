@@ -132,7 +132,7 @@ async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:
 
 
 async def test_no_access(broker: Broker, topic: str) -> None:
-    """Bob is let in but may read nothing: his topics are as good as missing."""
+    """Bob can log in but may read nothing: topics look missing to him."""
     security = KafkaSecurity(sasl=login("bob"))
     async with reading(broker.address("SASL_PLAINTEXT"), security=security) as reader:
         assert await reader.topics() == {}
@@ -168,7 +168,7 @@ async def test_a_certificate_nobody_vouches_for(broker: Broker) -> None:
 
 
 async def test_a_certificate_for_another_name(broker: Broker) -> None:
-    """A broker must be who it says, unless the check of names is switched off."""
+    """The certificate must name the broker, unless the check of names is off."""
     address = f"localhost:{broker.ports['SSL']}"
     authority = broker.certificates.authority
     with pytest.raises(LogNotUsable, match=r"certificate .* is refused"):

@@ -103,7 +103,10 @@ class RolledCluster:
     async def _both(self, foretold: ClusterAssessment, workers: Sequence[KafkaWorker]) -> None:
         """While both run, each lists the connectors, with the tasks that its release reads."""
         for worker in workers:
-            views = {one.connector: view_of(one, worker.release) for one in _connectors(foretold)}
+            views = {
+                assessment.connector: view_of(assessment, worker.release)
+                for assessment in _connectors(foretold)
+            }
             listed = {name for name, view in views.items() if view.configured}
             await until(worker, "/connectors", partial(_lists, listed))
             for name, view in views.items():
@@ -117,7 +120,7 @@ class RolledCluster:
 
 
 def _connectors(foretold: ClusterAssessment) -> list[ConnectorAssessment]:
-    return [one for one in foretold.assessed if one.connector is not None]
+    return [assessment for assessment in foretold.assessed if assessment.connector is not None]
 
 
 def _lists(names: set[str | None], shown: list[str]) -> bool:
@@ -180,7 +183,9 @@ async def _paused_by_the_old(
     cluster: RolledCluster, worker: KafkaWorker, foretold: ClusterAssessment
 ) -> None:
     """A pause by a worker that knows no STOPPED writes the foretold record."""
-    (stopped,) = (one for one in _connectors(foretold) if one.connector == "stopped")
+    (stopped,) = (
+        assessment for assessment in _connectors(foretold) if assessment.connector == "stopped"
+    )
     (draft,) = next(write for write in stopped.writes if write.request == "pause").records
     before = await cluster.records()
     await asked(worker, "PUT", "/connectors/stopped/pause")

@@ -70,7 +70,7 @@ async def ended(client: httpx.AsyncClient) -> bool:
 
 
 async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Commands of Connect; the next process has the state, and Kafka has nothing but topics."""
+    """The next process has the state; Kafka stores nothing but topics."""
     file = worker_file(tmp_path, topics, config__storage__min__cleanable__dirty__ratio=0.1)
     async with serving_own(broker, file) as (service, client):
         created = await client.post("/connectors", json={"name": "a", "config": SOURCE})
@@ -87,8 +87,10 @@ async def test_state_outlives_the_process(broker: Broker, topics: Topics, tmp_pa
         after = [(await client.get(f"/connectors/a{end}")).json() for end in ("", "/offsets")]
         assert after == before
     async with reading(broker.bootstrap) as reader:
-        there = await reader.topics()
-        sizes = [there[topic] for topic in (topics.config, topics.offsets, topics.commands)]
+        partition_counts = await reader.topics()
+        sizes = [
+            partition_counts[topic] for topic in (topics.config, topics.offsets, topics.commands)
+        ]
         assert sizes == [1, 5, 1]
     async with admin(broker) as client:
         topic = ConfigResource(ConfigResourceType.TOPIC, topics.config)
@@ -124,15 +126,15 @@ async def test_a_second_process_fences_the_first(
 
 @NEWEST
 async def test_killed_between_commands(broker: Broker, topics: Topics, tmp_path: Path) -> None:
-    """Nothing acknowledged is lost, and nothing stays half done, whatever `kill -9` cuts off."""
+    """Acknowledged commands stay, and none is half done, whatever `kill -9` cuts off."""
     file = worker_file(tmp_path, topics)
     acknowledged: set[str] = set()
     for life in range(3):
         async with serving_own(broker, file) as (service, client):
             assert await ended(client)
-            there = (await client.get("/connectors")).json()
-            assert acknowledged <= {*there}
-            for name in there:
+            listed = (await client.get("/connectors")).json()
+            assert acknowledged <= {*listed}
+            for name in listed:
                 answer = (await client.get(f"/connectors/{name}/offsets")).json()
                 assert answer["offsets"] == {"source": offsets(3)["offsets"]}
 
@@ -156,7 +158,7 @@ class Forwarder:
     """A server that forwards connections to a broker, and at times accepts them in silence."""
 
     def __init__(self, broker: Broker, spoken: int) -> None:
-        """After so many connections it is silent."""
+        """`spoken` is the number of connections before the silence."""
         self.silent_to = asyncio.Event()
         """Set once a connection meets silence."""
         self._broker = broker.bootstrap.split(":")
@@ -168,7 +170,7 @@ class Forwarder:
 
     @asynccontextmanager
     async def address(self) -> AsyncIterator[str]:
-        """Its address while it is up."""
+        """Listen, and yield the address."""
         async with await asyncio.start_server(self._serve, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
             yield f"{host}:{port}"
@@ -241,9 +243,9 @@ async def test_broker_killed_within_a_command(topics: Topics, tmp_path: Path) ->
                 return bool(health["status"] == "healthy") and await ended(client)
 
             await until(writable)
-            there = (await client.get("/connectors")).json()
-            assert there == (["a"] if answer.is_success else [])
-            if there:
+            listed = (await client.get("/connectors")).json()
+            assert listed == (["a"] if answer.is_success else [])
+            if listed:
                 shown = (await client.get("/connectors/a/offsets")).json()
                 assert shown["offsets"] == {"source": offsets(3)["offsets"]}
             assert (await client.put("/connectors/b/config", json=SOURCE)).is_success

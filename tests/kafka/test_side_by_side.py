@@ -54,17 +54,19 @@ async def test_answers_are_equal(
     differing = [exchange for exchange in exchanges if exchange.differences]
     with capsys.disabled():
         sys.stdout.write(f"\n{release}: {len(exchanges)} asked, {_summary(differing, excepted)}\n")
-    unexplained = [one for one in differing if one.name not in excepted]
+    unexplained = [exchange for exchange in differing if exchange.name not in excepted]
     assert not unexplained, "\n".join(map(_told, unexplained))
-    assert not excepted.keys() - {one.name for one in differing}
+    assert not excepted.keys() - {exchange.name for exchange in differing}
     assert len(exchanges) >= REQUESTS
 
 
 def _summary(differing: Sequence[ComparedExchange], excepted: Mapping[str, str]) -> str:
     """Number of differing answers by reason."""
-    reasons = Counter(excepted.get(one.name, "for no reason") for one in differing)
+    reasons = Counter(excepted.get(exchange.name, "for no reason") for exchange in differing)
     return "; ".join(f"{number} differ: {reason}" for reason, number in reasons.most_common())
 
 
-def _told(one: ComparedExchange) -> str:
-    return "\n  ".join([f"{one.row.n} {one.name} {one.row.body or ''}"[:300], *one.differences])
+def _told(exchange: ComparedExchange) -> str:
+    return "\n  ".join(
+        [f"{exchange.row.n} {exchange.name} {exchange.row.body or ''}"[:300], *exchange.differences]
+    )

@@ -102,10 +102,10 @@ async def shown(rest: httpx.AsyncClient, path: str) -> tuple[int, bytes]:
     return answer.status_code, answer.content
 
 
-async def created(scene: SinkScene, name: str, folder: Path, **more: str) -> None:
+async def created(scene: SinkScene, name: str, folder: Path, **settings: str) -> None:
     """Create a sink on the worker, and wait until it has consumed the topic."""
     file = {"file": str(folder / name)}
-    config = {"connector.class": SINK, "topics": TOPIC, **file, **CONVERTERS, **more}
+    config = {"connector.class": SINK, "topics": TOPIC, **file, **CONVERTERS, **settings}
     body = {"name": name, "config": {key.replace("__", "."): text for key, text in config.items()}}
     await accepted(scene.worker.rest, "POST", "/connectors", body)
 
@@ -130,9 +130,9 @@ async def known(scene: SinkScene, *names: str) -> None:
 
 async def consumed(scene: SinkScene, group: str) -> None:
     """Wait until a group has committed the end of every partition."""
-    wanted = {(TOPIC, partition): partition + 1 for partition in range(PARTITIONS)}
+    expected_offsets = {(TOPIC, partition): partition + 1 for partition in range(PARTITIONS)}
     async with asyncio.timeout(PATIENCE_S), groups_of(scene.broker.bootstrap) as groups:
-        while await groups.committed(group) != wanted:  # noqa: ASYNC110 - a commit tells nobody
+        while await groups.committed(group) != expected_offsets:  # noqa: ASYNC110 - a commit tells nobody
             await asyncio.sleep(POLL_S)
 
 
@@ -302,5 +302,5 @@ async def _inspected_by_settings(scene: SinkScene, file: Path, words: tuple[str,
     (row,) = shown["offsets"]
     assert (shown["group"], row["partition"], row["offset"], row["lag"]) == ("fleet", 4, 2, 3)
     (port,) = free_ports(1)
-    asked = await asyncio.to_thread(group, f"admin.bootstrap.servers=127.0.0.1:{port}\n")
-    assert f"no broker listens at 127.0.0.1:{port}" in asked["problem"]
+    unreachable = await asyncio.to_thread(group, f"admin.bootstrap.servers=127.0.0.1:{port}\n")
+    assert f"no broker listens at 127.0.0.1:{port}" in unreachable["problem"]

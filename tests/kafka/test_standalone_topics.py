@@ -99,9 +99,9 @@ async def running(
 ) -> AsyncIterator[tuple[StandaloneProcess, httpx.AsyncClient]]:
     """Run our worker on the broker; `__` in a setting's name is a dot."""
     dotted = {key.replace("__", "."): value for key, value in settings.items()}
-    given = {"bootstrap.servers": broker.bootstrap, **dotted}
+    overrides = {"bootstrap.servers": broker.bootstrap, **dotted}
     async with (
-        running_worker(pipeline.folder, *files, settings=given) as worker,
+        running_worker(pipeline.folder, *files, settings=overrides) as worker,
         httpx.AsyncClient(base_url=worker.url, timeout=PATIENCE_S) as client,
     ):
         yield worker, client
@@ -128,8 +128,8 @@ async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> Non
             f"Source offsets are in {pipeline.offsets}, topics in kafka://{broker.bootstrap}"
         )
         await until_lines(pipeline.out, "one", "two")
-        code, told = await worker.end(signal.SIGTERM)
-    assert code == 0, told
+        code, output = await worker.end(signal.SIGTERM)
+    assert code == 0, output
 
     pipeline.write("three\n")
     async with running_from(properties, *files, options=options) as worker:
@@ -152,7 +152,7 @@ async def test_files_of_a_java_worker(broker: Broker, pipeline: Pipeline) -> Non
 
 @SHARED
 async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
-    """They are those of the group `connect-NAME`: read, altered and reset there."""
+    """The offsets are those of the group `connect-NAME`: read, altered and reset there."""
     name, group = pipeline.names[1], f"connect-{pipeline.names[1]}"
     offsets = f"/connectors/{name}/offsets"
     place = {"kafka_topic": pipeline.topic, "kafka_partition": 0}

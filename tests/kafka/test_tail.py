@@ -64,7 +64,7 @@ class TailTask:
 
 @asynccontextmanager
 async def following(reader: KafkaReader, topics: list[str], start: Ends) -> AsyncIterator[TailTask]:
-    """A tail, stopped behind."""
+    """A tail, stopped on exit."""
     tail = TailTask(reader, topics, start)
     try:
         yield tail
@@ -72,7 +72,7 @@ async def following(reader: KafkaReader, topics: list[str], start: Ends) -> Asyn
         await tail.cancel()
 
 
-async def test_what_was_there_and_what_comes(
+async def test_a_tail_brings_old_and_new_records(
     broker: Broker, reader: KafkaReader, topic: str
 ) -> None:
     """A tail starts at the given offsets and brings later records as they are written."""
@@ -196,7 +196,7 @@ async def test_a_closed_reader_ends_its_tails(broker: Broker, topic: str) -> Non
 
 
 async def test_a_topic_that_is_deleted(broker: Broker, new_topic: NewTopic) -> None:
-    """The tail ends and says that the topic is not there, not before some patience."""
+    """The tail ends after some patience, and says that the topic does not exist."""
     topic = await new_topic(1)
     async with (
         reading(broker.bootstrap, limits=IMPATIENT) as reader,
@@ -225,7 +225,7 @@ async def test_a_topic_that_is_made_anew(broker: Broker, new_topic: NewTopic) ->
 
 
 async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTopic) -> None:
-    """Its records are not taken for the next ones, although it has some at these offsets."""
+    """Records of the new topic are not taken for the next ones, even at the same offsets."""
     topic = await new_topic(1)
     async with reading(broker.bootstrap, limits=IMPATIENT) as reader, writer(broker) as out:
         first = await out.put(topic, 0, b"k", b"old")

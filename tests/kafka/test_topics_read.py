@@ -35,11 +35,11 @@ class Relay:
 
     async def serve(self, client: asyncio.StreamReader, back: asyncio.StreamWriter) -> None:
         try:
-            broker, there = await asyncio.open_connection("127.0.0.1", self.target)
+            broker, to_broker = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:  # the broker has not started yet
             back.close()
             return
-        ways = self._copy(client, there, counted=False), self._copy(broker, back, counted=True)
+        ways = self._copy(client, to_broker, counted=False), self._copy(broker, back, counted=True)
         await asyncio.gather(*ways)
 
     async def _copy(
@@ -111,7 +111,7 @@ async def said(words: tuple[str, ...], broker: Broker, folder: Path) -> tuple[in
 
 
 async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
-    """Neither by an audit, nor by what else takes a log: 4 MB lie beside a few records."""
+    """Audits and other readers of a log leave 4 MB beside a few records unread."""
     async with relayed(tmp_path) as (broker, relay):
         await fill(broker)
         for words, expected in COMMANDS.items():

@@ -14,14 +14,14 @@ pytestmark = [pytest.mark.java, pytest.mark.broker, NEWEST]
 async def test_workers_say_what_was_recorded(broker: Broker) -> None:
     """Every config, asked of a worker of the broker's release."""
     recorded = read()
-    assert [one.config for one in recorded] == list(cases())
-    said = await answers(broker, broker.release, [one.config for one in recorded])
-    assert said == [one.answers[broker.release] for one in recorded]
+    assert [record.config for record in recorded] == list(cases())
+    said = await answers(broker, broker.release, [record.config for record in recorded])
+    assert said == [record.answers[broker.release] for record in recorded]
 
 
 async def test_workers_say_of_classes_what_was_recorded(broker: Broker) -> None:
     """Classes that such a worker cannot find or make."""
-    asked = ask_of_classes(broker.release)
-    said = await answers(broker, broker.release, asked.configs, asked.classes)
-    known = {str(one.config): one.answers for one in read(CLASSES_FILE)}
-    assert said == [known[str(config)][broker.release] for config in asked.configs]
+    questions = ask_of_classes(broker.release)
+    said = await answers(broker, broker.release, questions.configs, questions.classes)
+    answers_by_config = {str(record.config): record.answers for record in read(CLASSES_FILE)}
+    assert said == [answers_by_config[str(config)][broker.release] for config in questions.configs]

@@ -55,9 +55,9 @@ class CheckedCluster:
         """Create a connector and wait until its task reports a state."""
         body = {"connector.class": SOURCE, "file": str(self.lines), "topic": "lines", **config}
         await asked(worker, "PUT", f"/connectors/{name}/config", body)
-        await until(worker, f"/connectors/{name}/status", lambda told: bool(told["tasks"]))
+        await until(worker, f"/connectors/{name}/status", lambda status: bool(status["tasks"]))
         task = f"/connectors/{name}/tasks/0/status"
-        await until(worker, task, lambda told: told["state"] in ("RUNNING", "FAILED"))
+        await until(worker, task, lambda status: status["state"] in ("RUNNING", "FAILED"))
 
     async def delete(self, worker: KafkaWorker, name: str) -> None:
         """Delete a connector and wait until its statuses are gone."""
@@ -138,7 +138,7 @@ async def _clean(cluster: CheckedCluster, worker: KafkaWorker) -> None:
     await cluster.create(worker, "broken", **{**sink, "file": "/missing/folder/file"})
     await cluster.create(worker, "resting")
     await asked(worker, "PUT", "/connectors/resting/stop")
-    await until(worker, "/connectors/resting/status", lambda told: not told["tasks"])
+    await until(worker, "/connectors/resting/status", lambda status: not status["tasks"])
     result = await cluster.verify(worker, options=("-o", "json"))
     (document,) = result.json["workers"]
     assert (result.code, result.json["differences"], document["unsettled"]) == (0, [], {})
@@ -168,8 +168,8 @@ async def _edge_20(cluster: CheckedCluster, first: KafkaWorker) -> None:
         if result.code:
             break
     assert result.code == table.code == 1
-    assert {one["worker"] for one in result.json["differences"]} == {second.url}
-    by_path = {one["path"]: one for one in result.json["differences"]}
+    assert {difference["worker"] for difference in result.json["differences"]} == {second.url}
+    by_path = {difference["path"]: difference for difference in result.json["differences"]}
     assert by_path.keys() == {
         "/connectors?expand=status&expand=info",
         f"/connectors/{name}/status",
@@ -196,7 +196,7 @@ async def _batch_lost(cluster: CheckedCluster, worker: KafkaWorker, broker: Brok
         await (await out.producer.send_batch(batch, cluster.config_topic, partition=0))
     result = await cluster.verify(worker, options=("-o", "json"))
     assert result.code == 1, result
-    differences = {one["path"]: one for one in result.json["differences"]}
+    differences = {difference["path"]: difference for difference in result.json["differences"]}
     assert differences.keys() >= {"/connectors", "/connectors/ghost/config"}
     listed = differences["/connectors"]
     assert listed["of_worker"]["answer"] == ["lines"]

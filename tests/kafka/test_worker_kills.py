@@ -100,7 +100,7 @@ async def test_kills(broker: Broker, own_topics: Topics, tmp_path: Path, support
 async def test_a_process_that_hangs_is_fenced(
     broker: Broker, own_topics: Topics, tmp_path: Path
 ) -> None:
-    """Its tasks write nothing more when it goes on: another process runs the connector."""
+    """Tasks of the hung process write nothing later: another process runs the connector."""
     data = unused_name()
     file = connectors_file(tmp_path, own_topics, exactly__once__source__support="enabled")
     async with serving_own(broker, file) as (hanging, client):
@@ -109,11 +109,11 @@ async def test_a_process_that_hangs_is_fenced(
         hanging.process.send_signal(signal.SIGSTOP)
         async with serving_own(broker, file) as (_, other):
             await until_running(other, "source")
-            there = len(await records_in(broker, data))
-            await until(lambda: _has_records(broker, data, there + 100))
+            count = len(await records_in(broker, data))
+            await until(lambda: _has_records(broker, data, count + 100))
             hanging.process.send_signal(signal.SIGCONT)
-            there = len(await records_in(broker, data))
-            await until(lambda: _has_records(broker, data, there + 1_000))
+            count = len(await records_in(broker, data))
+            await until(lambda: _has_records(broker, data, count + 1_000))
             counts = await orders_in(broker, data)
             assert {*counts.values()} == {1}
             per_task = Counter(task for task, _ in counts)

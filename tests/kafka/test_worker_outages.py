@@ -48,10 +48,10 @@ async def test_a_broker_restarts(tmp_path: Path, own_topics: Topics, support: st
             return await _lines(out, orders)
 
         await until(all_written)
-        found = await orders_in(broker, data)
-        assert {*found} == {(task, number) for task in (0, 1) for number in range(COUNT)}
+        counts = await orders_in(broker, data)
+        assert {*counts} == {(task, number) for task in (0, 1) for number in range(COUNT)}
         if support == "enabled":
-            assert {*found.values()} == {1}
+            assert {*counts.values()} == {1}
 
 
 async def _lines(path: Path, least: int) -> bool:

@@ -21,17 +21,17 @@ from tests.kafka.worker_service import (
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 
-def source(folder: Path, topic: str, **more: str) -> dict[str, str]:
+def source(folder: Path, topic: str, **settings: str) -> dict[str, str]:
     """Config of a source that reads `in.txt`."""
     return {
         "connector.class": "FileStreamSource",
         "file": str(folder / "in.txt"),
         "topic": topic,
-        **more,
+        **settings,
     }
 
 
-def sink(folder: Path, topic: str, **more: str) -> dict[str, str]:
+def sink(folder: Path, topic: str, **settings: str) -> dict[str, str]:
     """Config of a sink that writes `out.txt`.
 
     Its group is its own: a process that was killed stays in one until its session runs out.
@@ -41,7 +41,7 @@ def sink(folder: Path, topic: str, **more: str) -> dict[str, str]:
         "file": str(folder / "out.txt"),
         "topics": topic,
         "consumer.override.group.id": f"group-{topic}",
-        **more,
+        **settings,
     }
 
 

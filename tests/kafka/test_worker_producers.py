@@ -130,7 +130,7 @@ async def test_a_refused_topic_fails_the_task(broker: Broker, own_topics: Topics
 
 @NEWEST
 async def test_an_own_offsets_topic(broker: Broker, own_topics: Topics) -> None:
-    """It is created with the worker's partitions, and has the offsets; the next life reads them."""
+    """The topic gets the worker's partitions and the offsets; the next life reads them."""
     name = unused_name()
     config = config_of(CountingSource, topic=name) | {"offsets.storage.topic": f"{name}-own"}
     async with worker_on(broker, own_topics, CountingSource) as worker:
@@ -218,7 +218,7 @@ async def test_settings_without_effect_are_named(broker: Broker, own_topics: Top
 
 @NEWEST
 async def test_offsets_on_another_cluster_are_refused(broker: Broker, own_topics: Topics) -> None:
-    """A producer elsewhere cannot have an offsets topic of its own: this worker reads it not."""
+    """An offsets topic on another cluster is refused: this worker would not read it."""
     config = config_of(CountingSource, topic=unused_name()) | {
         "offsets.storage.topic": unused_name(),
         "producer.override.bootstrap.servers": "127.0.0.2:1",
@@ -237,7 +237,7 @@ async def test_offsets_on_another_cluster_are_refused(broker: Broker, own_topics
 async def test_a_record_that_the_broker_refuses(
     broker: Broker, own_topics: Topics, tolerance: str
 ) -> None:
-    """It fails the task, or is dropped alone; the others arrive in order."""
+    """The record fails the task, or is dropped alone; the others arrive in order."""
     name = unused_name()
     await create_topic(broker, name, 1, cleanup__policy="delete", max__message__bytes=300)
     config = config_of(Spreading) | {

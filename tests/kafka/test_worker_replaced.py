@@ -64,7 +64,7 @@ async def status_writers(broker: Broker, topics: Topics) -> list[tuple[str, int]
 async def test_its_tasks_end_without_a_status(
     broker: Broker, own_topics: Topics, new_topic: NewTopic
 ) -> None:
-    """It asks at an interval who has the topics, although it has no status to write."""
+    """The old worker polls the owner of the topics, although it has no status to write."""
     NumberedSource.ended.clear()
     topic = await new_topic(1, cleanup__policy="delete")
     async with worker_on(broker, own_topics, NumberedSource) as older:
@@ -79,8 +79,8 @@ async def test_its_tasks_end_without_a_status(
             end = len(await values(broker, topic))
 
             async def later() -> list[str]:
-                found = (await values(broker, topic))[end:]
-                return found if len(found) >= MORE_RECORDS else []
+                later_values = (await values(broker, topic))[end:]
+                return later_values if len(later_values) >= MORE_RECORDS else []
 
             assert {*await until_true(later)} == {"1"}
             written = await status_writers(broker, own_topics)

@@ -78,10 +78,10 @@ async def until_through(worker: ConnectWorker, name: str) -> None:
 async def check_only_elsewhere(home: Broker, elsewhere: Broker, name: str) -> None:
     """Topics and group are on the second cluster, and not on that of the worker."""
     topics = {name: 2, f"{name}-letters": 1}
-    async with reading(elsewhere.bootstrap) as there, reading(home.bootstrap) as here:
-        found = await there.topics()
-        assert {topic: found.get(topic) for topic in topics} == topics
-        assert not {*topics} & {*await here.topics()}
+    async with reading(elsewhere.bootstrap) as far_reader, reading(home.bootstrap) as home_reader:
+        partition_counts = await far_reader.topics()
+        assert {topic: partition_counts.get(topic) for topic in topics} == topics
+        assert not {*topics} & {*await home_reader.topics()}
     group = f"connect-{name}-sink"
     async with groups_of(elsewhere.bootstrap) as theirs, groups_of(home.bootstrap) as ours:
 

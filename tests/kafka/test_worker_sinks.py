@@ -32,10 +32,10 @@ from tests.worker.worker_fixture import (
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 
-def sink(topic: str, **more: str) -> dict[str, str]:
+def sink(topic: str, **settings: str) -> dict[str, str]:
     """Config of a sink with a group of its own: groups outlive the test."""
     group = {"consumer.override.group.id": f"group-{topic}"}
-    return config_of(KeepingSink) | {"topics": topic} | group | more
+    return config_of(KeepingSink) | {"topics": topic} | group | settings
 
 
 @pytest.fixture(autouse=True)
@@ -95,7 +95,7 @@ async def test_offsets_are_altered_and_reset_while_stopped(
 
 @NEWEST
 async def test_a_sink_joins_a_group_of_java_consumers(broker: Broker, own_topics: Topics) -> None:
-    """It shares the partitions with them: all assign by range."""
+    """The sink shares the partitions with Java consumers: all assign by range."""
     topic = await sink_topic(broker, 2)
     group = f"group-{topic}"
     consumer = java_consumer(broker, topic, group)
@@ -138,7 +138,7 @@ async def test_tasks_share_the_partitions_and_rebalance(broker: Broker, own_topi
 
 @NEWEST
 async def test_a_paused_sink_stays_in_its_group(broker: Broker, own_topics: Topics) -> None:
-    """It gets nothing while others join the group; resumed it goes on."""
+    """The sink gets nothing while others join the group, and goes on when resumed."""
     topic = await sink_topic(broker, 2)
     config = sink(topic)
     async with worker_on(broker, own_topics, KeepingSink) as worker:

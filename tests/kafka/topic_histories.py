@@ -1,4 +1,4 @@
-"""A cluster with a past: what Kafka has left in its topics, and what it has left out of them."""
+"""A cluster with a past: Kafka has compacted, removed and marked some of its records."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -61,7 +61,7 @@ async def decided(
     Each has a record in partition 0 of each topic. `while_open` is awaited where the first is
     written and not decided.
     """
-    found: list[Entry] = []
+    entries: list[Entry] = []
     transaction = f"transaction-{next(_transactions)}"
     async with writer(broker, transactional_id=transaction) as out:
         for commit in (True, False):
@@ -70,25 +70,25 @@ async def decided(
                 await out.put(topic, 0, b"commit-a", b'{"tasks":0}')
             if while_open and commit:
                 await while_open()
-            found += await out.end(commit=commit)
+            entries += await out.end(commit=commit)
     await settled(broker, transaction)
-    return found
+    return entries
 
 
 async def offsets_there(broker: Broker, partitions: Iterable[PartitionId]) -> set[Position]:
     """Positions of all records of partitions, aborted ones too, as another client finds them."""
-    found = set()
-    wanted = [TopicPartition(*one) for one in partitions]
+    positions = set()
+    assigned = [TopicPartition(*partition) for partition in partitions]
     async with AIOKafkaConsumer(bootstrap_servers=broker.bootstrap) as consumer:
-        consumer.assign(wanted)
+        consumer.assign(assigned)
         await consumer.seek_to_beginning()
-        ends = await consumer.end_offsets(wanted)
-        while any([await consumer.position(one) < end for one, end in ends.items()]):
+        ends = await consumer.end_offsets(assigned)
+        while any([await consumer.position(partition) < end for partition, end in ends.items()]):
             for records in (await consumer.getmany(timeout_ms=100)).values():
-                found |= {
+                positions |= {
                     Position(record.topic, record.partition, record.offset) for record in records
                 }
-    return found
+    return positions
 
 
 class TopicHistory:
@@ -108,8 +108,8 @@ class TopicHistory:
     async def there(self) -> list[Entry]:
         """Written records that are still in the topics, in order."""
         partitions = {(entry.topic, entry.partition) for entry in self._written}
-        there = await offsets_there(self.broker, partitions)
-        return in_order(entry for entry in self._written if entry.position in there)
+        present = await offsets_there(self.broker, partitions)
+        return in_order(entry for entry in self._written if entry.position in present)
 
     async def goes_on(self, while_open: Callable[[], Awaitable[object]] | None = None) -> None:
         """Write some more to all topics: plain records, and a transaction that is aborted last."""
@@ -142,12 +142,12 @@ class TopicHistory:
             await client.alter_configs([topic])
 
     async def _has_holes(self) -> bool:
-        there = await offsets_there(self.broker, [(self.topics.config, 0)])
-        return max(one.offset for one in there) > 2 * len(there)
+        positions = await offsets_there(self.broker, [(self.topics.config, 0)])
+        return max(position.offset for position in positions) > 2 * len(positions)
 
 
 async def worn(broker: Broker, new_topic: NewTopic) -> TopicHistory:
-    """A cluster of whose records Kafka has compacted some, removed some, and marked some."""
+    """A cluster in which Kafka has compacted, removed and marked some records."""
     config = await new_topic(1, **COMPACTED_SOON)
     own = await new_topic(cleanup__policy="delete")  # of others brokers let nobody remove records
     past = TopicHistory(broker, Topics(config, await new_topic(2), await new_topic(2)), own)

@@ -10,7 +10,7 @@ from tests.kafka.real_kafka import KafkaWorker
 
 async def catalogue_of(worker: KafkaWorker) -> bytes:
     """The catalogue file of a worker's plugins, with Kafka's documentation."""
-    asked = BoundedWorker(worker.rest, worker.url)
-    version, profile = await version_of(asked), Profile.of(worker.release)
-    found = await from_worker(asked, version, profile, kafkas_own(), lambda _done, _of: None)
-    return catalogue_text(found, kafkas_own(), profile).encode()
+    bounded = BoundedWorker(worker.rest, worker.url)
+    version, profile = await version_of(bounded), Profile.of(worker.release)
+    catalogue = await from_worker(bounded, version, profile, kafkas_own(), lambda _done, _of: None)
+    return catalogue_text(catalogue, kafkas_own(), profile).encode()

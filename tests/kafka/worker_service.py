@@ -31,8 +31,8 @@ WORKER = {
 
 def connectors_file(folder: Path, topics: Topics, **settings: object) -> Path:
     """A worker's file for connectors that may touch files below the folder."""
-    given = {**WORKER, "connectors__folders": folder, **settings}
-    return worker_file(folder, topics, **given)
+    overrides = {**WORKER, "connectors__folders": folder, **settings}
+    return worker_file(folder, topics, **overrides)
 
 
 @asynccontextmanager
@@ -127,16 +127,16 @@ async def values_in(broker: Broker, topic: str) -> list[str]:
 
 async def until_values(broker: Broker, topic: str, expected: list[str]) -> None:
     """Wait until a topic holds these values."""
-    found: list[str] = []
+    actual: list[str] = []
 
     async def reached() -> bool:
-        found[:] = await values_in(broker, topic)
-        return found == expected
+        actual[:] = await values_in(broker, topic)
+        return actual == expected
 
     try:
         await until(reached)
     except TimeoutError:
-        raise AssertionError(found) from None
+        raise AssertionError(actual) from None
 
 
 async def until_text(path: Path, expected: str) -> None:

@@ -37,7 +37,7 @@ LIVES_IN_FILES = 1_000 if PROVE else 6
 
 
 def test_every_invariant_is_a_law_or_waits() -> None:
-    """The laws, and those that need running tasks or Kafka's producers, are all there are."""
+    """Every invariant is a law, or needs running tasks or Kafka's producers."""
     assert LAWS.keys() | LATER == INVARIANTS
     assert not LAWS.keys() & LATER
     assert all(law.__doc__ for law in {**LAWS, **RECOVERY}.values())
@@ -53,7 +53,7 @@ def test_they_hold(seed: int) -> None:
 
 @pytest.mark.slow
 def test_they_are_about_something() -> None:
-    """In a fixed set of lives, every law has cases."""
+    """Every law has cases in a fixed set of lives."""
     cases: Counter[str] = Counter()
     for seed in range(ALWAYS_THE_SAME):
         cases.update(judged(drawn(Random(seed))))

@@ -59,7 +59,7 @@ async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None
     journal = RunJournal([], [], [])
     for kill in range(KILLS):
         seed, steps = f"{SEED}.{release}.{kill}", chance.randint(*STEPS)
-        journal.told.extend(told_until_killed(tmp_path / "state.db", seed, release, steps))
+        journal.answered.extend(told_until_killed(tmp_path / "state.db", seed, release, steps))
         async with place() as log:
             died_ms = max(entry.timestamp for entry in await entries_in(log))
             survivor = SimulatedCluster(Profile.of(release), now_ms=died_ms + PAUSE_MS)
@@ -67,5 +67,5 @@ async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None
                 journal.died.append(Died(died_ms, plane.state))
     async with place() as log:
         life = life_of(await entries_in(log), journal, SimulatedCluster(Profile.of(release)))
-    assert len(journal.told) > KILLS
+    assert len(journal.answered) > KILLS
     judge(life)

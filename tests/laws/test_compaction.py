@@ -26,11 +26,12 @@ from tests.laws.entries import logs, profiles
 def compacted(log: Iterable[Entry], topics: Iterable[str]) -> list[Entry]:
     """The log after the cleaner has been through these topics; tombstones stay for a while."""
     log, topics = list(log), set(topics)
-    last = {(one.topic, one.partition, one.key): one.offset for one in log}
+    last = {(entry.topic, entry.partition, entry.key): entry.offset for entry in log}
     return [
-        one
-        for one in log
-        if one.topic not in topics or last[one.topic, one.partition, one.key] == one.offset
+        entry
+        for entry in log
+        if entry.topic not in topics
+        or last[entry.topic, entry.partition, entry.key] == entry.offset
     ]
 
 
@@ -102,7 +103,11 @@ REVIVES_DELETED = [
     for profile in PROFILES
     if profile.removal_drops_tasks and not profile.commit_needs_config
 ]
-LAWFUL = [one for one in PROFILES if one not in LOSES_RECONFIGURED and one not in REVIVES_DELETED]
+LAWFUL = [
+    profile
+    for profile in PROFILES
+    if profile not in LOSES_RECONFIGURED and profile not in REVIVES_DELETED
+]
 
 
 def legal(profile: Profile) -> LifeStep:
@@ -117,7 +122,7 @@ def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile:
     log = config(*lived(data.draw(lives(*without))))
     # A worker of 0.9 cannot read an empty task set at all.
     if profile.commit_needs_deferred:
-        log = [one for one in log if one.value != b'{"tasks":0}']
+        log = [entry for entry in log if entry.value != b'{"tasks":0}']
     after = compacted(log, ["connect-configs"])
     assert shown(fold(after, profile)) == shown(fold(log, profile))
 
@@ -126,7 +131,7 @@ def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile:
 def test_compacting_offsets_shows_nothing(log: list[Entry], profile: Profile) -> None:
     """An offset is its last record, in every release."""
     # The cleaner removes aborted records, and they supersede nothing.
-    log = [one for one in log if not one.aborted]
+    log = [entry for entry in log if not entry.aborted]
     after = compacted(log, ["connect-offsets", "own"])
     values = {t: dict(part.values) for t, part in fold(log, profile).offsets.items()}
     assert {t: dict(part.values) for t, part in fold(after, profile).offsets.items()} == values
@@ -152,28 +157,32 @@ def breaks(life: list[tuple[str, LifeStep, int]], profile: Profile) -> bool:
     return bool(shown(fold(after, profile)) != shown(fold(log, profile)))
 
 
-def span(found: list[Profile]) -> list[str]:
+def span(alike: list[Profile]) -> list[str]:
     """Every release that behaves like one of these profiles."""
     fields = [field for field in Profile.__struct_fields__ if field != "release"]
-    rows = [[getattr(one, field) for field in fields] for one in found]
-    known = [(name, Profile.of(name)) for name in (*RELEASES, KIP)]
-    return [name for name, one in known if [getattr(one, field) for field in fields] in rows]
+    rows = [[getattr(profile, field) for field in fields] for profile in alike]
+    all_profiles = [(name, Profile.of(name)) for name in (*RELEASES, KIP)]
+    return [
+        name
+        for name, profile in all_profiles
+        if [getattr(profile, field) for field in fields] in rows
+    ]
 
 
-def test_where_compaction_loses_tasks() -> None:
-    """KAFKA-17719: 3.7.1 and later, ours included, because we read as the newest release does."""
-    found = [profile for profile in PROFILES if breaks(RECONFIGURED, profile)]
-    assert found == LOSES_RECONFIGURED
-    releases = span(found)
+def test_compaction_loses_tasks_since_3_7_1() -> None:
+    """KAFKA-17719 affects 3.7.1 and later, and ours, which reads as the newest release."""
+    losing = [profile for profile in PROFILES if breaks(RECONFIGURED, profile)]
+    assert losing == LOSES_RECONFIGURED
+    releases = span(losing)
     assert (releases[0], releases[-2], releases[-1]) == ("3.7.1", RELEASES[-1], KIP)
     assert releases[:-1] == list(RELEASES[RELEASES.index("3.7.1") :])
 
 
-def test_where_compaction_revives_tasks() -> None:
-    """KAFKA-16838: 2.5.1 to 3.7.0. Up to 2.5.0 a removal left the tasks in memory anyway."""
-    found = [profile for profile in PROFILES if breaks(DELETED, profile)]
-    assert found == REVIVES_DELETED
-    assert span(found) == list(RELEASES[RELEASES.index("2.5.1") : RELEASES.index("3.7.1")])
+def test_compaction_revives_tasks_up_to_3_7_0() -> None:
+    """KAFKA-16838 affects 2.5.1 to 3.7.0; earlier releases kept removed tasks in memory."""
+    reviving = [profile for profile in PROFILES if breaks(DELETED, profile)]
+    assert reviving == REVIVES_DELETED
+    assert span(reviving) == list(RELEASES[RELEASES.index("2.5.1") : RELEASES.index("3.7.1")])
 
 
 @pytest.mark.parametrize("release", ["3.7.1", "3.9", "4.3", "kip"])

@@ -14,10 +14,10 @@ from controlplane.core.views.diff import diff
 from tests.laws.entries import NAMES, logs, profiles, statuses
 
 
-@given(log=logs(), one=profiles, other=profiles)
-def test_all_is_what_each_is(log: list[Entry], one: Profile, other: Profile) -> None:
+@given(log=logs(), first=profiles, second=profiles)
+def test_all_is_what_each_is(log: list[Entry], first: Profile, second: Profile) -> None:
     """However the keys of offsets are spelled, a connector's are found."""
-    before, after = (fold(in_order(log), profile) for profile in (one, other))
+    before, after = (fold(in_order(log), profile) for profile in (first, second))
     names = {*NAMES, *offset_owners(before), *offset_owners(after)}
     every = diff(before, after)
     names |= {change.connector for change in every}
@@ -43,7 +43,11 @@ def test_a_difference_between_then_and_now_is_due_to_the_record_that_made_it(
         assert change.cause in places[cut:]
         at = places.index(change.cause) + 1
         since = diff(fold(log[:at], profile), after, change.connector)
-        assert (change.aspect, change.item) not in {(one.aspect, one.item) for one in since}
+        assert (change.aspect, change.item) not in {
+            (difference.aspect, difference.item) for difference in since
+        }
         if change.after is None:
             just = diff(fold(log[: at - 1], profile), after, change.connector)
-            assert (change.aspect, change.item) in {(one.aspect, one.item) for one in just}
+            assert (change.aspect, change.item) in {
+                (difference.aspect, difference.item) for difference in just
+            }

@@ -46,10 +46,8 @@ def test_a_prefix_and_then_the_rest(
 
 
 @given(logs(), profiles)
-def test_what_is_ignored_changes_nothing_but_the_position(
-    log: list[Entry], profile: Profile
-) -> None:
-    """Invalid records leave the state as it was; of the config topic the offset may move."""
+def test_ignored_records_change_only_the_position(log: list[Entry], profile: Profile) -> None:
+    """Invalid records leave the state as it was, except for the config topic's offset."""
     worker = Fold(profile)
     for entry in log:
         before = worker.snapshot()
@@ -69,7 +67,7 @@ def test_what_is_ignored_changes_nothing_but_the_position(
 def test_loading_in_bulk_is_folding_in_order(
     log: list[Entry], profile: Profile, exactly_once: bool
 ) -> None:
-    """The fast way through a log and the way record by record lead to the same state."""
+    """The bulk load and the fold record by record lead to the same state."""
     slow = fold(in_order(log), profile, exactly_once=exactly_once)
     fast = Fold(profile, exactly_once=exactly_once)
     load(fast, [batch_of([entry]) for entry in log])
@@ -103,10 +101,10 @@ def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject
     moment = f"{last.topic}@{last.partition}:{last.offset}"
     ends = ends_at([batch_of([entry]) for entry in log], moment, Topics())
     ranked = rank_entries(log)
-    at = next(one for one in ranked if one.entry is last)
-    for one in ranked:
-        inside = one.offset < ends[one.topic][one.partition]
-        assert inside is (one[:4] <= at[:4])
+    at = next(ranked_entry for ranked_entry in ranked if ranked_entry.entry is last)
+    for ranked_entry in ranked:
+        inside = ranked_entry.offset < ends[ranked_entry.topic][ranked_entry.partition]
+        assert inside is (ranked_entry[:4] <= at[:4])
 
 
 @given(logs(), profiles)

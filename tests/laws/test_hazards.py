@@ -20,22 +20,26 @@ THROWN = {FateKind.POISON: Danger.STOPS_WORKER, FateKind.LOSES_BATCH: Danger.LOS
 @settings(max_examples=examples(20, proved=10_000))
 @given(logs(), st.booleans())
 def test_asked_together_or_one_by_one(entries: list[Entry], exactly_once: bool) -> None:
-    """Each release has the hazards that it has when it is asked alone."""
+    """Each release has the hazards that it has when asked alone."""
     together = hazards_of_each(entries, PROFILES, exactly_once=exactly_once)
-    alone = [(one, hazards(entries, one, exactly_once=exactly_once)) for one in PROFILES]
+    alone = [
+        (profile, hazards(entries, profile, exactly_once=exactly_once)) for profile in PROFILES
+    ]
     assert together == alone
 
 
 @given(logs(), profiles, st.booleans())
-def test_what_throws_is_a_hazard(
+def test_records_that_throw_are_hazards(
     entries: list[Entry], profile: Profile, exactly_once: bool
 ) -> None:
-    """Every record that the fold of the whole log chokes on, and no other."""
+    """Hazards name every record at which folding the whole log throws, and no other."""
     fold = Fold(profile, exactly_once=exactly_once)
     fates = [(entry, fold.apply(entry).kind) for entry in in_order(entries)]
     thrown = {(THROWN[kind], entry.position) for entry, kind in fates if kind in THROWN}
-    found = hazards(entries, profile, exactly_once=exactly_once)
-    assert {(one.danger, one.position) for one in found if throws(one)} == thrown
+    found_hazards = hazards(entries, profile, exactly_once=exactly_once)
+    assert {
+        (hazard.danger, hazard.position) for hazard in found_hazards if throws(hazard)
+    } == thrown
 
 
 def throws(hazard: Hazard) -> bool:
@@ -45,18 +49,18 @@ def throws(hazard: Hazard) -> bool:
 
 def asked(key: bytes) -> int:
     """Number of releases in which all readings of an offset's key occur."""
-    seen: list[Profile] = []
+    asked_profiles: list[Profile] = []
 
     def ask(profile: Profile) -> object:
-        seen.append(profile)
+        asked_profiles.append(profile)
         return decode_partition(key, profile)
 
     answers = list(of_each(EVERY, ask))
     assert answers == [decode_partition(key, profile) for profile in EVERY]
-    return len(seen)
+    return len(asked_profiles)
 
 
-def test_what_all_read_alike_is_asked_a_few_times() -> None:
+def test_keys_that_all_read_alike_are_asked_a_few_times() -> None:
     """A plain key is read in one way, a fraction in the ways of four parsers, an odd one in all."""
     assert asked(b'["c",{"file":"a","line":1}]') == 1
     assert asked(b'["c",{"file":"a","line":1.5}]') == 4

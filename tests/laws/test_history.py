@@ -44,9 +44,9 @@ def told(log: list[Entry], name: str, profile: Profile) -> AspectValues:
 def known(log: list[Entry], name: str, profile: Profile) -> AspectValues:
     """State of the connector in a worker that has read the whole log."""
     return {
-        (one.aspect, one.item): one.after
-        for one in diff(fold([], profile), fold(log, profile))
-        if one.connector == name and one.aspect is not Aspect.SOURCE_OFFSET
+        (change.aspect, change.item): change.after
+        for change in diff(fold([], profile), fold(log, profile))
+        if change.connector == name and change.aspect is not Aspect.SOURCE_OFFSET
     }
 
 
@@ -55,8 +55,8 @@ def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profil
     """Records of other connectors have no influence, not even on source offsets."""
     log = in_order(log)
     assert told(log, name, profile) == known(log, name, profile)
-    own = [one for one in log if owner(one.topic, one.key, TOPICS, profile) == name]
-    differing = {one.connector for one in diff(fold(own, profile), fold(log, profile))}
+    own = [entry for entry in log if owner(entry.topic, entry.key, TOPICS, profile) == name]
+    differing = {change.connector for change in diff(fold(own, profile), fold(log, profile))}
     assert name not in differing
 
 

@@ -1,7 +1,7 @@
-"""Would the laws notice? Deciding, performing, folding and recovering are broken on purpose.
+"""Mutation tests of the laws: deciding, performing, folding and recovering are broken.
 
-One slip at a time, in a process of its own; those laws whose business it is must be broken by it.
-Every law is broken by at least one.
+Each slip has a process of its own, and must break the laws that it names. Every law is broken by
+at least one slip.
 """
 
 from collections.abc import Iterator
@@ -25,20 +25,23 @@ def mutants() -> Iterator[MutantProcesses]:
 
 
 def test_every_law_is_broken() -> None:
-    """A law that nothing breaks says nothing."""
+    """Each law is broken by a mutation; a law that nothing breaks proves nothing."""
     noticed = {name for mutation in MUTATIONS for name in mutation.laws.split()}
     assert noticed == {*LAWS, *RECOVERY}
 
 
 def test_every_mutation_finds_its_text() -> None:
     """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
-    found = {one.name: (PACKAGE / one.file).read_text().count(one.text) for one in MUTATIONS}
-    assert {name: count for name, count in found.items() if count != 1} == {}
+    counts = {
+        mutation.name: (PACKAGE / mutation.file).read_text().count(mutation.text)
+        for mutation in MUTATIONS
+    }
+    assert {name: count for name, count in counts.items() if count != 1} == {}
 
 
 @pytest.mark.slow
 def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) -> None:
-    """In lives that show slips, every law holds; else the searches below would prove nothing."""
+    """Every law holds in lives that show slips; else the searches below prove nothing."""
     laws = sorted({*LAWS, *RECOVERY})
     seeds = [seed for mutation in MUTATIONS for seed in mutation.seeds][:LIVES]
     done = mutants.run(None, f"{SEARCH}:main", seeds, laws, 0)
@@ -46,9 +49,9 @@ def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mutation", MUTATIONS, ids=[one.name for one in MUTATIONS])
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_the_laws_notice(mutation: LawMutation, mutants: MutantProcesses) -> None:
-    """Each of those whose business it is finds a life in which it is broken."""
+    """Each law named by the mutation finds a life in which it is broken."""
     slip = SourceMutant(mutation.file, mutation.text, mutation.slip)
     done = mutants.run(slip, f"{SEARCH}:main", mutation.seeds, mutation.laws.split())
     assert done.code == 0, f"not noticed by {done.output[-2000:]}"

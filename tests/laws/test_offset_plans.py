@@ -60,9 +60,9 @@ class PlannedLog:
         """One record, a second after the last."""
         count = 1 if topic == CONFIG else PARTITIONS
         place = partition_of(key, count) if partition is None else partition
-        known = sum(entry.topic == topic and entry.partition == place for entry in self.entries)
+        offset = sum(entry.topic == topic and entry.partition == place for entry in self.entries)
         at_ms = START_MS + 1000 * len(self.entries)
-        self.entries.append(Entry(topic, place, known, at_ms, key, value))
+        self.entries.append(Entry(topic, place, offset, at_ms, key, value))
 
     def stop(self) -> "PlannedLog":
         """A connector a with two tasks is stopped."""
@@ -103,8 +103,10 @@ class PlannedLog:
     @property
     def effective(self) -> EffectiveOffsets:
         """Offsets of the connector."""
-        found = views.source_offsets(self.state, "a")
-        return {frozen(one.partition): one.offset for one in found if one.offset is not None}
+        offset_views = views.source_offsets(self.state, "a")
+        return {
+            frozen(view.partition): view.offset for view in offset_views if view.offset is not None
+        }
 
     def keys(self) -> Mapping[str, set[bytes]]:
         """The keys of connector a that have a value, by topic of its offsets."""
@@ -115,8 +117,8 @@ class PlannedLog:
             if topic in state.offsets
         }
         return {
-            topic: {key for key in known if key is not None and _is_of_a(key, self.profile)}
-            for topic, known in values.items()
+            topic: {key for key in topic_values if key is not None and _is_of_a(key, self.profile)}
+            for topic, topic_values in values.items()
         }
 
 
@@ -134,7 +136,7 @@ partitions = st.sampled_from([*PARTITIONS_OF_A, {"p": -3.0}])
 offsets = st.builds(lambda row: {"row": row}, st.integers(0, 9))
 changes = st.lists(st.builds(OffsetChange, partitions, st.none() | offsets), min_size=1, max_size=4)
 commands = st.one_of(
-    st.builds(lambda asked: AlterOffsets("a", tuple(asked)), changes), st.just(ResetOffsets("a"))
+    st.builds(lambda drawn: AlterOffsets("a", tuple(drawn)), changes), st.just(ResetOffsets("a"))
 )
 releases = st.sampled_from(["3.6", "3.9", "4.3", "kip"])
 
@@ -145,8 +147,8 @@ def records(draw: st.DrawFn, *, by_a_worker: bool) -> list[tuple[str, bytes, byt
     written = []
     names = st.sampled_from(["a", "a", "a", "b"])
     values = st.one_of(offsets, offsets, st.none())
-    one = st.tuples(st.sampled_from([OFFSETS, OWN]), names, partitions, values, st.booleans())
-    for topic, name, partition, value, by_hand in draw(st.lists(one, max_size=8)):
+    record = st.tuples(st.sampled_from([OFFSETS, OWN]), names, partitions, values, st.booleans())
+    for topic, name, partition, value, by_hand in draw(st.lists(record, max_size=8)):
         key = encode_partition(name, partition)
         if by_hand and not by_a_worker:
             key = json.dumps([name, partition]).encode()
@@ -176,9 +178,9 @@ def wanted(cluster: PlannedLog, command: AlterOffsets | ResetOffsets) -> Effecti
     """Offsets that the connector must have in the end."""
     if isinstance(command, ResetOffsets):
         return {}
-    asked = {frozen(one.partition): one.offset for one in command.offsets}
-    found = {**cluster.effective, **asked}
-    return {partition: offset for partition, offset in found.items() if offset is not None}
+    requested = {frozen(change.partition): change.offset for change in command.offsets}
+    expected = {**cluster.effective, **requested}
+    return {partition: offset for partition, offset in expected.items() if offset is not None}
 
 
 # --- altering and resetting ---------------------------------------------------------------------
@@ -199,7 +201,7 @@ def test_o1_success_means_what_was_asked(
 def test_o3_no_crash_brings_an_older_offset_back(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
-    """At each crash point each partition has the old offset or the new one."""
+    """Each partition has the old offset or the new one at each crash point."""
     old, new = cluster.effective, wanted(cluster, command)
     for crashed in prefixes(cluster, cluster.plan(command)):
         now = crashed.effective
@@ -254,12 +256,12 @@ def test_o9_a_partition_gets_no_second_key(
     after = cluster.apply(cluster.plan(command).steps).keys()
     if not cluster.profile.writes_log_key:
         return
-    known = {key for keys in before.values() for key in keys}
-    subjects = {_partition(key, cluster.profile) for key in known}
+    keys_before = {key for keys in before.values() for key in keys}
+    subjects = {_partition(key, cluster.profile) for key in keys_before}
     for topic, keys in after.items():
         added = keys - before.get(topic, set())
         assert all(
-            key in known or _partition(key, cluster.profile) not in subjects for key in added
+            key in keys_before or _partition(key, cluster.profile) not in subjects for key in added
         )
         present = [_partition(key, cluster.profile) for key in added]
         assert len(present) == len(set(present))
@@ -288,8 +290,10 @@ def creations(draw: st.DrawFn) -> tuple[PlannedLog, CreateConnector]:
 
 def first_offsets(command: CreateConnector) -> EffectiveOffsets:
     """Offsets that the connector must start from."""
-    asked = {frozen(one.partition): one.offset for one in command.initial_offsets or ()}
-    return {partition: offset for partition, offset in asked.items() if offset is not None}
+    requested = {
+        frozen(change.partition): change.offset for change in command.initial_offsets or ()
+    }
+    return {partition: offset for partition, offset in requested.items() if offset is not None}
 
 
 @given(creation=creations())
@@ -299,9 +303,11 @@ def test_n1_whoever_sees_the_connector_sees_its_offsets(
     """All that were asked for and no others (N5: so tasks can start from nothing else)."""
     cluster, command = creation
     plan = cluster.plan(command)
-    seen = [prefix for prefix in prefixes(cluster, plan) if "a" in prefix.state.config.connectors]
-    assert len(seen) == 1
-    assert seen[0].effective == first_offsets(command)
+    visible = [
+        prefix for prefix in prefixes(cluster, plan) if "a" in prefix.state.config.connectors
+    ]
+    assert len(visible) == 1
+    assert visible[0].effective == first_offsets(command)
 
 
 @given(creation=creations())
@@ -323,7 +329,7 @@ def test_n3_a_creation_that_fails_leaves_no_offsets(
 def test_n4_the_same_request_again_ends_the_same(
     creation: tuple[PlannedLog, CreateConnector], data: st.DataObject
 ) -> None:
-    """After any crash before the commit point, by the old plan or by a new one."""
+    """The end is the same after any crash before the commit point, by either plan."""
     cluster, command = creation
     plan = cluster.plan(command)
     *crashes, _ = prefixes(cluster, plan)

@@ -1,4 +1,4 @@
-"""Laws of frozen folds: what was frozen, and then the rest, is the whole."""
+"""Laws of snapshots: a restored fold that reads the rest equals the fold of the whole log."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -39,8 +39,8 @@ def thawed(frozen: Fold) -> Fold:
 def plain(state: ClusterState) -> Any:
     """Fields of a state, without ends of 0: such topics have not been read."""
     ends = {place: end for place, end in state.ends.items() if end}
-    told = {name: getattr(state, name) for name in state.__struct_fields__}
-    return told | {"ends": ends}
+    fields = {name: getattr(state, name) for name in state.__struct_fields__}
+    return fields | {"ends": ends}
 
 
 few = st.lists(st.sampled_from(TOPICS), min_size=1, max_size=2, unique=True)
@@ -70,9 +70,9 @@ def test_frozen_and_then_the_rest(
 def test_frozen_and_then_the_rest_in_bulk(
     log: list[Entry], profile: Profile, exactly_once: bool, data: st.DataObject
 ) -> None:
-    """The fast way from a frozen prefix on leads where folding everything in order leads."""
+    """A bulk load after a snapshot gives the state of folding everything in order."""
     at = data.draw(st.integers(0, len(log)))
-    early = {one.entry.position for one in rank_entries(log)[:at]}
+    early = {ranked_entry.entry.position for ranked_entry in rank_entries(log)[:at]}
     begun = Fold(profile, exactly_once=exactly_once)
     begun.apply_all(in_order(entry for entry in log if entry.position in early))
     resumed = thawed(begun)
@@ -168,15 +168,15 @@ def test_foreign_bytes_are_told_apart(piece: bytes, topic: str) -> None:
         (),
     ],
 )
-def test_what_is_no_piece_of_a_config_part(content: Any) -> None:
-    """Well formed, but none of ours."""
+def test_foreign_pieces_of_a_config_part_are_refused(content: Any) -> None:
+    """Well-formed pieces that no snapshot has are refused."""
     with pytest.raises(DamagedSnapshot):
         SnapshotDecoder(Topics(), "connect-configs").add(msgspec.msgpack.encode(content))
 
 
 def test_a_kind_tells_what_folding_depends_on() -> None:
     """Release, isolation, tracing and the topic's part; equal for equal folds."""
-    one = Fold(Profile.of("3.9"))
+    base_fold = Fold(Profile.of("3.9"))
     others = [
         Fold(Profile.of("3.4")),
         Fold(Profile.of("3.9"), exactly_once=True),
@@ -184,8 +184,10 @@ def test_a_kind_tells_what_folding_depends_on() -> None:
         Fold(msgspec.structs.replace(Profile.of("3.9"), fencing=False)),
         Fold(Profile.of("3.9"), topics=Topics(config="c", status="connect-configs")),
     ]
-    kinds = {kind_of(fold, "connect-configs") for fold in [one, *others]}
+    kinds = {kind_of(fold, "connect-configs") for fold in [base_fold, *others]}
     assert len(kinds) == 6
     assert kind_of(Fold(Profile.of("3.9")), "connect-configs") in kinds
-    roles = {kind_of(one, topic) for topic in ("connect-configs", "connect-offsets", "own", "x")}
+    roles = {
+        kind_of(base_fold, topic) for topic in ("connect-configs", "connect-offsets", "own", "x")
+    }
     assert len(roles) == 3

@@ -202,8 +202,8 @@ def test_the_order_within_a_key_decides(records: list[TaskStatus]) -> None:
                 and expected.generation >= record.status.generation
             )
             expected = expected if late else record.status
-        found = status_of(state, task)
-        assert shown(found) == shown(expected)
+        actual = status_of(state, task)
+        assert shown(actual) == shown(expected)
 
 
 def shown(status: Status | None) -> Any:

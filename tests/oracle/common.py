@@ -44,7 +44,7 @@ def in_order(items: list[Any]) -> list[str]:
 
 def each_in_order(offsets: Mapping[str, list[Any]]) -> Any:
     """Offsets of each connector that has any."""
-    return rows_of({name: in_order(found) for name, found in offsets.items()})
+    return rows_of({name: in_order(rows) for name, rows in offsets.items()})
 
 
 def typed(value: Any) -> Any:
@@ -54,9 +54,9 @@ def typed(value: Any) -> Any:
     if isinstance(value, float):
         return {"double": struct.pack(">d", value).hex()}
     if isinstance(value, Mapping):
-        return {name: typed(one) for name, one in value.items()}
+        return {name: typed(member) for name, member in value.items()}
     if isinstance(value, list):
-        return [typed(one) for one in value]
+        return [typed(element) for element in value]
     return value
 
 

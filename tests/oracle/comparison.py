@@ -23,7 +23,7 @@ SHOWN = 400
 
 
 class LogDisagreement(NamedTuple):
-    """A log of which Kafka's classes make something else than our fold."""
+    """A log for which Kafka's classes and our fold give different answers."""
 
     release: str
     seed: str
@@ -42,50 +42,53 @@ def disagreements(
     profile = profile or Profile.of(oracle.release)
     answers = oracle.answers(islice(cases(seed), count))
     for number, (case, answer) in enumerate(answers):
-        found = compared(answer, case, profile)
-        if found:
-            yield LogDisagreement(oracle.release, f"{seed}/{number}", case, found)
+        differing = compared(answer, case, profile)
+        if differing:
+            yield LogDisagreement(oracle.release, f"{seed}/{number}", case, differing)
 
 
 def compared(answer: StoreAnswer, case: Case, profile: Profile) -> Differences:
     """Differences between Kafka's answer to a case and ours, in order or in bulk."""
     kafka = of_kafka(answer)
-    found = differences(kafka, of_fold(case, profile))
-    if found or case.batch:
-        return found
-    held = {name: one for name, one in kafka.items() if not name.startswith(("record ", "died"))}
+    differing = differences(kafka, of_fold(case, profile))
+    if differing or case.batch:
+        return differing
+    held = {
+        name: value for name, value in kafka.items() if not name.startswith(("record ", "died"))
+    }
     loaded = differences(held, of_loader(case, profile))
     return {f"loaded {name}": pair for name, pair in loaded.items()}
 
 
-def shrunk(found: LogDisagreement, profile: Profile | None = None) -> LogDisagreement:
-    """The smallest case that differs in what the given one differs in first."""
-    profile = profile or Profile.of(found.release)
-    sort = _sort(found.differences)
-    with KafkaOracle(found.release) as oracle:
+def shrunk(disagreement: LogDisagreement, profile: Profile | None = None) -> LogDisagreement:
+    """The smallest case whose first difference is the first one of the given case."""
+    profile = profile or Profile.of(disagreement.release)
+    sort = _sort(disagreement.differences)
+    with KafkaOracle(disagreement.release) as oracle:
 
         def judged(case: Case) -> Differences:
             return compared(oracle.answer(case), case, profile)
 
-        case = smallest(found.case, lambda case: sort == _sort(judged(case)))
-        return found._replace(case=case, differences=judged(case))
+        case = smallest(disagreement.case, lambda case: sort == _sort(judged(case)))
+        return disagreement._replace(case=case, differences=judged(case))
 
 
-def _sort(found: Differences) -> str | None:
+def _sort(differing: Differences) -> str | None:
     """Kind of a disagreement: its first difference, without the record's number."""
-    first = next(iter(found), None)
+    first = next(iter(differing), None)
     return first and first.split(" ")[0]
 
 
-def explained(found: LogDisagreement) -> str:
+def explained(disagreement: LogDisagreement) -> str:
     """The log beside both answers, for people."""
-    startup, entries, batch = found.case.startup, found.case.entries, found.case.batch
+    case = disagreement.case
+    startup, entries, batch = case.startup, case.entries, case.batch
     sizes = ", ".join(map(str, batch))
     read = f", read in batches of {sizes} over and over" if batch else ""
-    read += ", with exactly-once support" if found.case.exactly_once else ""
-    lines = [f"{found.release}: Kafka's classes and our fold disagree about this log{read}"]
+    read += ", with exactly-once support" if case.exactly_once else ""
+    lines = [f"{disagreement.release}: Kafka's classes and our fold disagree about this log{read}"]
     lines += [_line(number, entry, startup) for number, entry in enumerate(entries)]
-    for name, (kafka, ours) in found.differences.items():
+    for name, (kafka, ours) in disagreement.differences.items():
         lines += [f"  {name}", f"    Kafka  {kafka!s:.{SHOWN}}", f"    fold   {ours!s:.{SHOWN}}"]
     return "\n".join(lines)
 

@@ -102,8 +102,8 @@ def _plain(random: Random) -> ConversionQuestion:
     types |= {"Double": "FLOAT64", "Boolean": "BOOLEAN", "ByteArray": "BYTES"}
     described = {"type": types[kind], "optional": True}
     written = value(random, described, 0.3)
-    given = random.choice((None, described, {"type": "STRING", "optional": True}))
-    return {"op": "encode", "class": name, "config": {}, "schema": given, "value": written}
+    schema = random.choice((None, described, {"type": "STRING", "optional": True}))
+    return {"op": "encode", "class": name, "config": {}, "schema": schema, "value": written}
 
 
 def _validated(random: Random) -> ConversionQuestion:

@@ -104,8 +104,9 @@ def _digits_of_old_jdks(
     texts = (bytes.fromhex(answer["bytes"]).decode(encoding) for answer in (kafkas, ours))
     theirs, own = (_NUMBER.split(text) for text in texts)
     return len(theirs) == len(own) and all(
-        one == other or (index % 2 and narrowed(float(one)) == narrowed(float(other)))
-        for index, (one, other) in enumerate(zip(theirs, own, strict=True))
+        kafkas_part == own_part
+        or (index % 2 and narrowed(float(kafkas_part)) == narrowed(float(own_part)))
+        for index, (kafkas_part, own_part) in enumerate(zip(theirs, own, strict=True))
     )
 
 

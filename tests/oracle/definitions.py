@@ -105,8 +105,8 @@ IMPLIED = (
 
 def answer(release: str) -> Mapping[str, Any]:
     """Definitions of a release."""
-    found: Mapping[str, Any] = json.loads(harvested_catalogues.definitions(release))
-    return found
+    harvested: Mapping[str, Any] = json.loads(harvested_catalogues.definitions(release))
+    return harvested
 
 
 # --- words of validators ------------------------------------------------------------------------
@@ -169,13 +169,13 @@ def _order(history: Sequence[_Definition]) -> list[str]:
 
 
 def _row(name: str, history: Sequence[_Definition]) -> DefinitionRow:
-    found = [(release, _found(name, keys)) for release, keys in history]
-    present = [(release, key) for release, key in found if key is not None]
+    key_history = [(release, _found(name, keys)) for release, keys in history]
+    present = [(release, key) for release, key in key_history if key is not None]
     now = present[-1][1]
     row = dict(now)
-    if present[0] != found[0]:
+    if present[0] != key_history[0]:
         row["since"] = present[0][0]
-    row |= _until(present, found)
+    row |= _until(present, key_history)
     before = list(_before(present))
     return row | ({"before": before} if before else {})
 
@@ -219,11 +219,11 @@ DEFAULTS: DefinedKey = {
 
 
 def plain(key: DefinedKey) -> DefinedKey:
-    """A key as a catalogue has it, without what needs not be said."""
-    told = dict(key, valid=valid(key), required=bool(key.get("required")))
-    if told["display_name"] == told["name"]:
-        told["display_name"] = None
-    fields = {field: told.get(field) for field in DEFAULTS}
+    """A key as a catalogue has it, without default values."""
+    normalized = dict(key, valid=valid(key), required=bool(key.get("required")))
+    if normalized["display_name"] == normalized["name"]:
+        normalized["display_name"] = None
+    fields = {field: normalized.get(field) for field in DEFAULTS}
     return {"name": key["name"]} | {
         field: value for field, value in fields.items() if value != DEFAULTS[field]
     }
@@ -234,30 +234,32 @@ def plain(key: DefinedKey) -> DefinedKey:
 
 def definitions(answers: _ReleaseAnswers) -> dict[str, list[DefinitionRow]]:
     """Kafka's definitions of all connectors of a kind, and of the clients of connectors."""
-    found = {"connector": rows(_of(answers, "connector"))}
+    by_name = {"connector": rows(_of(answers, "connector"))}
     for kind in ("source", "sink"):
-        found[kind] = rows([(one, _own(answers[one], kind)) for one in answers])
-    found["transformation"] = [dict(row) for row in IMPLIED]
-    found["mirror"] = rows(_mirrored(answers))
+        by_name[kind] = rows([(release, _own(answers[release], kind)) for release in answers])
+    by_name["transformation"] = [dict(row) for row in IMPLIED]
+    by_name["mirror"] = rows(_mirrored(answers))
     for client in CLIENTS:
         of_client = rows(_of(answers, client))
-        found[client] = [_without_words(row) for row in of_client]
-    return found
+        by_name[client] = [_without_words(row) for row in of_client]
+    return by_name
 
 
 def _of(answers: _ReleaseAnswers, name: str) -> list[_Definition]:
-    return [(release, told[name]) for release, told in answers.items()]
+    return [(release, harvested[name]) for release, harvested in answers.items()]
 
 
-def _own(told: Mapping[str, Any], kind: str) -> list[DefinedKey]:
+def _own(harvested: Mapping[str, Any], kind: str) -> list[DefinedKey]:
     """Keys of a kind of connector that are not in the definition of all connectors."""
-    shared = {key["name"] for key in told["connector"]}
-    return [key for key in told[kind] if key["name"] not in shared]
+    shared = {key["name"] for key in harvested["connector"]}
+    return [key for key in harvested[kind] if key["name"] not in shared]
 
 
 def _without_words(row: DefinitionRow) -> DefinitionRow:
     """Overrides of clients are parsed, but no validator is asked."""
-    changes = [{k: v for k, v in one.items() if k != "valid"} for one in row.get("before", ())]
+    changes = [
+        {k: v for k, v in change.items() if k != "valid"} for change in row.get("before", ())
+    ]
     kept = [change for change in changes if len(change) > 1]
     rest = {field: value for field, value in row.items() if field not in {"valid", "before"}}
     return rest | ({"before": kept} if kept else {})
@@ -269,15 +271,17 @@ def _mirrored(answers: _ReleaseAnswers, name: str | None = None) -> list[_Defini
     Up to 3.3 each of them defined all keys: a key belongs to the connector that kept it later.
     """
     owners = _owners(answers)
-    found: list[_Definition] = []
-    for release, told in answers.items():
-        mirrors = {one["class"]: one["config"] for one in told["plugins"] if _mirrors(one)}
+    history: list[_Definition] = []
+    for release, harvested in answers.items():
+        mirrors = {
+            plugin["class"]: plugin["config"] for plugin in harvested["plugins"] if _mirrors(plugin)
+        }
         if mirrors:
-            every = {key["name"] for key in told["connector"]}
+            every = {key["name"] for key in harvested["connector"]}
             keys = [key for key in mirrors[name or min(mirrors)] if key["name"] not in every]
             own = owners.keys() if name is None else {k for k in owners if name in owners[k]}
-            found.append((release, [k for k in keys if (k["name"] in own) is (name is not None)]))
-    return _in_one_order(found)
+            history.append((release, [k for k in keys if (k["name"] in own) is (name is not None)]))
+    return _in_one_order(history)
 
 
 def _in_one_order(history: Sequence[_Definition]) -> list[_Definition]:
@@ -285,10 +289,10 @@ def _in_one_order(history: Sequence[_Definition]) -> list[_Definition]:
     placed = [history[-1]]
     for release, keys in reversed(history[:-1]):
         later = [key["name"] for key in placed[-1][1]]
-        known = [key for key in keys if key["name"] in later]
-        ordered = sorted(known, key=partial(_place, later))
+        kept = [key for key in keys if key["name"] in later]
+        ordered = sorted(kept, key=partial(_place, later))
         gone = [key for key in keys if key["name"] not in later]
-        placed.append((release, keys if known == ordered else [*ordered, *gone]))
+        placed.append((release, keys if kept == ordered else [*ordered, *gone]))
     return placed[::-1]
 
 
@@ -303,8 +307,10 @@ def _mirrors(plugin: DefinitionRow) -> bool:
 def _owners(answers: _ReleaseAnswers) -> dict[str, set[str]]:
     """Keys that not all of MirrorMaker's connectors have, each with those that do."""
     owners: dict[str, set[str]] = {}
-    for told in answers.values():
-        mirrors = {one["class"]: one["config"] for one in told["plugins"] if _mirrors(one)}
+    for harvested in answers.values():
+        mirrors = {
+            plugin["class"]: plugin["config"] for plugin in harvested["plugins"] if _mirrors(plugin)
+        }
         having: dict[str, set[str]] = {}
         for name, keys in mirrors.items():
             for key in keys:
@@ -317,18 +323,18 @@ def _owners(answers: _ReleaseAnswers) -> dict[str, set[str]]:
 
 def plugins(answers: _ReleaseAnswers) -> list[DefinitionRow]:
     """Every plugin of Kafka's own."""
-    return [_plugin(answers, *found) for found in sorted(_names(answers))]
+    return [_plugin(answers, *class_and_kind) for class_and_kind in sorted(_names(answers))]
 
 
 def _names(answers: _ReleaseAnswers) -> set[tuple[str, str]]:
     """Class and kind of every plugin; the kind of connectors may change."""
-    told = (one for answer in answers.values() for one in answer["plugins"])
-    return {(one["class"], KINDS.get(one["among"], "connector")) for one in told}
+    every_plugin = (plugin for answer in answers.values() for plugin in answer["plugins"])
+    return {(plugin["class"], KINDS.get(plugin["among"], "connector")) for plugin in every_plugin}
 
 
 def _plugin(answers: _ReleaseAnswers, name: str, kind: str) -> DefinitionRow:
-    told = [(release, _told(told, name, kind)) for release, told in answers.items()]
-    present = [(release, one) for release, one in told if one is not None]
+    history = [(release, _told(harvested, name, kind)) for release, harvested in answers.items()]
+    present = [(release, plugin) for release, plugin in history if plugin is not None]
     row: DefinitionRow = {
         "class": name,
         "type": KINDS.get(present[-1][1]["among"], present[-1][1]["type"]),
@@ -337,26 +343,30 @@ def _plugin(answers: _ReleaseAnswers, name: str, kind: str) -> DefinitionRow:
     mirror = name.startswith(MIRRORS)
     if not mirror and not name.startswith(f"{CONNECT}file."):
         row["bundled"] = True
-        if present[0] != told[0] and (kind, present[0][0]) != TOLD_SINCE:
+        if present[0] != history[0] and (kind, present[0][0]) != TOLD_SINCE:
             row["since"] = present[0][0]
-        row |= _until(present, told)
+        row |= _until(present, history)
     row |= TOLD.get(name, {})
     before = [*row.pop("before", []), *_plugin_before(present, kind)]
     row |= {"before": before} if before else {}
     if mirror:
         config = rows(_mirrored(answers, name))
         return row | {"extends": ["connector", "mirror"], "config": config}
-    configs = [(release, one["config"]) for release, one in present if one["config"] is not None]
+    configs = [
+        (release, plugin["config"]) for release, plugin in present if plugin["config"] is not None
+    ]
     return row | ({"config": rows(configs)} if configs else {})
 
 
 def _told(answer: Mapping[str, Any], name: str, kind: str) -> DefinitionRow | None:
-    alike = (one for one in answer["plugins"] if one["class"] == name)
-    return next((one for one in alike if KINDS.get(one["among"], "connector") == kind), None)
+    alike = (plugin for plugin in answer["plugins"] if plugin["class"] == name)
+    return next(
+        (plugin for plugin in alike if KINDS.get(plugin["among"], "connector") == kind), None
+    )
 
 
-def _version(release: str, told: DefinitionRow) -> str:
-    return WORKERS if told["version"] == release else str(told["version"])
+def _version(release: str, plugin: DefinitionRow) -> str:
+    return WORKERS if plugin["version"] == release else str(plugin["version"])
 
 
 def _plugin_before(
@@ -375,10 +385,10 @@ def _plugin_before(
 def documents() -> Mapping[str, str]:
     """The files, by name."""
     answers = {release: answer(release) for release in ASKED}
-    found = definitions(answers)
+    by_name = definitions(answers)
     return {
         "definitions.json": _text(
-            "{", (f'"{name}": {_listed(keys, " ")}' for name, keys in found.items()), "}"
+            "{", (f'"{name}": {_listed(keys, " ")}' for name, keys in by_name.items()), "}"
         ),
         "plugins.json": _text("[", map(_plugin_text, plugins(answers)), "]"),
     }

@@ -133,7 +133,10 @@ def described_value(value: Any) -> ValueDescription:
             return ["list", [described_value(element) for element in value]]
         case Mapping():
             pairs = value.items()
-            return ["map", [[described_value(key), described_value(one)] for key, one in pairs]]
+            return [
+                "map",
+                [[described_value(key), described_value(member)] for key, member in pairs],
+            ]
         case Struct():
             values = [described_value(value.without_default(name)) for name in value]
             return ["struct", described_schema(value.schema), values]

@@ -50,27 +50,29 @@ Views = Mapping[str, list[str]]
 """Lines that each view prints."""
 
 
-def keep(found: LogDisagreement, folder: Path = SCENARIOS, profile: Profile | None = None) -> Path:
+def keep(
+    disagreement: LogDisagreement, folder: Path = SCENARIOS, profile: Profile | None = None
+) -> Path:
     """Write the scenario of a disagreement, named after its release and seed.
 
-    `profile` is by what our fold has read, if not by that of the release.
+    `profile`: the profile of our fold; None: that of the release.
     """
-    entries = _renumbered(found.case.seen)
-    with KafkaOracle(found.release) as oracle:
+    entries = _renumbered(disagreement.case.seen)
+    with KafkaOracle(disagreement.release) as oracle:
         common = of_kafka(oracle.answer(Case(entries)))
-    release = Profile.of(found.release)
-    kafkas = views(found.release, entries, kafkas_reader(common, entries, release))
-    ours = views(found.release, entries, our_reader(entries, profile or release))
-    file = folder / f"{_name(found)}.scenario"
+    release = Profile.of(disagreement.release)
+    kafkas = views(disagreement.release, entries, kafkas_reader(common, entries, release))
+    ours = views(disagreement.release, entries, our_reader(entries, profile or release))
+    file = folder / f"{_name(disagreement)}.scenario"
     folder.mkdir(parents=True, exist_ok=True)
-    file.write_text(_scenario(found, entries, kafkas, ours), encoding="utf-8")
+    file.write_text(_scenario(disagreement, entries, kafkas, ours), encoding="utf-8")
     return file
 
 
-def _name(found: LogDisagreement) -> str:
-    """`3.9.1-1-17`: the release, the seed, which log."""
-    drawn = (part for part in found.seed.split("/") if part != found.release)
-    return re.sub(r"[^\w.]+", "-", "-".join([found.release, *drawn]))
+def _name(disagreement: LogDisagreement) -> str:
+    """Name from release, seed and number of the log: `3.9.1-1-17`."""
+    drawn = (part for part in disagreement.seed.split("/") if part != disagreement.release)
+    return re.sub(r"[^\w.]+", "-", "-".join([disagreement.release, *drawn]))
 
 
 def _renumbered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
@@ -88,7 +90,7 @@ def _renumbered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 class _Fates:
-    """Stands in for a fold that views apply records to: their fates are known already."""
+    """Stands in for a fold in views; the fates of its records are known already."""
 
     live = False
 
@@ -116,9 +118,11 @@ def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) ->
     """Kafka's answer to entries, readable by views."""
     fold, outcomes = Fold(profile, live=True), []
     for number, entry in enumerate(entries):
-        mine, told = fold.apply(entry), common[f"record {number}"]
+        mine, kafkas_fate = fold.apply(entry), common[f"record {number}"]
         # Kafka words the reasons differently: if both agree on the fate, ours is shown.
-        outcomes.append(mine if told_of(mine, profile) == told else outcome_of(told, entry))
+        outcomes.append(
+            mine if told_of(mine, profile) == kafkas_fate else outcome_of(kafkas_fate, entry)
+        )
     return cast("WorkerView", _KafkasReader(state_of(common, profile), entries, outcomes))
 
 
@@ -146,31 +150,36 @@ def _printed(name: str, release: str, reader: WorkerView) -> list[str]:
 # --- the file -------------------------------------------------------------------------------
 
 
-def _scenario(found: LogDisagreement, entries: Sequence[Entry], kafkas: Views, ours: Views) -> str:
+def _scenario(
+    disagreement: LogDisagreement, entries: Sequence[Entry], kafkas: Views, ours: Views
+) -> str:
     """The log as steps, and the views in which the two differ, as Kafka has them."""
     shown = [name for name in kafkas if kafkas[name] != ours[name]]
-    steps = [_about(found, shown), f"cluster {WORKER}@{found.release}\n----"]
+    steps = [_about(disagreement, shown), f"cluster {WORKER}@{disagreement.release}\n----"]
     for topic, part in groupby(entries, key=lambda entry: entry.topic):
         steps.append("\n".join([f"given {TOPICS.short(topic)}", *map(_body, part), "----"]))
     names = shown or [name for name in kafkas if name not in FATES]
     steps += [f"view {name}\n----" for name in names]
-    scenario = parse("\n\n".join(steps) + "\n", found.seed)
+    scenario = parse("\n\n".join(steps) + "\n", disagreement.seed)
     played = asyncio.run(play(scenario))
     printed = [
-        kafkas[one.step.words[0]] if one.step.verb == "view" else one.printed for one in played
+        kafkas[result.step.words[0]] if result.step.verb == "view" else result.printed
+        for result in played
     ]
     return rewritten(scenario, printed)
 
 
-def _about(found: LogDisagreement, shown: Sequence[str]) -> str:
+def _about(disagreement: LogDisagreement, shown: Sequence[str]) -> str:
     lines = [
-        f"What Kafka {found.release} makes of this, and our fold did not.",
+        f"What Kafka {disagreement.release} makes of this, and our fold did not.",
         "",
-        f"Found by the oracle with the seed {found.seed}, and made as small as it could be.",
+        f"Found by the oracle with the seed {disagreement.seed}, and made as small as it could be.",
     ]
     if not shown:
         lines += ["No view shows in what they differ:"]
-        lines += [line for name, pair in found.differences.items() for line in _told(name, pair)]
+        lines += [
+            line for name, pair in disagreement.differences.items() for line in _told(name, pair)
+        ]
     return "\n".join(f"# {line}".rstrip() for line in lines)
 
 

@@ -121,10 +121,10 @@ def _recoded(draw: Draw, document: bytes) -> bytes:
 
 
 def _broken_utf32(draw: Draw, document: bytes) -> bytes:
-    """With a character beyond U+10FFFF, or in a byte order that no platform has.
+    """UTF-32 with a character beyond U+10FFFF, or in a byte order that no platform has.
 
-    Not with half a character behind the value: whether Jackson gets to see it depends on how much
-    it reads ahead (2.5 and 2.6 do, later ones do not).
+    Half a character behind the value is left out. Jackson sees it only if it reads far enough
+    ahead: 2.5 and 2.6 do, later releases do not.
     """
     text = document.decode("utf-8", "replace").encode("utf-32-le")
     at = draw.below(len(text) // 4 + 1) * 4
@@ -158,7 +158,7 @@ CHANGES: tuple[ByteChange, ...] = (
 
 
 def worn(draw: Draw, document: bytes) -> bytes:
-    """The document as it is, or rarely with something done to its bytes."""
+    """The document unchanged, or rarely with changed bytes."""
     if len(document) >= LEVELS_OVERFLOWING:
         return document  # a part of it would be of a depth that only some JVMs allow
     return draw.one_of(CHANGES)(draw, document) if draw.mishap(0.04) else document

@@ -27,8 +27,8 @@ def of_written(question: str, detail: str | None = None) -> Callable[[WrittenAns
     """Look up an answer in `written`."""
 
     def look(answers: WrittenAnswers) -> str | None:
-        found = answers.get(question)
-        return found if found is None or detail is None else found[detail]
+        answer = answers.get(question)
+        return answer if answer is None or detail is None else answer[detail]
 
     return look
 
@@ -43,8 +43,8 @@ def _fallback(owns: str) -> KafkaQuestion:
     def ours(profile: Profile) -> str:
         owner = ("connector-a", f'{{"properties":{CONFIGS[owns]}}}')
         log = [*config(owner), *offsets(('["a",{"p":1}]', '{"pos":1}'))]
-        found = views.source_offsets(fold(log, profile), "a")
-        return "the worker's offset" if any(one.offset for one in found) else "no offset"
+        offset_views = views.source_offsets(fold(log, profile), "a")
+        return "the worker's offset" if any(view.offset for view in offset_views) else "no offset"
 
     says = f"the worker's topic holds an offset, the connector has {owns} of its own"
     return KafkaQuestion(says, of_written("fallback", owns), ours)

@@ -28,15 +28,15 @@ ONE_TOPIC = '{"topic":{"name":"x","connector":"y","task":0,"discoverTimestamp":1
 
 
 def _listed(partitions: dict[str, list[str]]) -> str:
-    rows = (f"`{name}` {one}" for name, all_ in partitions.items() for one in all_)
+    rows = (f"`{name}` {partition}" for name, all_ in partitions.items() for partition in all_)
     return ", ".join(rows) or "nothing"
 
 
 def _answered(offsets: dict[str, list[str]]) -> str:
-    found = [offset for all_ in offsets.values() for offset in all_]
-    if not found:
+    all_offsets = [offset for all_ in offsets.values() for offset in all_]
+    if not all_offsets:
         return "nothing"
-    return "null" if found[0].endswith(", null]") else "the offset"
+    return "null" if all_offsets[0].endswith(", null]") else "the offset"
 
 
 def _value(raw: bytes, says: str) -> Probe:
@@ -157,24 +157,24 @@ OTHER_EDGES = (
     Edge(
         26,
         "Workers choose partitions by murmur2.",
-        known="The stores do not choose partitions. In the recorded histories, every record is in "
+        note="The stores do not choose partitions. In the recorded histories, every record is in "
         "the partition that murmur2 computes.",
     ),
     Edge(
         27,
         "A connector's own offsets topic never falls back to the worker's.",
-        known="`KafkaOffsetBackingStore#get` returns null for an offset that the connector's own "
+        note="`KafkaOffsetBackingStore#get` returns null for an offset that the connector's own "
         "topic lacks. This null replaces the value of the worker's topic. Connectors can have "
         "their own offsets topics from 3.3.0 on.",
-        asked=FALLBACK,
+        questions=FALLBACK,
     ),
     Edge(
         28,
         "`read_committed` holds only where exactly-once support is enabled.",
-        known="Exactly-once support exists from 3.3.0 on. Releases before 3.4 contact a broker "
+        note="Exactly-once support exists from 3.3.0 on. Releases before 3.4 contact a broker "
         "before they set up the consumer, so this test omits them. The history "
         "`aborted-3.9` shows the effect.",
-        asked=ISOLATION,
+        questions=ISOLATION,
     ),
     Edge(
         29,
@@ -191,10 +191,10 @@ OTHER_EDGES = (
     Edge(
         30,
         "`putSafe` of 0.10.0 refuses to write if nothing is cached.",
-        known="This is a rule of the writer, `canWrite` and later `canWriteSafely`; reading does "
+        note="This is a rule of the writer, `canWrite` and later `canWriteSafely`; reading does "
         "not show it. Releases from 0.10.1.0 on allow the write; this list omits 0.10.1 and "
         "0.10.2.",
-        asked=SAFELY,
+        questions=SAFELY,
     ),
     Edge(
         31,

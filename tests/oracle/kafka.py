@@ -88,13 +88,13 @@ class KafkaOracle:
     def answers(self, cases: Iterable[Case]) -> Iterator[tuple[Case, StoreAnswer]]:
         """Each case with what the stores make of it, in order."""
         rest = iter(cases)
-        asked = self._ask(list(islice(rest, CHUNK)))
-        while asked:
-            lines = [self._line() for _ in asked]
+        sent = self._ask(list(islice(rest, CHUNK)))
+        while sent:
+            lines = [self._line() for _ in sent]
             following = self._ask(list(islice(rest, CHUNK)))
-            for case, line in zip(asked, lines, strict=True):
+            for case, line in zip(sent, lines, strict=True):
                 yield case, json.loads(line)
-            asked = following
+            sent = following
 
     def _ask(self, cases: list[Case]) -> list[Case]:
         if cases:

@@ -49,7 +49,9 @@ def _kind(fate: Mapping[str, Any]) -> FateKind:
     complaints = fate["complaints"]
     if any(complaint.startswith(UNDECODABLE) for complaint in complaints):
         return FateKind.UNDECODABLE
-    serious = [one for one in complaints if not any(defect in one for defect in DEFECTS)]
+    serious = [
+        complaint for complaint in complaints if not any(defect in complaint for defect in DEFECTS)
+    ]
     return FateKind.IGNORED if serious else FateKind.ACCEPTED
 
 

@@ -80,46 +80,52 @@ def _config(common: Common) -> ConfigState:
 
 def _by_connector(flat: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
     """`{"0/c": …}` as `{"c": {0: …}}`."""
-    found: dict[str, dict[int, Any]] = {}
+    by_connector: dict[str, dict[int, Any]] = {}
     for place, config in flat.items():
         task, _, name = place.partition("/")
-        found.setdefault(name, {})[int(task)] = untyped(config)
-    return found
+        by_connector.setdefault(name, {})[int(task)] = untyped(config)
+    return by_connector
 
 
-def _session_key(told: Mapping[str, Any]) -> SessionKey:
-    algorithm, key = told["key"]
-    return SessionKey(bytes.fromhex(key), algorithm, told["creationTimestamp"])
+def _session_key(fields: Mapping[str, Any]) -> SessionKey:
+    algorithm, key = fields["key"]
+    return SessionKey(bytes.fromhex(key), algorithm, fields["creationTimestamp"])
 
 
 def _status(common: Common) -> StatusState:
     connectors = common.get("status.connectors", {})
     tasks, topics = common.get("status.tasks", {}), common.get("status.topics", {})
     return StatusState(
-        {name: _report(told) for name, told in connectors.items()},
+        {name: _report(fields) for name, fields in connectors.items()},
         {
-            name: {int(task): _report(told) for task, told in row.items()}
+            name: {int(task): _report(fields) for task, fields in row.items()}
             for name, row in tasks.items()
         },
         {
-            name: {topic: _activity(told) for topic, told in row.items()}
+            name: {topic: _activity(fields) for topic, fields in row.items()}
             for name, row in topics.items()
         },
     )
 
 
-def _report(told: Mapping[str, Any]) -> Status:
+def _report(fields: Mapping[str, Any]) -> Status:
     return Status(
-        State(told["state"]), told["trace"], told["workerId"], told["generation"], told["version"]
+        State(fields["state"]),
+        fields["trace"],
+        fields["workerId"],
+        fields["generation"],
+        fields["version"],
     )
 
 
-def _activity(told: Mapping[str, Any]) -> Activity:
-    return Activity(told["topic"], told["connector"], told["task"], told["discoverTimestamp"])
+def _activity(fields: Mapping[str, Any]) -> Activity:
+    return Activity(
+        fields["topic"], fields["connector"], fields["task"], fields["discoverTimestamp"]
+    )
 
 
 def _offsets(store: str, common: Common, profile: Profile) -> OffsetState:
-    """The raw bytes, and as hidden what a worker does not list though its record is there."""
+    """Raw bytes, and as hidden the partitions that a worker does not list despite a record."""
     values = {_raw(key): _raw(value) for key, value in common[f"{store}.data"]}
     listed = common[f"{store}.partitions"]
     hidden = {}
@@ -132,16 +138,16 @@ def _offsets(store: str, common: Common, profile: Profile) -> OffsetState:
     return OffsetState(values, hidden)
 
 
-def _raw(told: str | None) -> bytes | None:
-    return None if told is None else bytes.fromhex(told)
+def _raw(hex_text: str | None) -> bytes | None:
+    return None if hex_text is None else bytes.fromhex(hex_text)
 
 
 # --- what became of each record -------------------------------------------------------------
 
 
-def outcome_of(told: Any, entry: Entry) -> RecordFate:
-    """The fate of one record, and whom the worker told; why, only the fold says."""
-    kind, thrown, calls = (told, None, []) if isinstance(told, str) else told
+def outcome_of(fate: Any, entry: Entry) -> RecordFate:
+    """Fate and listener calls of one record; the fold alone has the reason."""
+    kind, thrown, calls = (fate, None, []) if isinstance(fate, str) else fate
     told_to = tuple(_call(name, arguments, entry) for name, arguments in calls)
     return RecordFate(FateKind(kind), "", thrown, told_to)
 
@@ -158,9 +164,9 @@ def _call(name: str, arguments: list[Any], entry: Entry) -> ListenerCall:
             return ListenerCall("task configs", frozenset(map(tuple, tasks)))
         case "onSessionKeyUpdate", [key]:
             return ListenerCall("session key", _session_key(key))
-        case "onRestartRequest", [told]:
-            flags = untyped(told["includeTasks"]), untyped(told["onlyFailed"])
-            request = RestartRequest(told["connectorName"], *flags)
+        case "onRestartRequest", [fields]:
+            flags = untyped(fields["includeTasks"]), untyped(fields["onlyFailed"])
+            request = RestartRequest(fields["connectorName"], *flags)
             return ListenerCall("restart", request.connector, request)
         case "onLoggingLevelUpdate", [namespace, level]:
             return ListenerCall("logger level", namespace, level)

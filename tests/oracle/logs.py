@@ -73,9 +73,9 @@ def _again(draw: Draw, earlier: list[Entry], entry: Entry) -> Entry:
     """An exact repetition of an earlier record in place of this one, or a tombstone of its key."""
     if not earlier:
         return entry
-    known = draw.one_of(earlier)
-    value = known.value if draw.chance(0.5) else None
-    return msgspec.structs.replace(known, offset=entry.offset, value=value)
+    previous = draw.one_of(earlier)
+    value = previous.value if draw.chance(0.5) else None
+    return msgspec.structs.replace(previous, offset=entry.offset, value=value)
 
 
 def _placed(draw: Draw, entries: list[Entry], *, batched: bool) -> tuple[Entry, ...]:

@@ -25,22 +25,22 @@ def of_fold(case: Case, profile: Profile) -> Common:
     if case.batch:
         return _polled(case, profile)
     fold = Fold(profile, exactly_once=case.exactly_once)
-    told = []
+    record_fates = []
     for number, entry in enumerate(case.entries):
         fold.live = number >= case.startup
         outcome = fold.apply(entry)
         if not case.drops(entry):
-            told.append(told_of(outcome, profile))
-    return _with_fates(told, fold, died=False)
+            record_fates.append(told_of(outcome, profile))
+    return _with_fates(record_fates, fold, died=False)
 
 
-def _with_fates(told: Sequence[Any], fold: Fold, *, died: bool) -> Common:
-    fates: Common = {f"record {number}": one for number, one in enumerate(told)}
+def _with_fates(record_fates: Sequence[Any], fold: Fold, *, died: bool) -> Common:
+    fates: Common = {f"record {number}": fate for number, fate in enumerate(record_fates)}
     return {**fates, "died": died, **_state(fold.snapshot())}
 
 
 def of_loader(case: Case, profile: Profile) -> Common:
-    """The same but the fates, of our bulk loader: first what was there at start, then the rest."""
+    """Answer of our bulk loader, without fates: entries at start-up first, then the rest."""
     fold = Fold(profile, exactly_once=case.exactly_once)
     for entries in (case.entries[: case.startup], case.entries[case.startup :]):
         partitions: dict[tuple[str, int], list[Entry]] = {}
@@ -53,27 +53,27 @@ def of_loader(case: Case, profile: Profile) -> Common:
 def _polled(case: Case, profile: Profile) -> Common:
     """State after reading in batches: a batch may lose its end, a worker or thread may die."""
     fold, (early, late) = Fold(profile), case.batches
-    told: list[Any] = []
-    died = FateKind.POISON in (_read_batch(fold, batch, told) for batch in early)
+    record_fates: list[Any] = []
+    died = FateKind.POISON in (_read_batch(fold, batch, record_fates) for batch in early)
     fold.live = True
     for batch in () if died else late:
-        fate = _read_batch(fold, batch, told)
+        fate = _read_batch(fold, batch, record_fates)
         if fate is FateKind.POISON and not profile.log_thread_survives:
             break
-    told += [UNREAD] * (len(case.seen) - len(told))
-    return _with_fates(told, fold, died=died)
+    record_fates += [UNREAD] * (len(case.seen) - len(record_fates))
+    return _with_fates(record_fates, fold, died=died)
 
 
-def _read_batch(fold: Fold, entries: tuple[Entry, ...], told: list[Any]) -> FateKind:
-    """Fold entries up to the first that costs the rest of the batch; what became of the last."""
-    kind, end = FateKind.ACCEPTED, len(told) + len(entries)
+def _read_batch(fold: Fold, entries: tuple[Entry, ...], record_fates: list[Any]) -> FateKind:
+    """Fold entries up to the first that costs the rest of the batch; return the last fate."""
+    kind, end = FateKind.ACCEPTED, len(record_fates) + len(entries)
     for entry in entries:
         outcome = fold.apply(entry)
         kind = outcome.kind
-        told.append(told_of(outcome, fold.profile))
+        record_fates.append(told_of(outcome, fold.profile))
         if kind in (FateKind.POISON, FateKind.LOSES_BATCH):
             break
-    told += [UNREAD] * (end - len(told))
+    record_fates += [UNREAD] * (end - len(record_fates))
     return kind
 
 
@@ -134,7 +134,7 @@ def _config(state: ClusterState) -> Common:
     config = state.config
     common: Common = {
         "connectorConfigs": typed(config.connectors),
-        "connectorTargetStates": {name: one.value for name, one in config.targets.items()},
+        "connectorTargetStates": {name: target.value for name, target in config.targets.items()},
         "connectorTaskCounts": dict(config.task_counts),
         "taskConfigs": _flat(config.tasks),
         "deferredTaskUpdates": {name: _flat({name: row}) for name, row in config.deferred.items()},
@@ -163,15 +163,24 @@ def _ids(config: ConfigState, name: str, profile: Profile) -> Any:
 
 def _flat(tasks: Mapping[str, Mapping[int, Any]]) -> Common:
     rows = tasks.items()
-    return {f"{id_}/{name}": typed(one) for name, row in rows for id_, one in row.items()}
+    return {
+        f"{id_}/{name}": typed(properties) for name, row in rows for id_, properties in row.items()
+    }
 
 
 def _status(status: StatusState) -> Common:
     rows = status.tasks.items()
-    tasks = {name: {str(id_): _shown(one) for id_, one in row.items()} for name, row in rows}
+    tasks = {
+        name: {str(id_): _shown(task_status) for id_, task_status in row.items()}
+        for name, row in rows
+    }
     topics = status.active_topics.items()
-    active = {name: {topic: _active(one) for topic, one in row.items()} for name, row in topics}
-    connectors = {name: _shown(one) for name, one in status.connectors.items()}
+    active = {
+        name: {topic: _active(activity) for topic, activity in row.items()} for name, row in topics
+    }
+    connectors = {
+        name: _shown(connector_status) for name, connector_status in status.connectors.items()
+    }
     return {"connectors": connectors, "tasks": rows_of(tasks), "topics": rows_of(active)}
 
 
@@ -195,24 +204,27 @@ def _active(activity: Activity) -> Common:
 
 
 def _raw(item: tuple[bytes | None, bytes | None]) -> list[str | None]:
-    return [None if one is None else one.hex() for one in item]
+    return [None if raw_bytes is None else raw_bytes.hex() for raw_bytes in item]
 
 
 def _partitions(offsets: OffsetState, profile: Profile) -> Common:
     """Partitions that a worker lists: a record exists, and no tombstone hides it."""
-    found: dict[str, list[Any]] = {}
-    seen = set(offsets.hidden)
+    by_connector: dict[str, list[Any]] = {}
+    identities = set(offsets.hidden)
     for key, value in offsets.values.items() if profile.offset_partitions else ():
         subject = decode_partition(key, profile)
-        if value is None or isinstance(subject, Invalid) or identity(subject) in seen:
+        if value is None or isinstance(subject, Invalid) or identity(subject) in identities:
             continue
-        seen.add(identity(subject))
-        found.setdefault(subject.connector, []).append(typed(subject.partition))
-    return {name: in_order(partitions) for name, partitions in found.items()}
+        identities.add(identity(subject))
+        by_connector.setdefault(subject.connector, []).append(typed(subject.partition))
+    return {name: in_order(partitions) for name, partitions in by_connector.items()}
 
 
 def _offsets(state: ClusterState) -> Mapping[str, list[Any]]:
     """Offsets that a worker answers for each connector."""
     owners = views.offset_owners(state) if state.profile.offset_partitions else ()
-    found = ((name, views.source_offsets(state, name)) for name in owners)
-    return {name: [typed([one.partition, one.offset]) for one in all_] for name, all_ in found}
+    views_by_name = ((name, views.source_offsets(state, name)) for name in owners)
+    return {
+        name: [typed([view.partition, view.offset]) for view in all_]
+        for name, all_ in views_by_name
+    }

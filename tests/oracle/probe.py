@@ -23,7 +23,7 @@ BATCH = 3
 
 
 class Probe(NamedTuple):
-    """One question. `log` says in words what the log holds, `look` finds the answer, short."""
+    """A question. `log` says in words what the log holds; `look` finds the short answer."""
 
     log: str
     case: Case
@@ -33,15 +33,15 @@ class Probe(NamedTuple):
 class Edge(NamedTuple):
     """One sharp edge: its number, its text, and the proof by Kafka's classes or another source.
 
-    `probes` run the stores on logs, `asked` names other classes of Kafka.
+    `probes` run the stores on logs, `questions` ask other classes of Kafka.
     """
 
     number: int
     says: str
     probes: tuple[Probe, ...] = ()
-    known: str = ""
+    note: str = ""
     """Evidence where the three stores cannot show it; empty if the probes show it all."""
-    asked: tuple[KafkaQuestion, ...] = ()
+    questions: tuple[KafkaQuestion, ...] = ()
 
 
 # --- logs -----------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ def fate(number: int) -> AnswerLookup:
     return lambda answer: _word(answer[f"record {number}"])
 
 
-def _word(found: Any) -> str:
-    kind, thrown, _ = (found, None, None) if isinstance(found, str) else found
+def _word(fate: Any) -> str:
+    kind, thrown, _ = (fate, None, None) if isinstance(fate, str) else fate
     return f"{kind} ({SHORT_NAMES.get(thrown, thrown)})" if thrown else kind
 
 
@@ -130,8 +130,8 @@ def calls(number: int) -> AnswerLookup:
     return lambda answer: _calls(answer[f"record {number}"])
 
 
-def _calls(found: Any) -> str:
-    made = () if isinstance(found, str) else found[2]
+def _calls(fate: Any) -> str:
+    made = () if isinstance(fate, str) else fate[2]
     return "; ".join(f"{name} {_shown(arguments)}" for name, arguments in made) or "no call"
 
 
@@ -139,10 +139,10 @@ def at(part: str, *path: str) -> AnswerLookup:
     """Look up a value in a store: `at("config.connectorTaskCounts", "a")`."""
 
     def look(answer: Common) -> str:
-        found = answer.get(part)
+        value = answer.get(part)
         for step in path:
-            found = found.get(step) if isinstance(found, dict) else None
-        return _shown(found)
+            value = value.get(step) if isinstance(value, dict) else None
+        return _shown(value)
 
     return look
 
@@ -162,23 +162,25 @@ def named(name: str, look: AnswerLookup) -> AnswerLookup:
     return lambda answer: f"{name} {look(answer)}"
 
 
-def _shown(found: Any) -> str:
-    """A value as people write it, with the types that the common form gives away taken back."""
-    if found is None:
+def _shown(value: Any) -> str:
+    """A value as people write it, without the type tags of the common form."""
+    if value is None:
         return "none"
-    if isinstance(found, dict) and found.keys() <= {"double", "boolean"} and found:
-        return _scalar(found)
-    if isinstance(found, dict):
-        return ", ".join(f"{name}: {_shown(one)}" for name, one in sorted(found.items())) or "{}"
-    if isinstance(found, list):
-        return "[" + ", ".join(map(_shown, found)) + "]"
-    return ascii(found).strip("'") if isinstance(found, str) else str(found)
+    if isinstance(value, dict) and value.keys() <= {"double", "boolean"} and value:
+        return _scalar(value)
+    if isinstance(value, dict):
+        return (
+            ", ".join(f"{name}: {_shown(member)}" for name, member in sorted(value.items())) or "{}"
+        )
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_shown, value)) + "]"
+    return ascii(value).strip("'") if isinstance(value, str) else str(value)
 
 
-def _scalar(found: dict[str, Any]) -> str:
-    if "boolean" in found:
-        return str(found["boolean"]).lower()
-    return str(_double(found["double"]))
+def _scalar(typed_value: dict[str, Any]) -> str:
+    if "boolean" in typed_value:
+        return str(typed_value["boolean"]).lower()
+    return str(_double(typed_value["double"]))
 
 
 def _double(bits: str) -> float:

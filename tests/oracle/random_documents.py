@@ -45,8 +45,8 @@ def document(random: Random) -> bytes:
         return random.choice(NODES).encode()
     described = _json_schema(random, 2)
     payload = _payload(random, described, 0.15)
-    more = ',"more":1' if random.random() < 0.03 else ""
-    text = f'{{"schema":{json.dumps(described)},"payload":{payload}{more}}}'
+    extra_member = ',"more":1' if random.random() < 0.03 else ""
+    text = f'{{"schema":{json.dumps(described)},"payload":{payload}{extra_member}}}'
     return _mutated(random, text.encode("utf-8", "replace"))
 
 

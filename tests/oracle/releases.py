@@ -71,11 +71,11 @@ settings of `KafkaConfigBackingStore` (28) and `KafkaStatusBackingStore.CacheEnt
 def document() -> str:
     """The whole file."""
     answers = {release: _answers(release) for release in ASKED}
-    rows = [row for found in answers.values() for row in found.values()]
+    rows = [row for release_answers in answers.values() for row in release_answers.values()]
     differing = sum(ours not in (kafka, None) for kafka, ours in rows)
-    asked = sum(len(edge.probes) + len(edge.asked) for edge in EDGES)
+    count = sum(len(edge.probes) + len(edge.questions) for edge in EDGES)
     lines = [HEAD, textwrap.fill(f"Releases tested: {', '.join(ASKED)}.", WIDTH), ""]
-    lines += [f"{asked} logs and cases, each in {len(ASKED)} releases. Disagreements: {differing}."]
+    lines += [f"{count} logs and cases, each in {len(ASKED)} releases. Disagreements: {differing}."]
     for edge in sorted(EDGES, key=lambda edge: edge.number):
         lines += _section(edge, answers)
     return "\n".join(lines) + "\n"
@@ -85,13 +85,15 @@ def _answers(release: str) -> Mapping[EdgeQuestion, EdgeAnswer]:
     """The answers of one release to every question."""
     profile = Profile.of(release)
     classes = written(release)
-    told = {one: _told(one, classes, profile) for edge in EDGES for one in edge.asked}
-    asked = [probe for edge in EDGES for probe in edge.probes]
+    class_answers = {
+        question: _told(question, classes, profile) for edge in EDGES for question in edge.questions
+    }
+    probes = [probe for edge in EDGES for probe in edge.probes]
     with KafkaOracle(release) as oracle:
-        given = oracle.answers(probe.case for probe in asked)
-        return told | {
+        store_answers = oracle.answers(probe.case for probe in probes)
+        return class_answers | {
             probe: (_seen(probe, of_kafka(answer)), _seen(probe, of_fold(case, profile)))
-            for probe, (case, answer) in zip(asked, given, strict=True)
+            for probe, (case, answer) in zip(probes, store_answers, strict=True)
         }
 
 
@@ -112,13 +114,13 @@ def rows_of(release: str) -> list[tuple[str, str]]:
     answers = _answers(release)
     rows: list[EdgeAnswer] = []
     for edge in sorted(EDGES, key=lambda edge: edge.number):
-        questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.asked)
+        questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.questions)
         rows += [answers[question] for question in questions]
     return [(_cell(row[0]), _verdict(row)) for row in rows]
 
 
 def rows_in(page: str, release: str) -> list[tuple[str, str]]:
-    """The same, as the page has them."""
+    """Kafka's answers and our verdicts for a release, as read from the page."""
     cells = (CELLS.split(line.strip("| ")) for line in page.splitlines() if line.startswith("| "))
     rows = (row[-3:] for row in cells if "releases" not in row)
     return [(kafka, verdict) for span, kafka, verdict in rows if release in _spanned(span)]
@@ -134,19 +136,19 @@ def _spanned(span: str) -> tuple[str, ...]:
 
 def _section(edge: Edge, answers: Mapping[str, Mapping[EdgeQuestion, EdgeAnswer]]) -> Iterator[str]:
     yield f"\n## {edge.number}. {edge.says}\n"
-    questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.asked)
+    questions: tuple[EdgeQuestion, ...] = (*edge.probes, *edge.questions)
     if questions:
-        given = "records" if edge.probes else "case"
-        yield f"| {given} | releases | Kafka's classes | this project |"
+        subject = "records" if edge.probes else "case"
+        yield f"| {subject} | releases | Kafka's classes | this project |"
         yield "|---|---|---|---|"
     for question in questions:
         by_release = [(release, answers[release][question]) for release in ASKED]
         for number, (row, group) in enumerate(groupby(by_release, key=lambda pair: pair[1])):
             log = "" if number else question.log
             yield _line(log, [release for release, _ in group], row)
-    if edge.known:
-        known = textwrap.fill(edge.known, WIDTH)
-        yield f"\n{known}" if questions else known
+    if edge.note:
+        note = textwrap.fill(edge.note, WIDTH)
+        yield f"\n{note}" if questions else note
 
 
 def _line(log: str, releases: list[str], row: EdgeAnswer) -> str:

@@ -19,16 +19,16 @@ COUNT_PROVED = 220_000
 CHUNK = 22_000
 
 
-def _judge(asked: Iterable[ConversionQuestion]) -> None:
+def _judge(questions: Iterable[ConversionQuestion]) -> None:
     """Fail with the shortest question that is answered differently."""
-    asked = list(asked)
+    questions = list(questions)
     wrong: list[str] = []
-    for question, theirs in zip(asked, kafkas_answers(asked), strict=True):
+    for question, theirs in zip(questions, kafkas_answers(questions), strict=True):
         ours = our_answer(question)
         kafkas, own = comparable(theirs), comparable(ours)
         if kafkas != own and deviation(question, theirs, ours) is None:
             wrong.append(f"{question}\nKafka: {kafkas}\n ours: {own}")
-    assert not wrong, f"{len(wrong)} of {len(asked)}: {min(wrong, key=len)}"
+    assert not wrong, f"{len(wrong)} of {len(questions)}: {min(wrong, key=len)}"
 
 
 @pytest.mark.java
@@ -48,7 +48,7 @@ def test_conversions_are_kafkas_proved(part: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: row.reason)
 def test_a_deviation_is_one(row: Deviation) -> None:
-    """Its example is answered differently, and only for this reason."""
+    """The example of a deviation is answered differently, for this reason alone."""
     (theirs,) = kafkas_answers([row.example])
     ours = our_answer(row.example)
     assert comparable(theirs) != comparable(ours) or row.is_of_old_jdks

@@ -21,7 +21,7 @@ SOME = ("2.8.2", "3.6.2", "3.9.1", "4.1.1", "4.3.0")
 
 
 def test_releases_exist() -> None:
-    """Only releases that we know are asked, oldest first, none twice."""
+    """All releases asked are known, oldest first, and unique."""
     assert list(ASKED) == [release for release in RELEASES if release in ASKED]
 
 
@@ -48,7 +48,7 @@ def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
 
 
 def asked(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The same of Kafka's answer."""
+    """Keys of Kafka's answer, for comparison."""
     return [
         {name: value for name, value in key.items() if name not in {"valid", "dependents"}}
         | {"default": key.get("default"), "required": bool(key.get("required"))}
@@ -83,9 +83,12 @@ def test_valid_values(release: str) -> None:
 def test_plugins(release: str) -> None:
     """Every plugin is there, and no other; each with its keys."""
     kafka, path = answer(release), class_path(release)
-    told_of = {(one["class"], kind_of(one)): one["config"] for one in kafka["plugins"]}
-    ours = {(one.class_name, one.type): one for one in path.plugins}
-    assert told_of.keys() | {k for k, one in ours.items() if _untold(one, release)} == ours.keys()
+    told_of = {(plugin["class"], kind_of(plugin)): plugin["config"] for plugin in kafka["plugins"]}
+    ours = {(plugin.class_name, plugin.type): plugin for plugin in path.plugins}
+    assert (
+        told_of.keys() | {k for k, plugin in ours.items() if _untold(plugin, release)}
+        == ours.keys()
+    )
     for name, config in told_of.items():
         if config is not None and not _old_mirror(name[0], release):
             keys = path.keys_of(ours[name])

@@ -47,7 +47,7 @@ def phrases_by_file() -> Mapping[str, set[Phrase]]:
 def test_no_file_quotes_kafkas_documentation(
     release: str, phrases_by_file: Mapping[str, set[Phrase]]
 ) -> None:
-    """Neither catalogues nor recordings, programs nor documents quote one of its sentences."""
+    """Catalogues, recordings, programs and documents quote none of its sentences."""
     kafkas = {
         phrase for text in documented(answer(release)) for phrase in phrases(text, FEW_WORDS + 1)
     }

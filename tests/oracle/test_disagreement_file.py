@@ -91,12 +91,12 @@ def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
     """The scenario of the first disagreement about this, with a fold of the wrong release."""
     profile = Profile.of(wrong)
     with KafkaOracle(release) as oracle:
-        found = next(
+        disagreement = next(
             disagreement
             for disagreement in disagreements(oracle, f"1/{release}", SEARCHED, profile)
             if next(iter(disagreement.differences)).startswith(about)
         )
-    return keep(shrunk(found, profile), folder, profile)
+    return keep(shrunk(disagreement, profile), folder, profile)
 
 
 @pytest.mark.java
@@ -113,7 +113,7 @@ def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
 def test_a_broken_fold_leaves_a_scenario_that_it_fails(
     tmp_path: Path, release: str, wrong: str, about: str
 ) -> None:
-    """The broken fold fails it, the right one passes it: what is expected is Kafka's answer."""
+    """The broken fold fails the scenario, and the right one passes it."""
     file = kept(tmp_path / "scenarios", release, wrong, about)
     assert re.fullmatch(rf"{re.escape(release)}-1-\d+\.scenario", file.name)
     scenario = read(file)
@@ -122,12 +122,12 @@ def test_a_broken_fold_leaves_a_scenario_that_it_fails(
 
 
 @pytest.mark.java
-def test_what_no_view_shows_is_told(tmp_path: Path) -> None:
+def test_a_difference_without_a_view_is_listed(tmp_path: Path) -> None:
     """A difference in reading by batches has no view: the file lists its parts."""
     entries = (Entry("connect-offsets", 0, 3, 0, b"k", b"v"),)
     differs: Differences = {"offsets.data": ([], [["6b", "76"]])}
-    found = LogDisagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=(2,)), differs)
-    file = keep(found, tmp_path)
+    disagreement = LogDisagreement("3.9.1", "1/3.9.1/5", Case(entries, batch=(2,)), differs)
+    file = keep(disagreement, tmp_path)
     assert file.name == "3.9.1-1-5.scenario"
     assert file.read_text("utf-8").splitlines()[3:7] == [
         "# No view shows in what they differ:",

@@ -68,18 +68,18 @@ def requests(seed: str, count: int) -> Iterator[OffsetRequest]:
     random = Random(seed)
     for _ in range(count):
         sink, own, wild = random.random() < 0.3, random.random() < 0.5, random.random() < 0.2
-        some = _sink_offset if sink else _source_offset
+        draw_offset = _sink_offset if sink else _source_offset
         size = random.choice((1, 1, 2, 3, 4, 6, 9, 13, 25, 40))
-        yield OffsetRequest(sink, own, [some(random, wild) for _ in range(size)])
+        yield OffsetRequest(sink, own, [draw_offset(random, wild) for _ in range(size)])
 
 
 def _source_offset(random: Random, wild: bool) -> dict[str, Any]:
     few = {"page": random.randrange(-3, 20)}
     partition = few if random.random() < 0.5 else _fields(random, wild)
-    found = {"partition": partition, "offset": _fields(random, wild)}
+    change = {"partition": partition, "offset": _fields(random, wild)}
     if random.random() < 0.2:
-        del found["offset"]
-    return found
+        del change["offset"]
+    return change
 
 
 def _fields(random: Random, wild: bool) -> dict[str, Any] | None:
@@ -119,13 +119,13 @@ def _number(random: Random, wild: bool) -> Any:
 # --- the two answers ----------------------------------------------------------------------------
 
 
-def kafkas(release: str, asked: list[OffsetRequest]) -> list[list[str]]:
+def kafkas(release: str, questions: list[OffsetRequest]) -> list[list[str]]:
     """Results of Kafka's classes for requests."""
     folders = (harness(REQUESTS, COMPILED_AGAINST), harness())
     path = os.pathsep.join((*map(str, folders), release_path(release)))
     program = subprocess.run(
         [str(java()), *SHORT_LIVED, "-cp", path, "oracle.OffsetRequests"],
-        input="\n".join(request.line() for request in asked).encode(),
+        input="\n".join(request.line() for request in questions).encode(),
         stdout=subprocess.PIPE,
         check=True,
         timeout=PATIENCE_S,
@@ -138,7 +138,7 @@ def ours(release: str, request: OffsetRequest) -> list[str]:
     profile = Profile.of(release)
     config = {"offsets.storage.topic": "own"} if request.own else {}
     parts = fold([], profile), CONNECTOR, config, Context(profile=profile)
-    changes = [OffsetChange(one["partition"], one.get("offset")) for one in request.offsets]
+    changes = [OffsetChange(row["partition"], row.get("offset")) for row in request.offsets]
     if request.sink:
         parsed = SinkOffsets(*parts).requested(changes)
         if isinstance(parsed, Rejected):
@@ -146,11 +146,15 @@ def ours(release: str, request: OffsetRequest) -> list[str]:
         # A hook does not depend on the order of several numbers.
         return sorted(_sink_text(partition or {}, offset) for partition, offset in parsed)
     source = SourceOffsets(*parts)
-    wanted = source.requested(changes)
-    if isinstance(wanted, Rejected):
-        return [f"refused: {wanted.text}"]
-    shown = [f"hook: {value_text(partition)} {value_text(to)}" for partition, to in wanted]
-    return shown + [_text(draft) for step in source.write(wanted) for draft in step.records]
+    requested_offsets = source.requested(changes)
+    if isinstance(requested_offsets, Rejected):
+        return [f"refused: {requested_offsets.text}"]
+    shown = [
+        f"hook: {value_text(partition)} {value_text(to)}" for partition, to in requested_offsets
+    ]
+    return shown + [
+        _text(draft) for step in source.write(requested_offsets) for draft in step.records
+    ]
 
 
 def _sink_text(partition: Any, offset: Any) -> str:
@@ -164,8 +168,8 @@ def _text(draft: Draft) -> str:
 
 
 def _judge(release: str, count: int) -> None:
-    asked = list(requests(SEED, count))
-    for request, theirs in zip(asked, kafkas(release, asked), strict=True):
+    questions = list(requests(SEED, count))
+    for request, theirs in zip(questions, kafkas(release, questions), strict=True):
         expected = sorted(theirs) if request.sink else theirs
         assert ours(release, request) == expected, request.line()
 
@@ -187,6 +191,8 @@ def test_requests_become_kafkas_records_proved(release: str) -> None:
 
 def test_requests_are_of_every_sort() -> None:
     """Many are refused and many are not, for each kind."""
-    asked = list(requests("1", COUNT))
-    refused = {(request.sink, ours("4.3.0", request)[0].startswith("refused")) for request in asked}
+    questions = list(requests("1", COUNT))
+    refused = {
+        (request.sink, ours("4.3.0", request)[0].startswith("refused")) for request in questions
+    }
     assert refused == {(sink, wrong) for sink in (True, False) for wrong in (True, False)}

@@ -76,26 +76,27 @@ def test_fold_is_kafkas(release: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("release", [*ASKED, *PROVED])
 def test_fold_is_kafkas_proved(release: str) -> None:
-    """A hundred thousand of them, and more releases."""
+    """A hundred thousand random logs, and more releases."""
     _judge(release, LOGS_PROVED)
 
 
 def test_every_profile_is_judged() -> None:
     """Each profile that a release has is that of one of the releases asked."""
-    asked = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
+    asked_profiles = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
     missing = [
         profile.release
         for profile in PROFILES
-        if profile.release != KIP and msgspec.structs.replace(profile, release="") not in asked
+        if profile.release != KIP
+        and msgspec.structs.replace(profile, release="") not in asked_profiles
     ]
     assert not missing
 
 
 def test_profiles_of_proved_releases_are_known() -> None:
     """`make prove` adds no release with a profile that no asked release has."""
-    asked = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
+    asked_profiles = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
     proved = {msgspec.structs.replace(Profile.of(release), release="") for release in PROVED}
-    assert proved <= asked
+    assert proved <= asked_profiles
 
 
 def test_logs_repeat() -> None:
@@ -106,12 +107,12 @@ def test_logs_repeat() -> None:
 
 def _kinds(release: str) -> set[str]:
     """Every fate of a record that occurs in the logs of a release."""
-    profile, seen = Profile.of(release), set()
+    profile, kinds = Profile.of(release), set()
     for drawn in islice(cases(f"{SEED}/{release}"), 200):
-        told = of_fold(drawn, profile).items()
-        fates = [value for name, value in told if "record" in name and value != UNREAD]
-        seen |= {fate if isinstance(fate, str) else fate[0] for fate in fates}
-    return seen
+        parts = of_fold(drawn, profile).items()
+        fates = [value for name, value in parts if "record" in name and value != UNREAD]
+        kinds |= {fate if isinstance(fate, str) else fate[0] for fate in fates}
+    return kinds
 
 
 def test_logs_hold_every_fate() -> None:
@@ -123,17 +124,21 @@ def test_logs_tell_units_from_code_points(monkeypatch: pytest.MonkeyPatch) -> No
     """A fold that skips the separator of a topic status by code points is found out."""
     profile = Profile.of("3.9")
     drawn = list(islice(cases(f"{SEED}/3.9.1"), LOGS))
-    right = [of_fold(one, profile) for one in drawn]
+    right = [of_fold(case, profile) for case in drawn]
     monkeypatch.setattr(java_library, "substring", lambda text, begin: text[begin:])
-    assert any(of_fold(one, profile) != told for one, told in zip(drawn, right, strict=True))
+    assert any(
+        of_fold(case, profile) != expected for case, expected in zip(drawn, right, strict=True)
+    )
 
 
 SITUATIONS: Mapping[str, Callable[[Case, Common], bool]] = {
-    "death at start-up within batches": lambda case, told: bool(case.batch) and told["died"],
-    "start-up survived within batches": lambda case, told: (
-        bool(case.batch) and 0 < case.startup < len(case.entries) and not told["died"]
+    "death at start-up within batches": lambda case, common: bool(case.batch) and common["died"],
+    "start-up survived within batches": lambda case, common: (
+        bool(case.batch) and 0 < case.startup < len(case.entries) and not common["died"]
     ),
-    "the rest of a batch is lost": lambda _, told: not told["died"] and UNREAD in told.values(),
+    "the rest of a batch is lost": lambda _, common: (
+        not common["died"] and UNREAD in common.values()
+    ),
     "batches of several sizes": lambda case, _: len(set(case.batch)) > 1,
     "an exact repetition": lambda case, _: (
         len({(entry.topic, entry.key, entry.value) for entry in case.entries}) < len(case.entries)
@@ -151,7 +156,7 @@ def test_logs_hold_every_situation(situation: str) -> None:
     """The random logs contain every situation."""
     profile, holds = Profile.of("3.4"), SITUATIONS[situation]
     drawn = islice(cases(f"{SEED}/3.4.1"), LOGS)
-    assert any(holds(one, of_fold(one, profile)) for one in drawn)
+    assert any(holds(case, of_fold(case, profile)) for case in drawn)
 
 
 UNSEEN = re.compile("release|own_|offsets_by_|tolerates_|exactly_once_")
@@ -177,7 +182,7 @@ def test_logs_tell_neighbours_apart(older: Profile, newer: Profile) -> None:
     """Each step from profile to profile shows in the logs by which the newer one is judged."""
     count = RARE.get(newer.release, LOGS)
     drawn = islice(cases(f"{SEED}/{newer.release}"), count)
-    assert any(differences(of_fold(one, older), of_fold(one, newer)) for one in drawn)
+    assert any(differences(of_fold(case, older), of_fold(case, newer)) for case in drawn)
 
 
 def test_disagreement_is_shown() -> None:
@@ -186,8 +191,10 @@ def test_disagreement_is_shown() -> None:
         Entry("connect-configs", 0, 4, 0, b"connector-a", b"{}"),
         Entry("connect-offsets", 0, 0, 0, b"\xff  k", None),
     )
-    found = LogDisagreement("3.9.1", "s/1", Case(entries, 1), {"record 0": ("ignored", "accepted")})
-    assert explained(found).splitlines()[1:] == [
+    disagreement = LogDisagreement(
+        "3.9.1", "s/1", Case(entries, 1), {"record 0": ("ignored", "accepted")}
+    )
+    assert explained(disagreement).splitlines()[1:] == [
         "  record 0 (at start)  config@4  connector-a  {}",
         r"  record 1 (live)  offsets@0  \xFF \x20k  ∅",
         "  record 0",

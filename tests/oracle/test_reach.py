@@ -68,7 +68,7 @@ ASKED = ("0.10.0", "2.8", "3.5.0", "4.3")
 
 
 def kind_of(entry: Entry) -> str:
-    """The beginning of the key; of offsets the topic."""
+    """Beginning of the key; for offsets, the topic."""
     if entry.topic in (TOPICS.offsets, OWN):
         return "offset" if entry.topic == TOPICS.offsets else "own offset"
     if entry.key is None:
@@ -78,27 +78,27 @@ def kind_of(entry: Entry) -> str:
 
 
 def fates(release: str) -> Mapping[str, AbstractSet[str]]:
-    """By kind of record, what becomes of some of them."""
-    found: dict[str, set[str]] = defaultdict(set)
+    """Letters of the fates that occur, by kind of record."""
+    letters: dict[str, set[str]] = defaultdict(set)
     for case in islice(cases(f"reach/{release}"), LOGS):
         fold = Fold(Profile.of(release), exactly_once=case.exactly_once)
         for entry in case.entries:
             fate = fold.apply(entry).kind.value[0]
-            found[kind_of(entry)].add("x" if case.drops(entry) else fate)
-    return found
+            letters[kind_of(entry)].add("x" if case.drops(entry) else fate)
+    return letters
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("release", ASKED)
 def test_every_fate_of_every_kind(release: str) -> None:
     """A thousand logs contain every fate in the table."""
-    found, column = fates(release), ASKED.index(release)
-    missing = {kind: set(row[column]) - found[kind] for kind, row in FATES.items()}
+    occurring, column = fates(release), ASKED.index(release)
+    missing = {kind: set(row[column]) - occurring[kind] for kind, row in FATES.items()}
     assert not {kind: letters for kind, letters in missing.items() if letters}
 
 
-def test_what_is_proven_elsewhere_is() -> None:
-    """The files are there."""
+def test_files_of_elsewhere_exist() -> None:
+    """Every file that `ELSEWHERE` names exists."""
     assert all((ROOT / file).is_file() for file in ELSEWHERE.values())
 
 
@@ -170,9 +170,9 @@ class Traced:
 def forget() -> None:
     """Empty the caches: a line that another test has run would not be run again."""
     for module in (*READING, *CODECS):
-        for one in vars(module).values():
-            if hasattr(one, "cache_clear"):
-                one.cache_clear()
+        for member in vars(module).values():
+            if hasattr(member, "cache_clear"):
+                member.cache_clear()
 
 
 def runs() -> Iterator[None]:
@@ -188,7 +188,7 @@ def runs() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_every_line_that_reads() -> None:
-    """Line by line, as the interpreter tells."""
+    """The interpreter traces every line."""
     files = {str(module.__file__) for module in (*READING, *CODECS)}
     sources = {file: Path(file).read_text(encoding="utf-8") for file in files}
     every = {

@@ -12,9 +12,9 @@ SHARP_EDGES = 34
 
 
 def test_every_edge_has_a_row() -> None:
-    """Edges are numbered from 1 to 34, and each is asked about or says how it is known."""
+    """Edges are numbered from 1 to 34, and each has a question or a note."""
     assert [edge.number for edge in EDGES] == list(range(1, SHARP_EDGES + 1))
-    assert all(edge.probes or edge.asked or edge.known for edge in EDGES)
+    assert all(edge.probes or edge.questions or edge.note for edge in EDGES)
 
 
 def test_file_has_every_edge() -> None:
@@ -29,7 +29,7 @@ def test_file_knows_no_disagreement() -> None:
 
 
 def test_releases_asked_exist() -> None:
-    """Only releases that we know are asked, oldest first, none twice."""
+    """All releases asked are known, oldest first, and unique."""
     assert list(ASKED) == [release for release in RELEASES if release in ASKED]
     assert set(PROVED) <= set(RELEASES) - set(ASKED)
 

@@ -34,17 +34,17 @@ ROWS: dict[tuple[str, ...], dict[str, Any]] = {
 
 def told(release: str, path: tuple[str, ...]) -> Any:
     """The answer; None where the release has no such class or method."""
-    found: Any = written(release)
+    answer: Any = written(release)
     for step in path:
-        found = None if found is None else found.get(step)
-    return found
+        answer = None if answer is None else answer.get(step)
+    return answer
 
 
 @pytest.mark.java
 @pytest.mark.parametrize("release", ASKED)
 @pytest.mark.parametrize("path", ROWS, ids=", ".join)
-def test_what_workers_write(path: tuple[str, ...], release: str) -> None:
-    """By the first release of each span."""
+def test_writing_of_workers(path: tuple[str, ...], release: str) -> None:
+    """The expected value is that of the span to which the release belongs."""
     profile = Profile.of(release)
     spans = [value for since, value in ROWS[path].items() if profile.within(since, None)]
     assert told(release, path) == spans[-1]
@@ -52,22 +52,24 @@ def test_what_workers_write(path: tuple[str, ...], release: str) -> None:
 
 @pytest.mark.java
 @pytest.mark.parametrize("release", ["3.4.1", "3.7.1", "4.3.0"])
-@pytest.mark.parametrize("asked", [*FALLBACK, *ISOLATION], ids=lambda asked: asked.log)
-def test_how_workers_read(asked: Any, release: str) -> None:
-    """The classes answer, and we as they do."""
-    answer = asked.kafka(written(release))
+@pytest.mark.parametrize("question", [*FALLBACK, *ISOLATION], ids=lambda question: question.log)
+def test_reading_of_workers(question: Any, release: str) -> None:
+    """Kafka's classes have an answer, and ours is the same."""
+    answer = question.kafka(written(release))
     assert answer is not None
-    assert answer == asked.ours(Profile.of(release))
+    assert answer == question.ours(Profile.of(release))
 
 
 def test_the_kip_falls_back() -> None:
-    """KIP-618 says so, and so does `kip`: the question can be answered otherwise."""
+    """KIP-618 and `kip` agree; so the question has more than one possible answer."""
     kip = Profile.of("kip")
-    assert [asked.ours(kip) for asked in FALLBACK if asked.ours] == ["the worker's offset"] * 2
+    assert [question.ours(kip) for question in FALLBACK if question.ours] == [
+        "the worker's offset"
+    ] * 2
 
 
 @pytest.mark.java
-def test_what_cannot_be_asked_is_left_out() -> None:
+def test_questions_without_a_topic_have_no_answer() -> None:
     """A release without an own offsets topic, or without a status topic, has no answer."""
     assert FALLBACK[0].kafka(written("3.2.2")) is None
     assert SAFELY[0].kafka(written("0.9.0.1")) is None

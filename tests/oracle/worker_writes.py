@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 
 @cache
 def written(release: str) -> dict[str, Any]:
-    """By question the answer; a question that makes no sense for the release is left out."""
+    """Answers by question; a question that makes no sense for the release is left out."""
     path = os.pathsep.join((str(harness()), release_path(release)))
     program = subprocess.run(
         [str(java()), *SHORT_LIVED, "-cp", path, "oracle.Writing"],

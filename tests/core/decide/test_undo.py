@@ -1,4 +1,4 @@
-"""Undo: a connector as it was, whatever has become of it since, and whenever a crash comes."""
+"""Undo restores a connector to an earlier state, also after later changes and crashes."""
 
 import json
 from collections.abc import Iterable
@@ -50,19 +50,21 @@ def life(config: Pair, target: str) -> list[Pair]:
 
 
 def lived(config: Pair, target: str) -> list[Pair]:
-    """A connector of this config in a target state; `gone` is one of them here."""
+    """Records of a connector in a target state; `gone` counts as a target state here."""
     return GONE if target == "gone" else life(config, target)
 
 
-def at(records: Iterable[Pair], *positions: int, release: str = "kip", **more: Any) -> ClusterState:
+def at(
+    records: Iterable[Pair], *positions: int, release: str = "kip", **settings: Any
+) -> ClusterState:
     """The state of a log with offsets of up to three pages; `positions` has the row of each."""
     keys = [f'["a",{{"page":{page}}}]' for page in range(3)]
     pairs = [(key, f'{{"row":{row}}}') for key, row in zip(keys, positions, strict=False)]
-    return read([*config(*records), *offsets(*pairs)], release, **more)
+    return read([*config(*records), *offsets(*pairs)], release, **settings)
 
 
 def plan_of(state: ClusterState, command: RestoreConnector) -> Plan:
-    """The plan for an undo; a hook that is asked for says that it knows nothing."""
+    """Plan of an undo; a hook that is asked answers that it knows nothing."""
     context = context_of(state.profile.release)
     decision = decide(state, command, context)
     if isinstance(decision, AskHook):
@@ -81,14 +83,14 @@ def prefixes(state: ClusterState, plan: Plan) -> list[ClusterState]:
 
 def shape(state: ClusterState) -> tuple[str | None, Target | None, dict[str, int]]:
     """Results of an undo: config, target state, row per page."""
-    found = state.config.connectors.get("a")
+    properties = state.config.connectors.get("a")
     rows = {
-        f"{one.partition['page']}": one.offset["row"]
-        for one in views.source_offsets(state, "a")
-        if one.offset is not None
+        f"{view.partition['page']}": view.offset["row"]
+        for view in views.source_offsets(state, "a")
+        if view.offset is not None
     }
-    target = state.config.targets.get("a") if found else None
-    return found["file"] if found else None, target, rows
+    target = state.config.targets.get("a") if properties else None
+    return properties["file"] if properties else None, target, rows
 
 
 # --- one by one -----------------------------------------------------------------------------
@@ -106,13 +108,13 @@ RECORD = {
 
 
 def test_nothing_has_changed() -> None:
-    """No difference, no record."""
+    """Undo writes no record if nothing differs."""
     assert undone(life(OLD, "PAUSED"), life(OLD, "PAUSED")) == {}
     assert undone([], []) == {}
 
 
 def test_a_name_is_no_change() -> None:
-    """Foreign hands leave it out of a config: that config is back already, with and without it."""
+    """Foreign writers omit the name from a config: such a config counts as unchanged."""
     nameless: Pair = ("connector-a", json.dumps({"properties": {**PROPERTIES, "file": "old"}}))
     for now in (nameless, OLD):
         assert undone(life(now, "STOPPED"), life(nameless, "STOPPED"), "kip") == {}
@@ -120,7 +122,7 @@ def test_a_name_is_no_change() -> None:
 
 
 def test_a_config_comes_back() -> None:
-    """Only the config is written if nothing else differs."""
+    """The config alone is written if nothing else differs."""
     assert undone(life(NEW, "STARTED"), life(OLD, "STARTED")) == {"put-config": [RECORD["old"]]}
 
 
@@ -159,7 +161,7 @@ def test_it_is_not_there_any_more() -> None:
 
 
 def test_it_comes_back_where_releases_create_in_no_state() -> None:
-    """Before KIP-980 it starts, and is paused then: there is no other way."""
+    """Releases before KIP-980 start the connector, and pause it afterwards."""
     assert undone(GONE, life(OLD, "PAUSED"), "3.4") == {
         "create-config": [RECORD["old"]],
         "pause-state": ['target-state-a {"state":"PAUSED"}'],
@@ -167,7 +169,7 @@ def test_it_comes_back_where_releases_create_in_no_state() -> None:
 
 
 def test_an_old_target_state_is_not_taken_over() -> None:
-    """Releases let a target state outlive its connector; the undo sees it, and mends it."""
+    """Releases let a target state outlive its connector; the undo repairs that."""
     orphan: list[Pair] = [("connector-a", None), ("target-state-a", TARGETS["PAUSED"])]
     assert undone(orphan, life(OLD, "STARTED")) == {
         "create-config": [RECORD["old"]],
@@ -189,10 +191,12 @@ def test_an_old_target_state_is_not_taken_over() -> None:
 def test_a_deletion_is_undone_with_a_warning_that_it_may_run(
     state: str, release: str, warned: str | None
 ) -> None:
-    """A release without `initial_state` creates it RUNNING, and pauses or stops it then."""
+    """A release without `initial_state` creates it RUNNING, then pauses or stops it."""
     command = restoration(at(life(OLD, state), release=release), "a")
     assumed = plan_of(at(GONE, release=release), command).assumed
-    assert [warned in one for one in assumed if warned] == [True] * (warned is not None)
+    assert [warned in assumption for assumption in assumed if warned] == [True] * (
+        warned is not None
+    )
     assert len(assumed) == (warned is not None)
 
 
@@ -206,8 +210,8 @@ def test_created_is_told() -> None:
 def test_a_config_that_is_no_longer_valid() -> None:
     """An undo is refused like any command that a worker refuses."""
     then = at([made(name="b")])
-    found = refused(life(NEW, "STARTED"), restoration(then, "a"))
-    assert found.reason is Reason.INVALID
+    refusal = refused(life(NEW, "STARTED"), restoration(then, "a"))
+    assert refusal.reason is Reason.INVALID
 
 
 def test_a_release_without_the_means() -> None:
@@ -245,23 +249,23 @@ def test_offsets_stay_unless_asked_for() -> None:
 @pytest.mark.parametrize(
     ("target", "last"), [("STARTED", "resume-state"), ("PAUSED", "pause-state")]
 )
-def test_what_runs_is_stopped_for_its_offsets(target: str, last: str) -> None:
-    """Afterwards it has its former target state again."""
+def test_a_running_connector_is_stopped_for_its_offsets(target: str, last: str) -> None:
+    """The connector has its former target state again afterwards."""
     command = restoration(at(life(OLD, target), *THEN), "a", offsets=True)
     plan = plan_of(at(life(OLD, "STARTED"), *NOW), command)
     names = ["stop-tasks", "stop-state", "offsets-write", last]
     assert [step.name for step in plan.steps] == names
 
 
-def test_what_has_its_offsets_goes_on_running() -> None:
-    """Only different offsets stop it."""
+def test_a_connector_with_equal_offsets_keeps_running() -> None:
+    """The connector is stopped only if its offsets differ."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
     plan = plan_of(at(life(NEW, "STARTED"), *THEN), command)
     assert [step.name for step in plan.steps] == ["put-config"]
 
 
-def test_what_is_stopped_with_tasks_is_stopped_once_more() -> None:
-    """A foreign record may stop a connector that still has tasks: they may still commit."""
+def test_a_stopped_connector_with_tasks_is_stopped_again() -> None:
+    """A foreign record may stop a connector whose tasks remain and can still commit."""
     wished = ("target-state-a", TARGETS["STOPPED"])
     command = restoration(at(life(OLD, "STOPPED"), *THEN), "a", offsets=True)
     plan = plan_of(at([OLD, *tasks("a", 2), wished], *NOW), command)
@@ -280,12 +284,12 @@ def test_tasks_are_fenced_before_their_offsets_are_written() -> None:
     assert names[4:] == ["offsets-write", "resume-state"]
 
 
-def test_who_does_not_say_what_it_does_then_must_stop_it() -> None:
-    """A command may leave the target state as it is: then it must be STOPPED already."""
+def test_a_restore_without_a_target_state_needs_a_stopped_connector() -> None:
+    """A command may leave the target state as it is, if the connector is STOPPED already."""
     command = RestoreConnector("a", {**PROPERTIES, "name": "a", "file": "old"}, None, ())
-    found = refused([*life(OLD, "STARTED"), *offsets(('["a",{"page":0}]', '{"row":1}'))], command)
-    assert found.reason is Reason.NOT_STOPPED
-    assert "'PUT' request to the '/connectors/a/stop'" in (found.text or "")
+    refusal = refused([*life(OLD, "STARTED"), *offsets(('["a",{"page":0}]', '{"row":1}'))], command)
+    assert refusal.reason is Reason.NOT_STOPPED
+    assert "'PUT' request to the '/connectors/a/stop'" in (refusal.text or "")
 
 
 def test_offsets_of_one_that_is_gone() -> None:
@@ -322,7 +326,7 @@ def test_offsets_where_the_old_config_has_them() -> None:
 
 
 def test_offsets_of_sinks_are_nowhere() -> None:
-    """No log of Connect has their past; a sink that runs is not stopped for nothing."""
+    """Connect's logs have no past offsets of sinks, so a running sink is not stopped."""
     sink = made(**{"connector.class": SINK})
     command = restoration(at(life(sink, "STARTED")), "a", offsets=True)
     for target in TARGETS:
@@ -342,7 +346,7 @@ WITH_OFFSETS = [
 
 @pytest.mark.parametrize(("release", "then", "now", "exactly_once"), CASES)
 def test_undo_puts_back(release: str, then: str, now: str, exactly_once: bool) -> None:
-    """After the last step it is as it was, and a second undo finds nothing to do."""
+    """The connector is as before after the last step; a second undo has no steps."""
     command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
     after = prefixes(is_, plan_of(is_, command))[-1]
@@ -354,14 +358,14 @@ def test_undo_puts_back(release: str, then: str, now: str, exactly_once: bool) -
 def test_undo_survives_a_crash_anywhere(
     release: str, then: str, now: str, exactly_once: bool
 ) -> None:
-    """At no step does the connector run beyond its old target; recovery completes the undo."""
+    """The connector never runs beyond its old target; recovery completes the undo."""
     command = restoration(was := at(lived(OLD, then), *THEN, release=release), "a")
     is_ = at(lived(NEW, now), *NOW, release=release, exactly_once=exactly_once)
     plan = plan_of(is_, command)
     for crashed in prefixes(is_, plan):
-        found, target, _ = shape(crashed)
-        if found is not None:
-            source = was if found == "old" else is_
+        file, target, _ = shape(crashed)
+        if file is not None:
+            source = was if file == "old" else is_
             assert activity(target) <= activity(shape(source)[1])
         recovered = recover(crashed, accepted(command, plan), context_of(release))
         assert recovered.ending is not RecoveryKind.GIVEN_UP
@@ -370,7 +374,7 @@ def test_undo_survives_a_crash_anywhere(
 
 @pytest.mark.parametrize(("release", "then", "now"), WITH_OFFSETS)
 def test_undo_with_offsets_survives_a_crash_anywhere(release: str, then: str, now: str) -> None:
-    """Offsets too; and none is written but where the connector rests."""
+    """Offsets are restored too, and are written only while the connector is at rest."""
     was = at(lived(OLD, then), *THEN, release=release)
     is_ = at(lived(NEW, now), *NOW, release=release)
     command = restoration(was, "a", offsets=True)
@@ -386,7 +390,7 @@ def test_undo_with_offsets_survives_a_crash_anywhere(release: str, then: str, no
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_somebody_starts_it_in_the_middle(target: str) -> None:
-    """An undo that died is ended from what is there by now: it is stopped once more."""
+    """Recovery plans from the present state: the connector is stopped once more."""
     was = at(life(OLD, "STARTED"), *THEN)
     is_ = at(life(NEW, "STOPPED"), *NOW)
     command = restoration(was, "a", offsets=True)
@@ -415,7 +419,7 @@ def activity(target: Target | None) -> int:
 
 
 def accepted(command: RestoreConnector, plan: Plan) -> CommandAccepted:
-    """The record that a command begins with."""
+    """The record that starts a command."""
     return CommandAccepted("id", 0, "me", msgspec.to_builtins(command), msgspec.to_builtins(plan))
 
 
@@ -426,8 +430,8 @@ def test_ahead_is_the_fold() -> None:
     plan = plan_of(state, restoration(at(life(OLD, "STOPPED")), "a"))
     drafts = [draft for step in plan.steps for draft in step.records]
     begin = state.ends["connect-configs", 0]
-    more = [
-        Entry(one.topic, 0, begin + place, -1, one.key, one.value)
-        for place, one in enumerate(drafts)
+    plan_entries = [
+        Entry(draft.topic, 0, begin + place, -1, draft.key, draft.value)
+        for place, draft in enumerate(drafts)
     ]
-    assert predicted_state(state, plan) == read([*log, *more], "kip")
+    assert predicted_state(state, plan) == read([*log, *plan_entries], "kip")

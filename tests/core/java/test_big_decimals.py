@@ -37,12 +37,12 @@ FLOATS = st.integers(0, 2**32 - 1).map(lambda bits: struct.unpack(">f", bits.to_
     ],
 )
 def test_decimals_are_parsed(text: str, number: str) -> None:
-    """With their scale, and without the sign of zero."""
+    """Parsed decimals keep their scale, and lose the sign of zero."""
     assert str(parse_decimal(text)) == number
 
 
 @pytest.mark.parametrize("text", ["", "+", ".", "1e", "1_0", "NaN", " 1", "1e2147483648", "0x1"])
-def test_what_is_no_decimal_is_refused(text: str) -> None:
+def test_other_texts_are_no_decimals(text: str) -> None:
     """Java throws a NumberFormatException."""
     assert parse_decimal(text) is None
 
@@ -60,20 +60,20 @@ def test_what_is_no_decimal_is_refused(text: str) -> None:
     ],
 )
 def test_the_whole_part_wraps(number: str, low_bits: int) -> None:
-    """`longValue`: no size of an exponent matters."""
+    """`longValue` keeps the low 64 bits, whatever the size of the exponent."""
     assert long_value(Decimal(number)) == low_bits
 
 
 @given(st.integers(), st.integers(-50, 50))
 def test_digits_and_scale_make_a_decimal(digits: int, scale: int) -> None:
-    """And come back."""
+    """A decimal gives back its digits and its scale."""
     number = decimal_of(digits, scale)
     assert (unscaled(number), scale_of(number)) == (digits, scale)
 
 
 @given(st.floats(allow_nan=False))
 def test_a_double_is_rounded_once(number: float) -> None:
-    """To the float that a cast gives."""
+    """The result is the float that a cast gives."""
     assert round_to_float(number) == narrowed(number)
 
 
@@ -90,7 +90,7 @@ def test_decimals_become_the_nearest_float(number: float, part: Fraction) -> Non
 
 @given(FLOATS.filter(math.isfinite))
 def test_the_text_of_a_float_identifies_it(number: float) -> None:
-    """With as few digits as possible."""
+    """The text has as few digits as possible."""
     text = float_text(number)
     assert narrowed(float(text)) == number
     assert math.copysign(1, float(text)) == math.copysign(1, number)

@@ -69,7 +69,7 @@ def test_good_utf8_is_read_as_everybody_reads_it(text: str) -> None:
 
 @given(units=st.lists(st.integers(0, 0xFFFF)))
 def test_any_units_can_be_escaped(units: list[int]) -> None:
-    """Also halves of pairs; whole pairs become one character."""
+    """Half pairs can be escaped too; whole pairs become one character."""
     body = "".join(f"\\u{unit:04x}" for unit in units)
     assert STRING.decode(body) == joined("".join(map(chr, units)))
 
@@ -97,19 +97,19 @@ SIZES = (
 def test_the_size_of_a_name_is_that_of_its_characters(
     body: str, old: int, new: int, units: int
 ) -> None:
-    """In UTF-8, where Jackson before 2.21 takes six bytes for an escaped pair; else in units."""
+    """UTF-8 names count bytes (before 2.21, six per escaped pair); other names count units."""
     in_units = StringDecoder(in_bytes=False, is_name=True, encoded_surrogates=True)
     assert (NAME.size(body), STRICT_NAME.size(body), in_units.size(body)) == (old, new, units)
 
 
 @given(number=st.integers(-(10**60), 10**60))
 def test_integers_wrap(number: int) -> None:
-    """Only the low 64 bits of an integer count."""
+    """An integer keeps its low 64 bits."""
     assert integer(str(number)) == wrap_long(number)
 
 
 def test_integers_of_any_length_wrap() -> None:
-    """Longer than what Python turns into a number at once."""
+    """Integers longer than Python converts at once wrap as well."""
     assert integer("-" + "1" * 9_999) == wrap_long(-(10**9_999 - 1) // 9)
     with pytest.raises(Undecodable, match="1000 digits"):
         parse(b"1" * 1_001, NEWEST)
@@ -147,7 +147,7 @@ def test_depth_is_counted_in_containers() -> None:
     ],
 )
 def test_depth_overflows_what_recurses(release: str, value: bytes, error: type[ValueError]) -> None:
-    """Up to Jackson 2.12 the parser, up to 2.14 the converter, which sees only whole values."""
+    """The parser recurses up to Jackson 2.12, the converter (on whole values) up to 2.14."""
     with pytest.raises(error):
         parse(value, Profile.of(release))
 
@@ -175,7 +175,7 @@ def test_refusals_say_why(value: bytes, reason: str) -> None:
 def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
     """The parser answers a value of seven types or raises one of two errors."""
     try:
-        found = parse(value, profile)
+        parsed = parse(value, profile)
     except (Undecodable, StackOverflow):
         return
-    assert found is None or isinstance(found, (bool, int, float, str, list, dict))
+    assert parsed is None or isinstance(parsed, (bool, int, float, str, list, dict))

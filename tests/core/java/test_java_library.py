@@ -29,7 +29,7 @@ any_text = st.text(st.characters())
     ],
 )
 def test_hash_codes_are_javas(text: str, code: int) -> None:
-    """Over UTF-16 units, in 32 bits."""
+    """Hash codes are computed over UTF-16 units, in 32 bits."""
     assert java_library.hash_code(text) == code
 
 
@@ -60,7 +60,7 @@ ORDERS = (
 
 @pytest.mark.parametrize(("keys", "order"), ORDERS, ids=range(len(ORDERS)))
 def test_maps_iterate_as_a_hash_map_does(keys: str, order: str) -> None:
-    """Twelve keys fill sixteen buckets, the thirteenth doubles them, and so do nine in one."""
+    """Sixteen buckets are doubled by the thirteenth key, or by nine keys in one bucket."""
     assert java_library.hash_map_order(keys.split()) == order.split()
 
 
@@ -138,7 +138,7 @@ def test_byte_buffers_have_javas_hash_codes(content: bytes, code: int) -> None:
 
 @given(entries=st.integers(1, 10_000))
 def test_a_table_is_made_for_its_entries(entries: int) -> None:
-    """By a power of two that is less than twice as large."""
+    """The size is a power of two, less than twice the number of entries."""
     size = java_library.table_size(entries)
     assert entries <= size < 2 * entries
     assert size.bit_count() == 1
@@ -165,7 +165,7 @@ def test_trimming_leaves_what_only_unicode_calls_white() -> None:
     ],
 )
 def test_splitting_drops_empty_parts_at_the_end(text: str, parts: list[str]) -> None:
-    """Only there; and the empty text has one part."""
+    """Empty parts elsewhere stay; the empty text has one part."""
     assert java_library.split_dashes(text) == parts
 
 
@@ -219,13 +219,13 @@ LONGS = {
 
 @pytest.mark.parametrize(("text", "number"), LONGS.items(), ids=[ascii(t)[:24] for t in LONGS])
 def test_longs_are_parsed_as_java_does(text: str, number: int | None) -> None:
-    """By the same rules, in 64 bits."""
+    """The rules of integers apply, in 64 bits."""
     assert java_library.parse_long(text) == number
 
 
 @given(number=st.integers())
 def test_narrowing_keeps_the_low_bits(number: int) -> None:
-    """In the range of the type, and equal to the number where it fits."""
+    """The result is in the range of the type, and equals the number where it fits."""
     for narrow, bits in ((java_library.narrow_int, 32), (java_library.wrap_long, 64)):
         left = narrow(number)
         assert -(2 ** (bits - 1)) <= left < 2 ** (bits - 1)
@@ -265,7 +265,7 @@ def test_doubles_are_written_as_java_does(number: float, text: str) -> None:
 
 
 def test_doubles_that_equal_others_are_written_too() -> None:
-    """The other zero, and what is no number."""
+    """Minus zero and NaN have texts of their own."""
     assert java_library.double_text(-0.0) == "-0.0"
     assert java_library.double_text(math.nan) == "NaN"
 
@@ -304,7 +304,7 @@ KEYS = {
 
 @pytest.mark.parametrize(("key", "text"), KEYS.items(), ids=[f"{key!r}" for key in KEYS])
 def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
-    """`?` stands for U+FFFD here: their number is Java's."""
+    """`?` stands for U+FFFD here; Java writes the same number of them."""
     assert java_library.decode_key(key) == text.replace("?", "\ufffd")
 
 
@@ -319,10 +319,10 @@ def test_no_key_is_undecodable(key: bytes) -> None:
 @pytest.mark.parametrize("text", ["AQID", "AQI=", "AQI", "AQ==", "AQ", "", "+/+/", "AR=="])
 def test_base64_may_lack_its_padding(text: str) -> None:
     """Padding is whole or missing; bits left over are ignored."""
-    found = java_library.decode_base64(text)
-    assert found is not None
+    decoded = java_library.decode_base64(text)
+    assert decoded is not None
     bare = text.rstrip("=")
-    assert b64encode(found).decode().rstrip("=")[:-1] == bare[:-1]
+    assert b64encode(decoded).decode().rstrip("=")[:-1] == bare[:-1]
 
 
 @pytest.mark.parametrize(
@@ -353,7 +353,7 @@ def test_base64_is_otherwise_strict(text: str) -> None:
 
 @given(content=st.binary(max_size=40))
 def test_base64_is_read_again(content: bytes) -> None:
-    """With its padding and without."""
+    """Base64 is decoded with and without its padding."""
     text = b64encode(content).decode()
     assert (
         java_library.decode_base64(text) == java_library.decode_base64(text.rstrip("=")) == content
@@ -365,7 +365,7 @@ def test_base64_is_read_again(content: bytes) -> None:
     [("azAZ09_$é٣\u0300\u200b\x7f\x00", True), (" -.:;<=>@[^`{|}~\u2028\u20ac"[:-1], False)],
 )
 def test_words_are_made_of_what_java_says(units: str, expected: bool) -> None:
-    """Letters, digits, currency signs, connectors, marks, and what may be ignored."""
+    """Words consist of letters, digits, currency signs, connectors, marks and ignorables."""
     assert {java_library.is_identifier_part(unit) for unit in units} == {expected}
 
 
@@ -376,7 +376,7 @@ def test_every_unit_that_is_no_word_is_itself_a_unit() -> None:
 
 @given(text=any_text)
 def test_units_are_those_of_utf16(text: str) -> None:
-    """One for each character up to U+FFFF, two beyond, surrogates without partner kept."""
+    """A character up to U+FFFF is one unit, others are two; lone surrogates are kept."""
     units = java_library.utf16_units(text)
     assert len(units) == len(text) + sum(char > "\uffff" for char in text)
     assert all(0 <= unit <= 0xFFFF for unit in units)

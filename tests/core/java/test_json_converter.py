@@ -57,7 +57,7 @@ def every_answer(value: bytes) -> Iterator[tuple[str, str]]:
 @pytest.mark.parametrize("case", ALL, ids=[f"{n}:{case.value!r:.30}" for n, case in enumerate(ALL)])
 def test_every_release_answers_as_kafka_does(case: JsonCase) -> None:
     """The same value, sign of zero and type included, or the same exception."""
-    expected = {release: repr(found) for release, found in case.answers().items()}
+    expected = {release: repr(answer) for release, answer in case.answers().items()}
     assert dict(every_answer(case.value)) == expected
 
 
@@ -65,9 +65,9 @@ def test_the_table_tells_every_flag_apart() -> None:
     """Releases whose JSON flags differ differ somewhere in the table."""
     rows: dict[tuple[object, ...], set[str]] = {}
     for release in ASKED:
-        seen = repr([case.answers()[release] for case in ALL])
-        rows.setdefault(json_rules(release), set()).add(seen)
-    assert all(len(seen) == 1 for seen in rows.values())
+        answers = repr([case.answers()[release] for case in ALL])
+        rows.setdefault(json_rules(release), set()).add(answers)
+    assert all(len(distinct_answers) == 1 for distinct_answers in rows.values())
     assert len(set.union(*rows.values())) == len(rows)
 
 
@@ -154,7 +154,7 @@ values = st.recursive(
 
 
 @given(value=values)
-def test_what_is_written_is_read_again(value: object) -> None:
+def test_written_values_are_read_back(value: object) -> None:
     """Encoding and decoding give the value back, under every order of fields."""
     profile = Profile.of("2.3.1")  # keeps the sign of zero
     assert repr(json_converter.decode(json_converter.encode(value), profile)) == repr(value)
@@ -162,7 +162,7 @@ def test_what_is_written_is_read_again(value: object) -> None:
 
 
 @given(value=values)
-def test_what_is_written_is_json(value: object) -> None:
+def test_written_values_are_json(value: object) -> None:
     """Python's parser, which is stricter, reads what is written."""
     assert json.loads(json_converter.encode(value)) == value
 
@@ -192,7 +192,7 @@ def test_bytes_are_those_that_jackson_writes(value: object, expected: str) -> No
     assert json_converter.encode(value) == expected.encode()
 
 
-def test_what_was_read_before_is_written_in_the_order_of_its_hash_map() -> None:
+def test_maps_are_written_in_hash_map_order() -> None:
     """Connect writes a map that it has read in HashMap order, within lists and maps too."""
     fields: dict[str, object] = dict.fromkeys(("db", "table", "schema"))
     again = b'{"schema":null,"db":null,"table":null}'
@@ -224,5 +224,5 @@ def test_good_json_does_not_need_the_long_way(monkeypatch: pytest.MonkeyPatch) -
 @given(st.dictionaries(st.text(), st.text() | st.none() | st.booleans() | st.integers()))
 def test_the_short_way_of_writing_is_the_long_one(value: dict[str, Any]) -> None:
     """The fast encoder writes plain maps as Jackson does, or is not used."""
-    for told in (value, {"properties": value}):
-        assert json_converter.encode(told) == json_converter._encode(told, iter)
+    for document in (value, {"properties": value}):
+        assert json_converter.encode(document) == json_converter._encode(document, iter)

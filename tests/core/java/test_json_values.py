@@ -57,7 +57,7 @@ def test_a_long_hashes_otherwise_below_zero(number: int, code: int) -> None:
     ("number", "fits"), [(2**63 - 1, True), (2**63, False), (-(2**63), True), (-(2**63) - 1, False)]
 )
 def test_integers_beyond_64_bits_are_no_longs(number: int, fits: bool) -> None:
-    """They are read as BigInteger, which is no type of an offset."""
+    """Larger integers are read as BigInteger, which is no type of an offset."""
     assert fits_long(number) is fits
 
 
@@ -68,13 +68,13 @@ any_json = st.recursive(
 )
 
 
-@given(one=any_json, other=any_json)
-def test_equal_values_have_equal_hashes(one: Any, other: Any) -> None:
-    """Equal as Java compares them: the order of members does not count."""
-    if isinstance(one, dict):
-        other = dict(reversed(one.items()))
-    if frozen(one) == frozen(other):
-        assert value_hash(one, as_longs=False) == value_hash(other, as_longs=False)
+@given(left=any_json, right=any_json)
+def test_equal_values_have_equal_hashes(left: Any, right: Any) -> None:
+    """Values are equal as Java compares them: the order of members does not count."""
+    if isinstance(left, dict):
+        right = dict(reversed(left.items()))
+    if frozen(left) == frozen(right):
+        assert value_hash(left, as_longs=False) == value_hash(right, as_longs=False)
 
 
 def test_depth_is_no_danger() -> None:

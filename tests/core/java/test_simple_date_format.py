@@ -22,7 +22,7 @@ DAY_MS = 86_400_000
 
 @given(st.datetimes(min_value=GREGORIAN, timezones=st.just(UTC)))
 def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
-    """To the millisecond, and as Python writes them."""
+    """Moments are written to the millisecond, as Python does, and read back."""
     milliseconds = (moment - EPOCH) // timedelta(milliseconds=1)
     text = format_date(milliseconds, TIMESTAMP_PATTERN)
     assert text == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,31 +10,31 @@ OLD, NEW, NEWER = (Profile.of(name) for name in ("2.3", "3.4", "3.9"))
 
 def test_a_question_is_asked_once_of_those_that_agree_in_what_it_looks_at() -> None:
     """One call for a group, and one for the first profile that differs."""
-    asked = []
+    calls = []
 
     def ask(profile: Profile) -> bool:
-        asked.append(profile.fencing)
+        calls.append(profile.fencing)
         return profile.fencing
 
     assert list(of_each([OLD, NEW, NEWER, OLD], ask)) == [False, True, True, False]
-    assert asked == [False, True]
+    assert calls == [False, True]
 
 
 def test_profiles_are_asked_as_one_as_long_as_they_agree() -> None:
     """Reading a behaviour in which they differ raises its name."""
-    one = as_one([NEW, NEWER])
-    assert one.fencing
-    with pytest.raises(Disagreement) as told:
-        assert one.target_state_v2
-    assert told.value.field == "target_state_v2"
-    assert one.fencing  # what was agreed in, still is
+    combined = as_one([NEW, NEWER])
+    assert combined.fencing
+    with pytest.raises(Disagreement) as disagreement:
+        assert combined.target_state_v2
+    assert disagreement.value.field == "target_state_v2"
+    assert combined.fencing  # what was agreed in, still is
 
 
 def test_profiles_part_by_a_behaviour() -> None:
     """Each group agrees in the behaviour, and no profile is lost."""
     assert parted([OLD, NEW, NEWER], "fencing") == [[OLD], [NEW, NEWER]]
     groups = parted(PROFILES, "json_huge_exponent")
-    assert len(groups) == len({one.json_huge_exponent for one in PROFILES})
-    assert sorted(one.release for group in groups for one in group) == sorted(
-        one.release for one in PROFILES
+    assert len(groups) == len({profile.json_huge_exponent for profile in PROFILES})
+    assert sorted(profile.release for group in groups for profile in group) == sorted(
+        profile.release for profile in PROFILES
     )

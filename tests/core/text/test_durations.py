@@ -22,12 +22,12 @@ from controlplane.core.text.durations import duration_text, since_text
     ],
 )
 def test_the_largest_unit(duration_ms: int, text: str) -> None:
-    """Rounded down."""
+    """Durations are rounded down."""
     assert duration_text(duration_ms) == text
 
 
 def test_ages() -> None:
-    """Only a time that is known has an age."""
+    """Known times have an age."""
     time = time_text(1_000)
     assert since_text(time, 11_000_000) == f"{time} (3 h)"
     assert since_text(time, None) == time

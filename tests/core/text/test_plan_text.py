@@ -33,9 +33,9 @@ def told(*steps: Step) -> list[str]:
 
 def test_a_stop() -> None:
     """The example in the module's docstring is true."""
-    told = plan_text(planned(LIVE, StopConnector("orders"), "3.9"), STATE)
-    assert "commit point: state" in told
-    assert indent(told, "    ") in (plan_text_.__doc__ or "")
+    text = plan_text(planned(LIVE, StopConnector("orders"), "3.9"), STATE)
+    assert "commit point: state" in text
+    assert indent(text, "    ") in (plan_text_.__doc__ or "")
 
 
 def test_a_tombstone() -> None:
@@ -62,22 +62,22 @@ def test_nothing_to_do() -> None:
 
 def test_a_refusal() -> None:
     """The reason of a refusal, without secrets."""
-    told = Rejected(Reason.INVALID, "Connector config {name=a, db.password=s3cret} is\nwrong")
+    refusal = Rejected(Reason.INVALID, "Connector config {name=a, db.password=s3cret} is\nwrong")
     expected = "refused: Connector config {name=a, db.password=[hidden]} is\\nwrong"
-    assert plan_text(told, STATE) == expected
+    assert plan_text(refusal, STATE) == expected
     assert plan_text(Rejected(Reason.NO_SUCH_TASK, None), STATE) == "refused: There is no such task"
 
 
 def test_bytes_of_strangers() -> None:
-    """Escapes stand for what is no text, or would move the terminal; a long value is cut."""
+    """Bytes that are no text, or would move the cursor, are escaped; long values are cut."""
     (line,) = told(Step("write", (Draft("own", b"\xff\x1b[2J", b"[" * 500, 3),)))
     assert line.startswith("write  own-3  \\xff\\u001b[2J  [[[")
     assert line.endswith("[…")
     assert len(line) < 450
 
 
-def test_what_comes_before_the_next_step() -> None:
-    """Words between steps: a topic that is read, a wait, and an undo after a failure."""
+def test_words_between_steps() -> None:
+    """The text names a topic that is read, a wait, and an undo after a failure."""
     draft = Draft("connect-configs", b"k", b"1")
     undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
     assert told(
@@ -100,7 +100,7 @@ def test_what_comes_before_the_next_step() -> None:
         (RestartInstances("a", (None, 1)), "restart a, task a-1, where it runs"),
     ],
 )
-def test_what_is_done_outside(action: AnyAction, words: str) -> None:
+def test_external_actions(action: AnyAction, words: str) -> None:
     """An action is described in words in place of a record."""
     assert told(Step("fence", action=action)) == [f"fence  -    {words}"]
     plan = Plan((Step("fence", action=action), Step("write", (Draft("own", b"k", b"v", 0),))))

@@ -1,4 +1,4 @@
-"""Secrets in configs are hidden by one rule; what only refers to one is shown."""
+"""Secrets in configs are hidden by one rule; references to secrets are shown."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def test_a_secrets_value_is_hidden(key: str) -> None:
 
 
 @pytest.mark.parametrize("key", PLAIN)
-def test_what_is_no_secret_is_shown(key: str) -> None:
+def test_other_values_are_shown(key: str) -> None:
     """A config that hides everything is of no use."""
     assert redacted({key: "value"}) == {key: "value"}
 
@@ -87,7 +87,7 @@ def test_what_is_no_secret_is_shown(key: str) -> None:
     ],
 )
 def test_references_stay_visible(value: str, shown: str) -> None:
-    """`${provider:…}` names a secret and is none; what stands around it is hidden."""
+    """`${provider:…}` names a secret and stays visible; text around it is hidden."""
     assert redacted({"sasl.jaas.config": value}) == {"sasl.jaas.config": shown}
 
 
@@ -138,7 +138,7 @@ def test_references_stay_visible(value: str, shown: str) -> None:
     ],
 )
 def test_passwords_inside_of_values_are_hidden(text: str, shown: str) -> None:
-    """In URLs and assignments, under any key; the rest of the value stays."""
+    """Passwords in URLs and assignments are hidden under any key; other text stays."""
     assert redacted_text(text) == shown
     assert redacted({"any.key": text}) == {"any.key": shown}
 
@@ -162,7 +162,7 @@ DEPTH = 100_000
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "redacted_text"),
     [
         (
             "Connector config {name=a, database.password=s3cret} contains no connector type",
@@ -175,10 +175,10 @@ DEPTH = 100_000
         ("Unknown {password=abc def", "Unknown {password=[hidden] def"),
     ],
 )
-def test_a_config_in_a_refusal(text: str, told: str) -> None:
+def test_a_config_in_a_refusal(text: str, redacted_text: str) -> None:
     """Connect repeats the whole config, in Java's words."""
-    assert redacted_refusal(text) == told
-    assert redacted_refusal(told) == told
+    assert redacted_refusal(text) == redacted_text
+    assert redacted_refusal(redacted_text) == redacted_text
 
 
 def test_deep_values_are_looked_into() -> None:
@@ -186,10 +186,10 @@ def test_deep_values_are_looked_into() -> None:
     deep: Any = {"password": "s3cret"}
     for _ in range(DEPTH):
         deep = [deep]
-    found = redacted({"a": deep})["a"]
+    value = redacted({"a": deep})["a"]
     for _ in range(DEPTH):
-        (found,) = found
-    assert found == {"password": HIDDEN}
+        (value,) = value
+    assert value == {"password": HIDDEN}
 
 
 WORDS = (
@@ -202,7 +202,7 @@ WORDS = (
 @pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 def test_no_text_takes_long(word: str) -> None:
-    """A record's value is as long as Kafka takes it: what grows with its square never ends."""
+    """Redaction takes linear time: a value may be as long as a record of Kafka."""
     text = word * (100_000 // len(word))
     assert redacted_text(redacted_text(text)) == redacted_text(text)
     assert redacted_text(f"password{text}") is not None
@@ -226,7 +226,7 @@ def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
 
 @given(st.sampled_from(SECRET), st.text("abcdefgh", min_size=8))
 def test_no_part_of_a_secret_is_left(key: str, secret: str) -> None:
-    """Not even a beginning of it."""
+    """The beginning of a secret is hidden, too."""
     assert is_secret(key)
     assert secret not in str(redacted({key: secret, "other": 1}))
 

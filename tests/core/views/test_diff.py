@@ -33,7 +33,7 @@ def loaded(log: list[Entry], release: str) -> ClusterState:
 def test_a_removed_task_status_is_due_to_the_tombstone_that_removed_it(
     written: tuple[str, str], removed: tuple[str, None], again: bool
 ) -> None:
-    """Also if the log is loaded in bulk, or another partition has larger offsets."""
+    """The cause is the same after a bulk load, or with larger offsets elsewhere."""
     before = status(written, partition=0, start=100)
     tombstone = status(removed, partition=1, start=200)
     later = status((TASK, None), partition=1, start=300) if again else []
@@ -51,7 +51,7 @@ def test_a_tombstone_in_another_partition_is_named_though_its_offset_is_smaller(
     """Log offsets of two partitions say nothing about which record was later."""
     before = status((TASK, report("RUNNING")), partition=0, start=100)
     tombstone = status(("status-connector-a", None), partition=1, start=7)
-    tombstone = [replace(one, timestamp=before[0].timestamp + 1) for one in tombstone]
+    tombstone = [replace(entry, timestamp=before[0].timestamp + 1) for entry in tombstone]
     (change,) = diff(loaded(before, "3.9"), loaded([*before, *tombstone], "3.9"))
     assert change.cause == Position("connect-status", 1, 7)
 
@@ -61,8 +61,8 @@ def test_a_status_that_one_release_ignores_is_named_though_a_tombstone_lies_betw
     log = status(("status-connector-a", report("RUNNING")), partition=0, start=5)
     log += status((TASK, report("RUNNING")), partition=0, start=6)
     log += [
-        replace(one, offset=9_000)
-        for one in status(("status-connector-a", None), partition=1, start=7)
+        replace(entry, offset=9_000)
+        for entry in status(("status-connector-a", None), partition=1, start=7)
     ]
     log += status((TASK, report("STOPPED")), partition=0, start=1000)
     for states in (

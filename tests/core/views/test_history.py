@@ -15,15 +15,15 @@ def told(events: list[HistoryEvent]) -> list[tuple[str, str]]:
     return [(event.what, event.words) for event in events]
 
 
-def test_what_happened_in_the_one_order() -> None:
-    """Only the records that concern it, whichever topic they lie in, by time."""
+def test_events_of_all_topics_are_in_one_order() -> None:
+    """The history has the records about the connector, from all topics, by time."""
     log = [
         *status(("status-connector-c", '{"state":"RUNNING","worker_id":"w","generation":1}')),
         *config(connector("c"), connector("d"), *tasks("c", 1), ("restart-connector-c", "{}")),
         *offsets(('["c",{"p":1}]', '{"at":1}'), ('["d",{"p":1}]', '{"at":1}')),
     ]
-    found = history(log, "c", KIP)
-    assert [f"{one.topic}@{one.offset}" for one in found.records] == [
+    connector_history = history(log, "c", KIP)
+    assert [f"{record.topic}@{record.offset}" for record in connector_history.records] == [
         "connect-configs@0",
         "connect-offsets@0",
         "connect-status@0",
@@ -31,7 +31,7 @@ def test_what_happened_in_the_one_order() -> None:
         "connect-configs@3",
         "connect-configs@4",
     ]
-    assert told(found.events) == [
+    assert told(connector_history.events) == [
         ("connector", "created"),
         ("target state", "∅ → STARTED"),
         ('source offset {"p": 1}', '∅ → {"at": 1}'),
@@ -57,7 +57,7 @@ def test_secrets_are_in_no_words() -> None:
 
 
 def test_as_the_worker_reads_it() -> None:
-    """Its topics, its isolation."""
+    """The history uses the worker's topics and isolation."""
     entry = Entry("mine", 0, 0, 0, b"connector-c", b'{"properties":{}}', aborted=True)
     topics = Topics(config="mine")
     assert history([entry], "c", KIP).records == []

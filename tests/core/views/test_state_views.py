@@ -13,10 +13,13 @@ from tests.core.logs import config, connector, offsets, read, records
 
 @pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])
 def test_a_count_that_nobody_can_list(release: str) -> None:
-    """A foreign hand commits 2**31 - 1 tasks: told as a failure, not by running out of memory."""
+    """A foreign commit of 2**31 - 1 tasks is reported as a failure, and takes no memory."""
     log = config(connector("a"), ("task-a-0", '{"properties":{}}'), ("commit-a", '{"tasks":1}'))
-    one = log[2]
-    huge = [*log, type(one)(one.topic, 0, 3, one.timestamp + 1, one.key, b'{"tasks":2147483647}')]
+    commit = log[2]
+    huge = [
+        *log,
+        type(commit)(commit.topic, 0, 3, commit.timestamp + 1, commit.key, b'{"tasks":2147483647}'),
+    ]
     state = read(huge, release)
     with pytest.raises(views.ReadFailed, match="more than a worker can list"):
         views.task_configs(state, "a")
@@ -28,15 +31,17 @@ def test_a_count_that_nobody_can_list(release: str) -> None:
 
 @pytest.mark.parametrize("name", [b"\xff", "größe".encode(), b"\xed\xa0\x80"])
 def test_odd_names_are_found_again(name: bytes) -> None:
-    """A name that is no UTF-8 cannot be turned back into its bytes; nothing tries to."""
+    """Views never turn a name that is no UTF-8 back into bytes."""
     log = config(
         (b"connector-" + name, '{"properties":{}}'),
         (b"commit-" + name, '{"tasks":-1}'),
         (b"connector-" + name, '{"properties":{"k":"v"}}'),
     )
-    found = hazards(log, Profile.of("3.7.0"))
-    assert [(one.danger, one.position.offset) for one in found] == [(Danger.READ_FAILS, 1)]
-    halves = [one.half for one in views.half_done(read(log, "3.7.0"))]
+    found_hazards = hazards(log, Profile.of("3.7.0"))
+    assert [(hazard.danger, hazard.position.offset) for hazard in found_hazards] == [
+        (Danger.READ_FAILS, 1)
+    ]
+    halves = [unfinished.half for unfinished in views.half_done(read(log, "3.7.0"))]
     assert views.UnfinishedChangeKind.TASKS_OF_AN_OLDER_CONFIG in halves
 
 
@@ -59,11 +64,11 @@ def test_a_config_topic_of_two_partitions(release: str, danger: Danger) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "release", "told"),
+    ("value", "release", "is_reported"),
     [(b'{"tasks":01}', "3.5", True), (b'{"tasks":1}', "3.5", False), (b"[" * 5000, "3.9", False)],
 )
-def test_config_offsets_that_never_agree(value: bytes, release: str, *, told: bool) -> None:
+def test_config_offsets_that_never_agree(value: bytes, release: str, *, is_reported: bool) -> None:
     """The last record is read by some releases and not by others."""
     log = config(connector("a"), ("junk", value))
     dangers = {hazard.danger for hazard in hazards(log, Profile.of(release))}
-    assert (Danger.OFFSETS_DISAGREE in dangers) is told
+    assert (Danger.OFFSETS_DISAGREE in dangers) is is_reported

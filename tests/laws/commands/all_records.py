@@ -71,7 +71,7 @@ def g1(life: Life) -> Iterator[None]:
 
 
 def g2(life: Life) -> Iterator[None]:
-    """Wherever a command stops, asking for the same again repairs what it left."""
+    """Repeating a command repairs what it left, wherever it stopped."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome):
             assert crash.reissued.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
@@ -88,19 +88,21 @@ def g3(life: Life) -> Iterator[None]:
 
 
 def g4(life: Life) -> Iterator[None]:
-    """Only the present leader writes; what others may write, too, commutes with what he writes."""
+    """The present leader alone writes; records that others may write commute with its own."""
     for displaced in life.journal.displaced:
         before, after = displaced.records
-        assert displaced.told
+        assert displaced.noticed
         assert before == after
         yield
-    anybodys = {one.command_id for one in life.acts if isinstance(one.command, UNPRIVILEGED)}
-    config = [one for one in life.moments if one.entry.topic == CONFIG]
-    for number, (one, other) in enumerate(pairwise(config)):
-        if (one.command_id in anybodys) != (other.command_id in anybodys) and one.key != other.key:
+    anybodys = {act.command_id for act in life.acts if isinstance(act.command, UNPRIVILEGED)}
+    config = [moment for moment in life.moments if moment.entry.topic == CONFIG]
+    for number, (earlier, later) in enumerate(pairwise(config)):
+        if (earlier.command_id in anybodys) != (
+            later.command_id in anybodys
+        ) and earlier.key != later.key:
             entries = [moment.entry for moment in config[:number]]
-            swapped = Observation(_folded(life, [*entries, other.entry, one.entry]), {})
-            in_turn = Observation(_folded(life, [*entries, one.entry, other.entry]), {})
+            swapped = Observation(_folded(life, [*entries, later.entry, earlier.entry]), {})
+            in_turn = Observation(_folded(life, [*entries, earlier.entry, later.entry]), {})
             for name in life.names():
                 assert swapped.shown(name) == in_turn.shown(name)
             yield
@@ -110,7 +112,9 @@ def g6(life: Life) -> Iterator[None]:
     """Records of a connector that is not there never make it visible."""
     for moment in life.moments:
         if not moment.key.startswith("connector-"):
-            before, after = (one.state.config.connectors for one in (moment.before, moment.after))
+            before, after = (
+                observation.state.config.connectors for observation in (moment.before, moment.after)
+            )
             assert before.keys() == after.keys()
             yield
 
@@ -142,19 +146,19 @@ def _folded(life: Life, entries: Iterable[Entry]) -> ClusterState:
 def _ours(life: Life, act: CommandRun) -> bool:
     """True if the last records of a connector's tasks and their commit were those of a command."""
     keys = {f"commit-{act.name}"} | {f"task-{act.name}-{task}" for task in range(9)}
-    last = {one.key: one.command_id for one in _until(life, act) if one.key in keys}
+    last = {moment.key: moment.command_id for moment in _until(life, act) if moment.key in keys}
     return None not in last.values()
 
 
 def _owner_is_asked(life: Life, act: CommandRun) -> bool:
     """True if the owner of a running connector has yet to publish tasks for its config."""
-    asked = False
+    pending = False
     for moment in _until(life, act):
         if moment.about("commit-", act.name):
-            asked = False
+            pending = False
         if moment.about("connector-", act.name):
-            asked = _runs(moment.before, act.name)
-    return asked
+            pending = _runs(moment.before, act.name)
+    return pending
 
 
 def _until(life: Life, act: CommandRun) -> list[ObservedRecord]:
@@ -162,7 +166,7 @@ def _until(life: Life, act: CommandRun) -> list[ObservedRecord]:
     return [moment for moment in life.moments if moment.entry.timestamp <= last_ms]
 
 
-def _runs(seen: Observation, name: str) -> bool:
-    reported = seen.state.status.connectors.get(name)
+def _runs(observation: Observation, name: str) -> bool:
+    reported = observation.state.status.connectors.get(name)
     failed = reported is not None and reported.state is State.FAILED
-    return seen.state.config.targets.get(name) is Target.STARTED and not failed
+    return observation.state.config.targets.get(name) is Target.STARTED and not failed

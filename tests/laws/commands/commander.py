@@ -56,8 +56,8 @@ async def _stepped(_asked: CommandRequest, _step: Step) -> None:
     os.write(1, b"\n")
 
 
-def _tell(told: AnsweredCommand) -> None:
-    os.write(1, pickle.dumps(told._replace(hooks=None)).hex().encode() + b"\n")
+def _tell(answered: AnsweredCommand) -> None:
+    os.write(1, pickle.dumps(answered._replace(hooks=None)).hex().encode() + b"\n")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ def u1(life: Life) -> Iterator[None]:
     for act in life.acts:
         if isinstance(act.command, PutConfig | PatchConfig) and act.before.config(act.name):
             for moment in act.moments:
-                before, after = (seen.state.config.targets for seen in moment.around)
+                before, after = (observation.state.config.targets for observation in moment.around)
                 assert before[act.name] is after[act.name]
                 assert moment.before.topics(act.name) == moment.after.topics(act.name)
                 yield
@@ -49,10 +49,10 @@ def u3(life: Life) -> Iterator[None]:
             continue
         if isinstance(act.command, PutConfig):
             assert act.after.config(act.name) == {**act.command.config, "name": act.name}
-        answered_ms = act.told[-1].ended_ms
+        answered_ms = act.answered[-1].ended_ms
         for later in life.acts[number + 1 :]:
             if later.name == act.name:
-                if later.told and later.told[0].began_ms > answered_ms:
+                if later.answered and later.answered[0].began_ms > answered_ms:
                     assert later.before.config(act.name) == act.after.config(act.name)
                     yield
                 if isinstance(later.command, CONFIGURES):
@@ -110,7 +110,9 @@ def p5(life: Life) -> Iterator[None]:
     if not life.profile.fencing:
         return
     for moment in life.moments:
-        before, after = (one.state.config.generations for one in (moment.before, moment.after))
+        before, after = (
+            observation.state.config.generations for observation in (moment.before, moment.after)
+        )
         assert before.keys() <= after.keys()
         for name, generation in after.items():
             raised = generation - before.get(name, -1)
@@ -121,8 +123,8 @@ def p5(life: Life) -> Iterator[None]:
             yield
 
 
-def _generation(seen: Observation, name: str) -> int:
-    return seen.state.config.generations.get(name, -1)
+def _generation(observation: Observation, name: str) -> int:
+    return observation.state.config.generations.get(name, -1)
 
 
 def _patched(config: Properties, patch: Properties) -> dict[str, Any]:

@@ -34,7 +34,7 @@ async def crashes(life: Life, new: Callable[[], LogOpener]) -> list[CrashedRun]:
 def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
     """The groups behind a batch, and each state of them until the next one."""
     groups = life.cluster.kafka.between(at_ms, next_ms - 1)
-    return [one for number, one in enumerate(groups) if one not in groups[:number]]
+    return [state for number, state in enumerate(groups) if state not in groups[:number]]
 
 
 async def _crashed(
@@ -61,7 +61,7 @@ async def _crashed(
         settled=settled,
         anew=anew,
         reissued=reissued,
-        acted=tuple(one.action for one in survivor.kafka.acted),
+        acted=tuple(performed.action for performed in survivor.kafka.acted),
         failed=await _failed(life, new, act, entries, groups),
     )
 
@@ -73,18 +73,18 @@ async def _failed(
     entries: Sequence[Entry],
     groups: Groups,
 ) -> tuple[Observation, ...]:
-    """Creations with offsets only: what is left where the next one cannot complete them."""
+    """Failed creations with offsets: the state left where the next one cannot complete them."""
     command = act.command
     if not isinstance(command, CreateConnector) or command.initial_offsets is None:
         return ()
     ignorant, troubled = _another(life, groups), _another(life, groups)
     ignorant.plugins = plugins(ignorant.hooks, {"lab.Other": "source"})
     troubled.kafka.trouble = Trouble(0, Extent.NOTHING)
-    seen = []
+    observations = []
     for cluster in (ignorant, troubled):
         async with _copied(entries, new()) as log, cluster.plane(log) as plane:
-            seen.append(_seen(plane, cluster))
-    return tuple(seen)
+            observations.append(_seen(plane, cluster))
+    return tuple(observations)
 
 
 def _another(life: Life, groups: Groups) -> SimulatedCluster:

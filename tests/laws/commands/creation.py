@@ -58,7 +58,7 @@ def c3(life: Life) -> Iterator[None]:
             continue
         for later in life.acts[number + 1 :]:
             if later.name == act.name:
-                if later.told and later.told[0].began_ms > act.told[-1].ended_ms:
+                if later.answered and later.answered[0].began_ms > act.answered[-1].ended_ms:
                     assert later.before.config(act.name) is not None
                     yield
                 if isinstance(later.command, DeleteConnector | RestoreConnector):
@@ -138,8 +138,8 @@ def n4(life: Life) -> Iterator[None]:
     """Running the same command again after any crash converges to the same final state."""
     for crash, command in life.crashes_of(CreateConnector):
         if command.initial_offsets is not None and isinstance(crash.act.ended, Outcome):
-            for seen in (crash.settled, crash.reissued):
-                assert seen.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
+            for observation in (crash.settled, crash.reissued):
+                assert observation.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
             yield
 
 
@@ -148,14 +148,14 @@ def n5(life: Life) -> Iterator[None]:
     for act, _ in _with_offsets(life):
         if act.of("connector-"):
             assert act.moments[-1].about("connector-", act.name)
-            assert all(one.at_ms < act.moments[-1].entry.timestamp for one in act.acted)
+            assert all(performed.at_ms < act.moments[-1].entry.timestamp for performed in act.acted)
             yield
 
 
 def requested(command: CreateConnector) -> OffsetsByPartition:
     """Initial offsets of a creation."""
-    wanted = wanted_offsets(command.initial_offsets or (), command.config)
-    return {partition: offset for partition, offset in wanted.items() if offset is not None}
+    offsets = wanted_offsets(command.initial_offsets or (), command.config)
+    return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
 
 def _with_offsets(life: Life) -> Iterator[tuple[CommandRun, CreateConnector]]:

@@ -11,7 +11,7 @@ OWN = "own"
 
 
 class CommandEvent(NamedTuple):
-    """A command; and what goes wrong with it."""
+    """A command, and its failures."""
 
     command: AnyCommand
     crashes: tuple[int, ...] = ()
@@ -25,7 +25,7 @@ class CommandEvent(NamedTuple):
 
 
 class ConcurrentCommands(NamedTuple):
-    """Commands that are asked at the same time."""
+    """Commands sent at the same time."""
 
     commands: tuple[AnyCommand, ...]
 

@@ -43,7 +43,7 @@ IMPATIENT = CommandLimits(write_patience_ms=2_000, retry_first_ms=3_000, retry_l
 
 
 class Fuse:
-    """A `stepped` that ends the process after a number of steps; nothing is done after that."""
+    """A `stepped` that ends the process after a number of steps; no step follows."""
 
     def __init__(self) -> None:
         self._steps: deque[int] = deque()
@@ -90,7 +90,7 @@ class SimulatedCluster:
 
     @asynccontextmanager
     async def plane(self, log: Log) -> AsyncIterator[ControlPlane]:
-        """A process of it."""
+        """Open a process of the cluster."""
         settings = Settings(
             profile=self.profile.release,
             partitions=PARTITIONS,
@@ -109,7 +109,7 @@ class SimulatedCluster:
 
 
 class AnsweredCommand(NamedTuple):
-    """A command was asked, and answered; None: it is not known how it ended."""
+    """A command and its answer; None: the outcome is unknown."""
 
     command: AnyCommand
     command_id: str
@@ -123,7 +123,7 @@ class AnsweredCommand(NamedTuple):
 
 
 class Died(NamedTuple):
-    """A process ended, and another one was there and had ended what the first had left."""
+    """A process ended, and the next one had completed its work."""
 
     at_ms: int
     back: ClusterState
@@ -133,7 +133,7 @@ class Died(NamedTuple):
 class Displaced(NamedTuple):
     """Result of a command on a plane whose writer epoch another process has taken over."""
 
-    told: bool
+    noticed: bool
     """True if the old process learned that it is no longer the writer."""
     records: tuple[int, int]
     """Numbers of outside actions before and after the request."""
@@ -142,7 +142,7 @@ class Displaced(NamedTuple):
 class RunJournal(NamedTuple):
     """Effects of a history outside of the log."""
 
-    told: list[AnsweredCommand]
+    answered: list[AnsweredCommand]
     died: list[Died]
     displaced: list[Displaced]
 
@@ -165,7 +165,7 @@ async def entries_in(log: Log) -> list[Entry]:
 
 
 class _Again(NamedTuple):
-    """A command whose asker got no answer, or does not trust it."""
+    """A command that is repeated: the client got no answer, or does not trust it."""
 
     command: AnyCommand
     command_id: str
@@ -238,7 +238,7 @@ class Living:
         assert isinstance(log, FaultInjection)
         command_id = next(self._ids)
         again = (command_id if same else next(self._ids) for same in event.retried)
-        self._again.extend(_Again(event.command, one) for one in again)
+        self._again.extend(_Again(event.command, repeated_id) for repeated_id in again)
         self._cluster.fuse.set(event.crashes)
         self._cluster.kafka.trouble, log.outage = event.trouble, event.outage
         try:
@@ -248,10 +248,12 @@ class Living:
         self._cluster.fuse.set(())
 
     async def _ask_together(self, plane: ControlPlane, commands: Iterable[AnyCommand]) -> None:
-        first = len(self.journal.told)
-        await asyncio.gather(*(self._execute(plane, one, next(self._ids)) for one in commands))
-        self.journal.told[first:] = [
-            told._replace(hooks=None) for told in self.journal.told[first:]
+        first = len(self.journal.answered)
+        await asyncio.gather(
+            *(self._execute(plane, command, next(self._ids)) for command in commands)
+        )
+        self.journal.answered[first:] = [
+            answered._replace(hooks=None) for answered in self.journal.answered[first:]
         ]
 
     async def _execute(self, plane: ControlPlane, command: AnyCommand, command_id: str) -> None:
@@ -266,11 +268,11 @@ class Living:
         except LogUnavailable:
             away = True
         finally:
-            told = AnsweredCommand(
+            answered = AnsweredCommand(
                 command, command_id, began_ms, clock(), answer, hooks.calls - calls, away
             )
-            self.journal.told.append(told)
-            self._tell(told)
+            self.journal.answered.append(answered)
+            self._tell(answered)
 
     async def _write(self, plane: ControlPlane, log: Log, event: ForeignWrite) -> None:
         """Write a foreign record; wait for it only if its topic is followed."""
@@ -283,10 +285,10 @@ class Living:
 
     async def _take_over(self, plane: ControlPlane, log: Log, command: AnyCommand) -> None:
         async with self._cluster.plane(log):
-            before, told = len(await entries_in(log)), False
+            before, noticed = len(await entries_in(log)), False
             try:
                 await plane.execute(command)
             except Fenced:
-                told = True
+                noticed = True
             after = len(await entries_in(log))
-            self.journal.displaced.append(Displaced(told, (before, after)))
+            self.journal.displaced.append(Displaced(noticed, (before, after)))

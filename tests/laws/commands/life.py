@@ -67,16 +67,18 @@ class Observation(NamedTuple):
         config = self.config(name) or config or {}
         if config.get("connector.class") == SINK:
             return self.groups.get(f"connect-{name}", {})
-        found = views.source_offsets(self._imagined(name, config), name)
-        return {frozen(one.partition): one.offset for one in found if one.offset is not None}
+        offset_views = views.source_offsets(self._imagined(name, config), name)
+        return {
+            frozen(view.partition): view.offset for view in offset_views if view.offset is not None
+        }
 
     def stored(self, name: str) -> Any:
         """Stored offsets of a connector, as raw bytes."""
         start = json_converter.encode([name])[:-1] + b","
         kept = {
             (topic, key): value
-            for topic, known in self.state.offsets.items()
-            for key, value in known.values.items()
+            for topic, offset_state in self.state.offsets.items()
+            for key, value in offset_state.values.items()
             if (key or b"").startswith(start)
         }
         return kept, self.groups.get(f"connect-{name}")
@@ -86,13 +88,13 @@ class Observation(NamedTuple):
         if self.config(name) is not None:
             return self.state
         connectors = {**self.state.config.connectors, name: config}
-        known = msgspec.structs.replace(self.state.config, connectors=connectors)
-        return msgspec.structs.replace(self.state, config=known)
+        config_state = msgspec.structs.replace(self.state.config, connectors=connectors)
+        return msgspec.structs.replace(self.state, config=config_state)
 
     def tasks(self, name: str) -> Mapping[int, Properties | None]:
         """The tasks that workers run."""
-        known = self.state.config.tasks.get(name, {})
-        return {task: known.get(task) for task in self.state.config.task_ids(name)}
+        configs = self.state.config.tasks.get(name, {})
+        return {task: configs.get(task) for task in self.state.config.task_ids(name)}
 
     def topics(self, name: str) -> frozenset[str]:
         """Active topics of the connector."""
@@ -110,11 +112,11 @@ class Observation(NamedTuple):
 
     def shown(self, name: str) -> Any:
         """Everything that is shown of a connector, and the offsets that its successor inherits."""
-        there = self.config(name) is not None
+        exists = self.config(name) is not None
         return (
             self.config(name),
-            views.target(self.state, name) if there else None,
-            self.tasks(name) if there else None,
+            views.target(self.state, name) if exists else None,
+            self.tasks(name) if exists else None,
             self.offsets(name),
             self.topics(name),
             self.state.config.fenced_counts.get(name),
@@ -122,7 +124,7 @@ class Observation(NamedTuple):
 
 
 class ObservedRecord(NamedTuple):
-    """A record of Connect's topics, and what was known before it and behind it."""
+    """A record of Connect's topics, and the states before and after it."""
 
     entry: Entry
     before: Observation
@@ -146,7 +148,7 @@ class ObservedRecord(NamedTuple):
 
 
 class CommandRun(NamedTuple):
-    """A command, what it wrote, and what was known before it and when it had ended."""
+    """A command, its records, and the states before it and after its end."""
 
     command: AnyCommand
     command_id: str
@@ -155,7 +157,7 @@ class CommandRun(NamedTuple):
     moments: tuple[ObservedRecord, ...]
     before: Observation
     after: Observation
-    told: tuple[AnsweredCommand, ...]
+    answered: tuple[AnsweredCommand, ...]
     acted: tuple[Acted, ...]
     """Outside actions for it."""
     batches_ms: tuple[int, ...]
@@ -166,7 +168,7 @@ class CommandRun(NamedTuple):
     @property
     def answer(self) -> CommandAnswer | None:
         """Last answer to the client; None: no answer."""
-        return self.told[-1].answer if self.told else None
+        return self.answered[-1].answer if self.answered else None
 
     @property
     def name(self) -> str:
@@ -189,24 +191,24 @@ class CommandRun(NamedTuple):
     def changes_offsets(self) -> bool:
         """True if it wrote an offset, or changed those of a consumer group."""
         topics = {moment.entry.topic for moment in self.moments} - {CONFIG, STATUS}
-        actions = (one.action for one in self.acted)
+        actions = (performed.action for performed in self.acted)
         return bool(topics) or any(
             isinstance(action, AlterGroup | DeleteGroup) for action in actions
         )
 
     def keys(self) -> list[str]:
-        """Records that it wrote into Connect's topics."""
+        """Records that the command wrote into Connect's topics."""
         return [moment.key for moment in self.moments]
 
     def of(self, kind: str) -> list[ObservedRecord]:
-        """Its records of a kind about its connector."""
+        """Records of a kind that the command wrote about its connector."""
         return [moment for moment in self.moments if moment.about(kind, self.name)]
 
     def batches(self) -> Iterator[ObservedRecord]:
-        """The last record of each of its batches: what lies behind it is a crash point."""
-        for one, after in zip(self.moments, [*self.moments[1:], None], strict=True):
-            if after is None or after.entry.timestamp != one.entry.timestamp:
-                yield one
+        """The last record of each batch; a crash point lies behind each."""
+        for moment, after in zip(self.moments, [*self.moments[1:], None], strict=True):
+            if after is None or after.entry.timestamp != moment.entry.timestamp:
+                yield moment
 
 
 class CrashedRun(NamedTuple):
@@ -245,7 +247,7 @@ class Life(NamedTuple):
 
     cluster: SimulatedCluster
     entries: Sequence[Entry]
-    known: Sequence[TopicPeriod]
+    periods: Sequence[TopicPeriod]
     final: ClusterState
     """State after the whole history, including the command topic."""
     moments: Sequence[ObservedRecord]
@@ -260,8 +262,8 @@ class Life(NamedTuple):
 
     def at(self, time_ms: int) -> Observation:
         """State at an instant."""
-        number = bisect_right(self.known, time_ms, key=lambda known: known.since_ms)
-        return Observation(self.known[number - 1].state, self.cluster.kafka.at(time_ms))
+        number = bisect_right(self.periods, time_ms, key=lambda period: period.since_ms)
+        return Observation(self.periods[number - 1].state, self.cluster.kafka.at(time_ms))
 
     def acts_of(self, kind: type[C]) -> Iterator[tuple[CommandRun, C]]:
         """The commands of a kind."""
@@ -277,9 +279,9 @@ class Life(NamedTuple):
 
     def deaths_of(self, act: CommandRun) -> Iterator[Died]:
         """The deaths that kept the asker of a command from being answered."""
-        for told in act.told:
-            if told.answer is None and not told.away:
-                yield next(one for one in self.journal.died if one.at_ms >= told.ended_ms)
+        for answered in act.answered:
+            if answered.answer is None and not answered.away:
+                yield next(death for death in self.journal.died if death.at_ms >= answered.ended_ms)
 
     def repeated(self, *kinds: type[AnyCommand]) -> Iterator[tuple[CommandRun, CommandRun]]:
         """Commands that succeeded, and the same ones again, with nothing between them."""
@@ -292,7 +294,9 @@ class Life(NamedTuple):
     def disturbed(self, act: CommandRun) -> bool:
         """True if another writer wrote between its batches."""
         first_ms, last_ms = act.batches_ms[0], act.batches_ms[-1]
-        foreign_ms = [one.entry.timestamp for one in self.moments if one.command_id is None]
+        foreign_ms = [
+            moment.entry.timestamp for moment in self.moments if moment.command_id is None
+        ]
         times_ms = (*foreign_ms, *self.cluster.kafka.committed_ms)
         return any(first_ms < time_ms < last_ms for time_ms in times_ms)
 
@@ -304,16 +308,16 @@ class Life(NamedTuple):
 def life_of(entries: Sequence[Entry], journal: RunJournal, cluster: SimulatedCluster) -> Life:
     """Result of a history. `entries` are in the order of writing."""
     growing = Fold(cluster.profile, exactly_once=cluster.exactly_once)
-    known = [TopicPeriod(-1, growing.snapshot())]
+    periods = [TopicPeriod(-1, growing.snapshot())]
     moments = []
-    for entry in (one for one in entries if one.topic != COMMANDS):
+    for entry in (entry for entry in entries if entry.topic != COMMANDS):
         growing.apply(entry)
-        known.append(TopicPeriod(entry.timestamp, growing.snapshot()))
+        periods.append(TopicPeriod(entry.timestamp, growing.snapshot()))
         groups = cluster.kafka.at(entry.timestamp)
-        before, after = (Observation(one.state, groups) for one in known[-2:])
+        before, after = (Observation(period.state, groups) for period in periods[-2:])
         moments.append(ObservedRecord(entry, before, after, _id_of(entry)))
     final = fold(entries, cluster.profile, exactly_once=cluster.exactly_once)
-    life = Life(cluster, entries, known, final, moments, (), journal)
+    life = Life(cluster, entries, periods, final, moments, (), journal)
     acts = sorted(_acts(life), key=lambda act: act.began_ms)
     return life._replace(acts=tuple(acts))
 
@@ -327,9 +331,9 @@ def _id_of(entry: Entry) -> str | None:
 
 def _acts(life: Life) -> Iterator[CommandRun]:
     """Commands that were answered, or had begun when the process died."""
-    told: dict[str, list[AnsweredCommand]] = defaultdict(list)
-    for one in life.journal.told:
-        told[one.command_id].append(one)
+    answered: dict[str, list[AnsweredCommand]] = defaultdict(list)
+    for answer in life.journal.answered:
+        answered[answer.command_id].append(answer)
     moments: dict[str | None, list[ObservedRecord]] = defaultdict(list)
     for moment in life.moments:
         moments[moment.command_id].append(moment)
@@ -338,14 +342,14 @@ def _acts(life: Life) -> Iterator[CommandRun]:
     for entry in life.entries:
         refused = isinstance(decode_command(entry.key, entry.value), CommandRefused)
         (refused_ms if refused else accepted_ms)[_id_of(entry)].add(entry.timestamp)
-    known = life.final.commands
-    begun = [command_id for command_id, trace in known.items() if trace.accepted]
-    for command_id in dict.fromkeys([*told, *begun]):
-        trace = known.get(command_id, CommandTrace())
-        asked = tuple(told[command_id])
+    traces = life.final.commands
+    begun = [command_id for command_id, trace in traces.items() if trace.accepted]
+    for command_id in dict.fromkeys([*answered, *begun]):
+        trace = traces.get(command_id, CommandTrace())
+        answers = tuple(answered[command_id])
         written_ms = sorted(accepted_ms[command_id])
-        decided_ms = written_ms or sorted(refused_ms[command_id])[-1:] or [asked[0].ended_ms]
-        command = _command(asked, trace)
+        decided_ms = written_ms or sorted(refused_ms[command_id])[-1:] or [answers[0].ended_ms]
+        command = _command(answers, trace)
         yield CommandRun(
             command=command,
             command_id=command_id,
@@ -353,16 +357,16 @@ def _acts(life: Life) -> Iterator[CommandRun]:
             moments=tuple(moments[command_id]),
             before=life.at(decided_ms[0] - 1),
             after=life.at(decided_ms[-1]),
-            told=asked,
+            answered=answers,
             acted=_acted(life, command, decided_ms),
             batches_ms=tuple(written_ms),
             ended=command_log.ended(trace) if trace.finished else None,
         )
 
 
-def _command(told: Sequence[AnsweredCommand], trace: CommandTrace) -> AnyCommand:
-    if told:
-        return told[0].command
+def _command(answers: Sequence[AnsweredCommand], trace: CommandTrace) -> AnyCommand:
+    if answers:
+        return answers[0].command
     assert trace.accepted is not None
     command: AnyCommand = msgspec.convert(trace.accepted.command, AnyCommand)
     return command
@@ -370,5 +374,9 @@ def _command(told: Sequence[AnsweredCommand], trace: CommandTrace) -> AnyCommand
 
 def _acted(life: Life, command: AnyCommand, decided_ms: Sequence[int]) -> tuple[Acted, ...]:
     name, first_ms, last_ms = getattr(command, "connector", None), decided_ms[0], decided_ms[-1]
-    during = (one for one in life.cluster.kafka.acted if first_ms <= one.at_ms <= last_ms)
-    return tuple(one for one in during if one.action.connector == name)
+    during = (
+        performed
+        for performed in life.cluster.kafka.acted
+        if first_ms <= performed.at_ms <= last_ms
+    )
+    return tuple(performed for performed in during if performed.action.connector == name)

@@ -31,13 +31,13 @@ RESTARTS = (RestartConnector, RestartTask)
 
 def s1(life: Life) -> Iterator[None]:
     """The last target state wins; without one, or behind a tombstone, it is STARTED."""
-    wanted: dict[str, Target | None] = {}
+    targets: dict[str, Target | None] = {}
     for moment in life.moments:
         if moment.key.startswith("target-state-"):
             name = moment.key.removeprefix("target-state-")
-            wanted[name] = _read(moment, life.profile, wanted.get(name))
+            targets[name] = _read(moment, life.profile, targets.get(name))
         for name in moment.after.state.config.connectors:
-            assert moment.after.state.config.targets[name] is (wanted.get(name) or Target.STARTED)
+            assert moment.after.state.config.targets[name] is (targets.get(name) or Target.STARTED)
             yield
 
 
@@ -68,14 +68,14 @@ def s4(life: Life) -> Iterator[None]:
 
 
 def s5(life: Life) -> Iterator[None]:
-    """A crash leaves the old state if no record is there, and the new one for good if one is."""
+    """A crash leaves the old state if no record was written, else the new one for good."""
     for kind in TARGETS:
         for act, _ in life.acts_of(kind):
             for died in life.deaths_of(act):
-                there = any(one.entry.timestamp < died.at_ms for one in act.moments)
-                if not there and _changed_by_others(life, act, died):
+                is_written = any(moment.entry.timestamp < died.at_ms for moment in act.moments)
+                if not is_written and _changed_by_others(life, act, died):
                     continue  # it was decided when the asker came again: too late to compare
-                expected = act.after if there else act.before
+                expected = act.after if is_written else act.before
                 assert died.back.config.targets.get(act.name) is _target(expected, act.name)
                 yield
 
@@ -126,9 +126,9 @@ def t3(life: Life) -> Iterator[None]:
 def t4(life: Life) -> Iterator[None]:
     """From any crash point, another stop leads to STOPPED without tasks."""
     for crash, command in life.crashes_of(StopConnector):
-        for seen in (crash.settled, crash.reissued):
-            assert _target(seen, command.connector) is Target.STOPPED
-            assert _count(seen, command.connector) == 0
+        for observation in (crash.settled, crash.reissued):
+            assert _target(observation, command.connector) is Target.STOPPED
+            assert _count(observation, command.connector) == 0
         yield
 
 
@@ -137,7 +137,7 @@ def t5(life: Life) -> Iterator[None]:
     for act, _ in life.acts_of(StopConnector):
         if act.succeeded():
             commit, state = act.of("commit-")[-1], act.of("target-state-")[-1]
-            assert commit.entry.timestamp <= state.entry.timestamp < act.told[-1].ended_ms
+            assert commit.entry.timestamp <= state.entry.timestamp < act.answered[-1].ended_ms
             yield
 
 
@@ -171,7 +171,7 @@ def d2(life: Life) -> Iterator[None]:
 def d3(life: Life) -> Iterator[None]:
     """The fencing of producers survives the connector."""
     for moment in life.moments:
-        before, after = (one.state.config for one in (moment.before, moment.after))
+        before, after = (observation.state.config for observation in (moment.before, moment.after))
         for name, count in before.fenced_counts.items():
             assert after.fenced_counts[name] == count or moment.about("tasks-fencing-", name)
             yield
@@ -181,7 +181,7 @@ def d3(life: Life) -> Iterator[None]:
 
 
 def d4(life: Life) -> Iterator[None]:
-    """Deleting once more: there is no such connector, and nothing is written."""
+    """Deleting again is refused with no such connector, and nothing is written."""
     for _, again in life.repeated(DeleteConnector):
         assert isinstance(again.answer, Rejected)
         assert again.answer.reason is Reason.NO_SUCH_CONNECTOR
@@ -204,14 +204,14 @@ def r1(life: Life) -> Iterator[None]:
     for kind in RESTARTS:
         for act, _ in life.acts_of(kind):
             for moment in act.moments:
-                before, after = (_lasting(seen, act.name) for seen in moment.around)
+                before, after = (_lasting(observation, act.name) for observation in moment.around)
                 assert before == after
                 yield
             assert not act.changes_offsets()
 
 
 def r3(life: Life) -> Iterator[None]:
-    """A restart that is older than a worker's start has no effect; neither is it done again."""
+    """A restart older than a worker's start has no effect, and is not repeated."""
     fold = Fold(life.profile, exactly_once=life.cluster.exactly_once)
     for moment in life.moments:
         outcome = fold.apply(moment.entry)
@@ -251,25 +251,27 @@ def _read(moment: ObservedRecord, profile: Profile, present: Target | None) -> T
     if moment.entry.value is None:
         return None
     document = json.loads(moment.entry.value)
-    wanted = (
+    state_name = (
         document.get("state.v2", document["state"])
         if profile.target_state_v2
         else document["state"]
     )
-    known = ("STARTED", "PAUSED", "STOPPED") if profile.target_state_v2 else ("STARTED", "PAUSED")
-    return Target(wanted) if wanted in known else present
+    valid_names = (
+        ("STARTED", "PAUSED", "STOPPED") if profile.target_state_v2 else ("STARTED", "PAUSED")
+    )
+    return Target(state_name) if state_name in valid_names else present
 
 
-def _target(seen: Observation, name: str) -> Target | None:
-    return seen.state.config.targets.get(name)
+def _target(observation: Observation, name: str) -> Target | None:
+    return observation.state.config.targets.get(name)
 
 
-def _stopped_with_tasks(seen: Observation, name: str) -> bool:
-    return _target(seen, name) is Target.STOPPED and _count(seen, name) > 0
+def _stopped_with_tasks(observation: Observation, name: str) -> bool:
+    return _target(observation, name) is Target.STOPPED and _count(observation, name) > 0
 
 
-def _count(seen: Observation, name: str) -> int:
-    return seen.state.config.task_counts.get(name, 0)
+def _count(observation: Observation, name: str) -> int:
+    return observation.state.config.task_counts.get(name, 0)
 
 
 def _inherits(act: CommandRun, profile: Profile) -> bool:
@@ -279,19 +281,19 @@ def _inherits(act: CommandRun, profile: Profile) -> bool:
     return target or (not profile.commit_needs_config and act.name in config.task_counts)
 
 
-def _reported(seen: Observation, name: str, instance: int | None) -> State | None:
-    status = seen.state.status
+def _reported(observation: Observation, name: str, instance: int | None) -> State | None:
+    status = observation.state.status
     if instance is None:
         return status.connectors[name].state
     return status.tasks[name][instance].state
 
 
-def _lasting(seen: Observation, name: str) -> object:
-    config = seen.state.config
+def _lasting(observation: Observation, name: str) -> object:
+    config = observation.state.config
     generation = config.generations.get(name)
-    tasks = seen.tasks(name)
-    return seen.config(name), _target(seen, name), tasks, generation
+    tasks = observation.tasks(name)
+    return observation.config(name), _target(observation, name), tasks, generation
 
 
-def _but_position(seen: Observation) -> object:
-    return msgspec.structs.replace(seen.state.config, offset=0)
+def _but_position(observation: Observation) -> object:
+    return msgspec.structs.replace(observation.state.config, offset=0)

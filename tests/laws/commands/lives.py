@@ -66,20 +66,20 @@ def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
     try:
         return judge(asyncio.run(lived(fate, new)))
     except BrokenLaw as broken:
-        shortest, found = _shortest(fate, broken, new)
-        raise BrokenLaw(broken.name, f"{found.why}\n{_story(shortest)}") from None
+        shortest, violation = _shortest(fate, broken, new)
+        raise BrokenLaw(broken.name, f"{violation.why}\n{_story(shortest)}") from None
 
 
 def _shortest(fate: Fate, broken: BrokenLaw, new: New) -> tuple[Fate, BrokenLaw]:
-    """A life of which nothing can be left out without the law holding."""
+    """The shortest life that still breaks the law, within a number of tries."""
     tries, shorter = MOST_TRIES, _shorter(fate)
     while tries and (candidate := next(shorter, None)) is not None:
         tries -= 1
         try:
             judge(asyncio.run(lived(candidate, new)))
-        except BrokenLaw as found:
-            if found.name == broken.name:
-                fate, broken, shorter = candidate, found, _shorter(candidate)
+        except BrokenLaw as violation:
+            if violation.name == broken.name:
+                fate, broken, shorter = candidate, violation, _shorter(candidate)
     return fate, broken
 
 

@@ -23,7 +23,7 @@ ASKERS_FAULT = {Reason.INVALID, Reason.NO_SUCH_CONNECTOR, Reason.NOT_STOPPED, Re
 
 
 def o1(life: Life) -> Iterator[None]:
-    """Success: each partition has the offset asked for, or none; the others have theirs."""
+    """Success: each named partition has the requested offset or none; others keep theirs."""
     for act in _changes(life):
         if act.succeeded():
             assert act.after.offsets(act.name) == _wanted(act)
@@ -34,7 +34,7 @@ def o1(life: Life) -> Iterator[None]:
 
 
 def o3(life: Life) -> Iterator[None]:
-    """At every crash point the offset of each partition is the old one or the new one."""
+    """The offset of each partition is the old one or the new one at every crash point."""
     for act in _changes(life):
         if act.moments:
             old, new = act.before.offsets(act.name), _wanted(act)
@@ -53,8 +53,10 @@ def o4(life: Life) -> Iterator[None]:
         yield
     for crash in life.crashes:
         if isinstance(crash.act.command, CHANGES) and isinstance(crash.act.ended, Outcome):
-            for seen in (crash.settled, crash.reissued):
-                assert seen.offsets(crash.act.name) == crash.act.after.offsets(crash.act.name)
+            for observation in (crash.settled, crash.reissued):
+                assert observation.offsets(crash.act.name) == crash.act.after.offsets(
+                    crash.act.name
+                )
             yield
 
 
@@ -63,7 +65,7 @@ def o5(life: Life) -> Iterator[None]:
     for act in _changes(life):
         if isinstance(act.answer, Rejected) and act.answer.reason in ASKERS_FAULT:
             assert not act.moments
-            assert not act.told[-1].hooks
+            assert not act.answered[-1].hooks
             yield
 
 
@@ -79,7 +81,7 @@ def o7(life: Life) -> Iterator[None]:
     """The config topic stays as it is, but for the count of fenced tasks (exactly-once)."""
     for act in _changes(life):
         counts = {f"tasks-fencing-{act.name}"} if life.cluster.exactly_once else set()
-        assert {one.key for one in act.moments if one.entry.topic == CONFIG} <= counts
+        assert {moment.key for moment in act.moments if moment.entry.topic == CONFIG} <= counts
         yield
 
 
@@ -91,10 +93,10 @@ def o9(life: Life) -> Iterator[None]:
         for moment in _offset_records(act):
             subject = _subject(moment.entry.key, moment.after)
             assert subject is not None
-            known = dict(_keys(moment.before, act.name, moment.entry.topic)).get(subject, [])
+            before = dict(_keys(moment.before, act.name, moment.entry.topic)).get(subject, [])
             after = dict(_keys(moment.after, act.name, moment.entry.topic)).get(subject, [])
-            assert moment.entry.value is None or not known or moment.entry.key in known
-            assert len(after) <= max(1, len(known))
+            assert moment.entry.value is None or not before or moment.entry.key in before
+            assert len(after) <= max(1, len(before))
             yield
 
 
@@ -123,13 +125,13 @@ def _wanted(act: CommandRun) -> OffsetsByPartition:
     assert isinstance(act.command, AlterOffsets)
     config = act.before.config(act.name)
     assert config is not None
-    wanted = wanted_offsets(act.command.offsets, config)
-    found = {**act.before.offsets(act.name), **wanted}
-    return {partition: offset for partition, offset in found.items() if offset is not None}
+    requested = wanted_offsets(act.command.offsets, config)
+    offsets = {**act.before.offsets(act.name), **requested}
+    return {partition: offset for partition, offset in offsets.items() if offset is not None}
 
 
 def _offset_records(act: CommandRun) -> Iterator[ObservedRecord]:
-    return (one for one in act.moments if one.entry.topic not in {CONFIG, STATUS})
+    return (moment for moment in act.moments if moment.entry.topic not in {CONFIG, STATUS})
 
 
 def _stopped(moment: ObservedRecord, name: str) -> bool:
@@ -140,21 +142,23 @@ def _stopped(moment: ObservedRecord, name: str) -> bool:
 
 
 def _keys(
-    seen: Observation, name: str, topic: str | None = None
+    observation: Observation, name: str, topic: str | None = None
 ) -> Iterator[tuple[PartitionIdentity, list[bytes | None]]]:
     """The keys that have a value in the topics of a connector, or in one, by their partition."""
-    topics = views.offsets_topics(seen.state, name) if topic is None else [topic]
-    found: dict[PartitionIdentity, list[bytes | None]] = {}
-    for one in topics:
-        for key, value in seen.state.offsets.get(one, OffsetState()).values.items():
-            subject = _subject(key, seen)
+    topics = views.offsets_topics(observation.state, name) if topic is None else [topic]
+    keys_by_partition: dict[PartitionIdentity, list[bytes | None]] = {}
+    for offsets_topic in topics:
+        for key, value in observation.state.offsets.get(
+            offsets_topic, OffsetState()
+        ).values.items():
+            subject = _subject(key, observation)
             if value is not None and subject is not None and subject[0] == name:
-                found.setdefault(subject, []).append(key)
-    yield from found.items()
+                keys_by_partition.setdefault(subject, []).append(key)
+    yield from keys_by_partition.items()
 
 
-def _subject(key: bytes | None, seen: Observation) -> PartitionIdentity | None:
-    subject = decode_partition(key, seen.state.profile)
+def _subject(key: bytes | None, observation: Observation) -> PartitionIdentity | None:
+    subject = decode_partition(key, observation.state.profile)
     if isinstance(subject, Invalid):
         return None
     return identity(SourcePartition(subject.connector, subject.partition))

@@ -50,8 +50,8 @@ class Drawing:
 
     def _past(self) -> Iterator[Event]:
         name = self._names[0]
-        for asked in (self._create, self._publish):
-            command = asked(name)
+        for new_command in (self._create, self._publish):
+            command = new_command(name)
             self._remember(command)
             yield CommandEvent(command)
             yield from self._foreigners.reports(name)
@@ -194,10 +194,10 @@ class Drawing:
 
     def _changes(self, connector_class: str | None) -> tuple[c.OffsetChange, ...]:
         number = self._chance.choice((1, 1, 2, 2, 3, 0))
-        one = self._sink_change if connector_class == SINK else self._source_change
+        draw_change = self._sink_change if connector_class == SINK else self._source_change
         if self._chance.random() < _MISTAKEN:
-            one = self._mistaken_change
-        return tuple(one() for _ in range(number))
+            draw_change = self._mistaken_change
+        return tuple(draw_change() for _ in range(number))
 
     def _source_change(self) -> c.OffsetChange:
         row = self._chance.choice((None, *range(100, 109)))

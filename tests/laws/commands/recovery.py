@@ -38,7 +38,7 @@ def same_key_same_answer(life: Life) -> Iterator[None]:
             assert crash.settled.shown(crash.act.name) == crash.back.shown(crash.act.name)
             yield
     for act in life.acts:
-        answers = [told.answer for told in act.told if told.answer is not None]
+        answers = [answered.answer for answered in act.answered if answered.answer is not None]
         if len(answers) > 1 and not isinstance(answers[0], Rejected):
             assert all(_told(answer) == _told(answers[0]) for answer in answers)
             yield
@@ -47,10 +47,10 @@ def same_key_same_answer(life: Life) -> Iterator[None]:
 def what_was_answered_is_there(life: Life) -> Iterator[None]:
     """A command that was answered with success is in the log, finished."""
     for act in life.acts:
-        for told in act.told:
-            if isinstance(told.answer, Outcome):
+        for answered in act.answered:
+            if isinstance(answered.answer, Outcome):
                 assert act.ended is not None
-                assert _told(told.answer) == _told(act.ended)
+                assert _told(answered.answer) == _told(act.ended)
                 yield
 
 

@@ -16,13 +16,13 @@ LONGEST_SECONDS = 5
 
 def broken_laws(life: Life, names: Iterable[str]) -> set[str]:
     """Names of the laws, among `names`, that do not hold or cannot even be looked at."""
-    laws, found = {**LAWS, **RECOVERY}, set()
+    laws, broken = {**LAWS, **RECOVERY}, set()
     for name in names:
         try:
             list(laws[name](life))
         except Exception:  # noqa: BLE001 - what a broken product leaves may be of no form at all
-            found.add(name)
-    return found
+            broken.add(name)
+    return broken
 
 
 def main(first: Iterable[int], names: Iterable[str], most: int = SEEDS) -> int:
@@ -30,12 +30,12 @@ def main(first: Iterable[int], names: Iterable[str], most: int = SEEDS) -> int:
 
     `first`: numbers of the lives to begin with; a slip is then noticed sooner.
     """
-    wanted = set(names)
+    unbroken = set(names)
     for seed in dict.fromkeys([*first, *range(most)]):
         with suppress(Exception):
             life = asyncio.run(asyncio.wait_for(lived(drawn(Random(seed))), LONGEST_SECONDS))
-            wanted -= broken_laws(life, wanted)
-        if not wanted:
+            unbroken -= broken_laws(life, unbroken)
+        if not unbroken:
             return 0
-    print(*sorted(wanted))  # noqa: T201 - that is what it is for
+    print(*sorted(unbroken))  # noqa: T201 - that is what it is for
     return 1

@@ -20,7 +20,7 @@ LogOpener = Callable[[], AbstractAsyncContextManager[EmbeddedLog]]
 
 
 class Outage(NamedTuple):
-    """The log is away for a while."""
+    """The log is unavailable for a while."""
 
     behind: int
     """So many batches are appended before."""
@@ -31,14 +31,14 @@ class Outage(NamedTuple):
 
 
 class FaultInjection:
-    """A log, mixed with what may go wrong with its writer's batches."""
+    """A log whose appends fail in the ways in which a writer's batches can fail."""
 
     outage: Outage | None = None
 
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append, unless the log is away."""
+        """Append, unless the log is unavailable."""
         away = self.outage
         if epoch is None or away is None:
             return await super().append(records, epoch)  # type: ignore[misc,no-any-return]

@@ -42,7 +42,7 @@ class BrokenLaw(AssertionError):
 
 
 def judge(life: Life) -> dict[str, int]:
-    """Look at a life under every law; answers in how many cases each was looked at."""
+    """Check a life under every law; return the number of cases of each law."""
     return {name: _judged(name, law, life) for name, law in {**LAWS, **RECOVERY}.items()}
 
 

@@ -101,8 +101,8 @@ class Kafka:
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
         """Commits by the tasks of a sink."""
         self.committed_ms.append(self._clock())
-        here = {**self._groups.get(group, {}), (topic, partition): offset}
-        self._states.append((self._clock(), {**self._groups, group: here}))
+        offsets = {**self._groups.get(group, {}), (topic, partition): offset}
+        self._states.append((self._clock(), {**self._groups, group: offsets}))
 
     def at(self, time_ms: int) -> Groups:
         """The groups as they were at an instant."""
@@ -115,7 +115,7 @@ class Kafka:
         return [groups for _, groups in self._states[already - 1 : until]]
 
     def _due(self) -> Trouble | None:
-        """The trouble, if it has come to that."""
+        """The trouble, if it is due."""
         due = self.trouble
         if due is not None and due.behind:
             self.trouble, due = due._replace(behind=due.behind - 1), None
@@ -132,15 +132,15 @@ class Kafka:
         groups = self._groups
         match action:
             case AlterGroup():
-                here = dict(groups.get(action.group, {}))
+                offsets = dict(groups.get(action.group, {}))
                 for topic, partition, offset in action.put:
-                    here[topic, partition] = offset
-                    yield {**groups, action.group: dict(here)}
+                    offsets[topic, partition] = offset
+                    yield {**groups, action.group: dict(offsets)}
                 for place in action.remove:
-                    here.pop(place, None)
-                    yield {**groups, action.group: dict(here)}
+                    offsets.pop(place, None)
+                    yield {**groups, action.group: dict(offsets)}
             case DeleteGroup():
-                yield {name: one for name, one in groups.items() if name != action.group}
+                yield {name: offsets for name, offsets in groups.items() if name != action.group}
 
 
 class Hooks:

@@ -51,7 +51,9 @@ async def answers(broker: Broker, release: str) -> list[PluginAnswer]:
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
     parts = PARTS if release in WITHOUT_MIRROR else (*PARTS, MIRROR)
     more = (LOG4J,) if release.startswith("4") else ()
-    async with KafkaWorker(release, broker, parts=parts, more=more, **settings) as worker:
+    async with KafkaWorker(
+        release, broker, parts=parts, extra_artifacts=more, **settings
+    ) as worker:
         return [await ask(worker.rest, case, release) for case in cases()]
 
 

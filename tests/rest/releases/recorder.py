@@ -92,7 +92,7 @@ async def recorded(broker: Broker, release: str) -> list[list[ReleaseAnswer]]:
         settings["group__id"] = f"group-{release}-{turn}"
         loggers = (LOG4J,) if release.startswith("4") else ()
         settings |= more
-        async with KafkaWorker(release, broker, more=loggers, **settings) as worker:
+        async with KafkaWorker(release, broker, extra_artifacts=loggers, **settings) as worker:
             where = urlsplit(worker.url)
             assert where.hostname is not None
             assert where.port is not None
