@@ -153,7 +153,7 @@ async def test_names_on_every_route(name: str, dialect: str) -> None:
         ]
         await scene.runtime.settle(long=True)
         done += [await client.delete(f"{at}/offsets"), await client.delete(at)]
-        assert all(one.is_success for one in done), [one.text for one in done]
+        assert all(response.is_success for response in done), [response.text for response in done]
         assert {*views.connectors(scene.plane.state)} == {"orders", "copies", "sink"}
 
 
@@ -161,7 +161,7 @@ async def test_what_success_is_called() -> None:
     """201 with a Location, 200, 204, 202: each its own, and no type without a body."""
     async with at_rest() as scene:
         client, at = scene.client, f"{BASE}/connectors"
-        told = [
+        responses = [
             await client.post(at, json={"name": "a", "config": FILE}),
             await client.put(f"{at}/b/config", json=FILE),
             await client.put(f"{at}/b/config", json=FILE),
@@ -179,9 +179,13 @@ async def test_what_success_is_called() -> None:
             await client.delete(f"{at}/b"),
         ]
     codes = [201, 201, 200, 200, 200, 202, 202, 204, 204, 202, 204, 202, 200, 200, 204]
-    assert [one.status_code for one in told] == codes
-    assert ["location" in one.headers for one in told] == [code == 201 for code in codes]
-    assert all(("content-type" in one.headers) == bool(one.content) for one in told)
+    assert [response.status_code for response in responses] == codes
+    assert ["location" in response.headers for response in responses] == [
+        code == 201 for code in codes
+    ]
+    assert all(
+        ("content-type" in response.headers) == bool(response.content) for response in responses
+    )
 
 
 def _source_offsets(position: int) -> Any:
@@ -211,10 +215,10 @@ async def test_a_trace_is_told_where_there_is_one() -> None:
 async def test_a_version_is_told_where_there_is_one() -> None:
     """From 4.1 on a status has a version, possibly null; a plugin only if it has one."""
     async with at_rest() as scene:
-        for release, told in (("3.9", False), ("4.3", True)):
+        for release, has_version in (("3.9", False), ("4.3", True)):
             path = f"/compat/{release}/connectors/orders/status"
             status = (await scene.client.get(path)).json()
-            assert ("version" in status["connector"]) is told
+            assert ("version" in status["connector"]) is has_version
     catalogue = parse_catalogue(b'[{"class": "lab.Source", "type": "source"}]')
     async with following("life-3.9") as follower:
         service = Service(follower, Profile.of("3.9"), BodyProcesses(), catalogue)
@@ -231,12 +235,12 @@ async def test_nothing_is_forwarded(forward: str) -> None:
     """
     async with at_rest() as scene:
         at = f"{BASE}/connectors/orders"
-        told = [
+        responses = [
             await scene.client.put(f"{at}/config{forward}", json=FILE),
             await scene.client.post(f"{at}/restart{forward}"),
             await scene.client.delete(f"{at}{forward}"),
         ]
-    assert [one.status_code for one in told] == [200, 204, 204]
+    assert [response.status_code for response in responses] == [200, 204, 204]
 
 
 async def test_whoever_waits_too_long_is_told_and_it_is_done() -> None:
@@ -329,12 +333,12 @@ async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) 
     """Seven texts; the eighth is that there are none."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/sink/offsets"
-        wanted = {"offsets": [{"partition": partition, "offset": offset}]}
-        told = [
-            await scene.client.patch(at, json=wanted),
+        alteration = {"offsets": [{"partition": partition, "offset": offset}]}
+        responses = [
+            await scene.client.patch(at, json=alteration),
             await scene.client.patch(at, json={"offsets": []}),
         ]
-    assert [(one.status_code, one.json()["message"]) for one in told] == [
+    assert [(response.status_code, response.json()["message"]) for response in responses] == [
         (400, text),
         (400, NO_OFFSETS),
     ]
@@ -347,7 +351,7 @@ async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
         at = f"{BASE}/connectors/{connector}/offsets"
         assert len((await scene.client.get(at)).json()["offsets"]) == 1
         twice = [await scene.client.delete(at), await scene.client.delete(at)]
-        assert [one.status_code for one in twice] == [200, 200]
+        assert [response.status_code for response in twice] == [200, 200]
         assert twice[0].json() == twice[1].json()
         assert (await scene.client.get(at)).json() == {"offsets": []}
 

@@ -90,8 +90,8 @@ async def test_after_the_end_commands_are_refused_in_connects_words() -> None:
     async with client_of(plane.app) as client:
         for base, status in (("", 503), ("/compat/3.9", 500)):
             answer = await client.post(f"{base}/connectors", json={"name": "n", "config": ORDERS})
-            told = {"error_code": status, "message": "Worker is shutting down"}
-            assert (answer.status_code, answer.json()) == (status, told)
+            expected = {"error_code": status, "message": "Worker is shutting down"}
+            assert (answer.status_code, answer.json()) == (status, expected)
 
 
 async def test_refused_requests_are_one_line_of_the_log(

@@ -116,18 +116,18 @@ async def test_ends_with_idle_connections() -> None:
 
 def test_port_taken() -> None:
     """A port in use is one clear error."""
-    with listen("127.0.0.1", 0) as taken, pytest.raises(NoListener) as told:
+    with listen("127.0.0.1", 0) as taken, pytest.raises(NoListener) as error:
         listen("127.0.0.1", taken.getsockname()[1])
-    assert str(told.value).startswith("cannot listen on 127.0.0.1:")
-    assert str(told.value).endswith("(Address already in use)")
-    assert not told.value.wrong_host
+    assert str(error.value).startswith("cannot listen on 127.0.0.1:")
+    assert str(error.value).endswith("(Address already in use)")
+    assert not error.value.wrong_host
 
 
 def test_unknown_host() -> None:
     """An invalid address is one clear error."""
-    with pytest.raises(NoListener, match=r"cannot listen on 256\.0\.0\.1:0") as told:
+    with pytest.raises(NoListener, match=r"cannot listen on 256\.0\.0\.1:0") as error:
         listen("256.0.0.1", 0)
-    assert told.value.wrong_host
+    assert error.value.wrong_host
 
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])

@@ -54,7 +54,7 @@ def test_what_servers_refuse(
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "sentence"),
     [
         ("/connectors/50%", "The path holds '%', which is no escape: write a percent sign as %25"),
         ("/connectors/%zz/status", "The path holds '%zz', which is no escape"),
@@ -62,9 +62,9 @@ def test_what_servers_refuse(
         ("connectors", "The target of a request must be a path that begins with a slash"),
     ],
 )
-def test_what_we_refuse(target: str, told: str) -> None:
+def test_what_we_refuse(target: str, sentence: str) -> None:
     """At the root a sentence says what is wrong."""
-    with pytest.raises(BadRequest, match=re.escape(told)):
+    with pytest.raises(BadRequest, match=re.escape(sentence)):
         parse_target(target, Profile.of(KIP))
 
 

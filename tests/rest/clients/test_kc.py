@@ -125,7 +125,7 @@ async def test_plugins() -> None:
     """
     async with at_work("3.9.1") as world:
         kc = Kc(world)
-        classes = {one["class"]: one["type"] for one in await kc.told("list-plugins")}
+        classes = {plugin["class"]: plugin["type"] for plugin in await kc.told("list-plugins")}
         assert {SOURCE: "source", SINK: "sink"}.items() <= classes.items()
         failed = await kc("validate-config", SOURCE, "--config-data", json.dumps(CONFIG))
         assert failed.startswith("500 Server Error: Internal Server Error for url: ")
@@ -142,9 +142,11 @@ async def test_what_the_command_cannot_do() -> None:
             return answer
 
         wrong = {"connector.class": SOURCE, "tasks.max": "none"}
-        found = await ask(client.validate_connector_config, "FileStreamSource", wrong)
-        errors = {config["value"]["name"]: config["value"]["errors"] for config in found["configs"]}
-        assert found["error_count"] == sum(map(len, errors.values())) > 1
+        validation = await ask(client.validate_connector_config, "FileStreamSource", wrong)
+        errors = {
+            config["value"]["name"]: config["value"]["errors"] for config in validation["configs"]
+        }
+        assert validation["error_count"] == sum(map(len, errors.values())) > 1
         assert errors["topic"] == [
             'Missing required configuration "topic" which has no default value.'
         ]

@@ -217,8 +217,8 @@ def test_what_is_told_follows_the_levels() -> None:
         loggers.change("root", level, profile)
         tell.info(f"info-{level}")
         tell.warning(f"warning-{level}")
-    told = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
-    assert told == ["warning-WARN", "info-INFO", "warning-INFO"]
+    events = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
+    assert events == ["warning-WARN", "info-INFO", "warning-INFO"]
 
 
 async def put_level(client: httpx.AsyncClient, target: str, level: str) -> httpx.Response:
@@ -263,11 +263,11 @@ PUBLIC = {"/", "/health", "/connectors", "/connector-plugins"}
 
 
 @pytest.mark.parametrize(
-    ("endpoint_set", "there"),
+    ("endpoint_set", "served_paths"),
     [(EndpointSet.ALL, ADMIN | PUBLIC), (EndpointSet.ADMIN, ADMIN), (EndpointSet.PUBLIC, PUBLIC)],
 )
 async def test_what_administers_may_be_elsewhere(
-    endpoint_set: EndpointSet, there: set[str]
+    endpoint_set: EndpointSet, served_paths: set[str]
 ) -> None:
     """With `admin.listeners` it is there alone, and nothing else is there."""
     async with following("life-3.9") as follower:
@@ -279,9 +279,9 @@ async def test_what_administers_may_be_elsewhere(
             endpoint_set=endpoint_set,
         )
         async with client_of(App(service)) as client:
-            found = {path: await client.get(path) for path in ADMIN | PUBLIC}
-    assert {path for path, answer in found.items() if answer.status_code == 200} == there
-    absent = [answer for path, answer in found.items() if path not in there]
+            answers = {path: await client.get(path) for path in ADMIN | PUBLIC}
+    assert {path for path, answer in answers.items() if answer.status_code == 200} == served_paths
+    absent = [answer for path, answer in answers.items() if path not in served_paths]
     assert all(answer.json()["message"] == "HTTP 404 Not Found" for answer in absent)
 
 

@@ -142,5 +142,5 @@ async def test_the_root_of_a_release_still_guards_dry_runs_and_what_is_ours() ->
         for target in ("?dryrun=true", "?x=1&profile=3.9", "?profile=3.4&profile=3.9"):
             assert (await client.delete(f"/connectors/orders{target}")).status_code == 400
         assert views.connectors(plane.state) == ["orders"]
-        told = (await client.get("/targets?conector=orders")).json()["message"]
-        assert "did you mean connector=?" in told
+        message = (await client.get("/targets?conector=orders")).json()["message"]
+        assert "did you mean connector=?" in message

@@ -28,18 +28,18 @@ V39 = Profile.of("3.9.1")
 
 
 def asked(
-    method: str, target: str, body: Any = None, profile: Profile = V39, **more: Any
+    method: str, target: str, body: Any = None, profile: Profile = V39, **options: Any
 ) -> AnyCommand:
     """The command of a request whose body is a JSON value."""
     sent = None if body is None else msgspec.json.encode(body)
-    return command_of(method, target, sent, profile, **more)
+    return command_of(method, target, sent, profile, **options)
 
 
 def refusal(method: str, target: str, body: Any = None, profile: Profile = V39) -> tuple[int, Any]:
     """Status and message with which a request is refused."""
-    with pytest.raises(RestError) as found:
+    with pytest.raises(RestError) as refused:
         asked(method, target, body, profile)
-    answer = found.value.answer()
+    answer = refused.value.answer()
     return answer.status, answer.body["message"]
 
 
@@ -131,11 +131,14 @@ def test_create_without_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "state"), [("running", Target.STARTED), ("PAUSED", Target.PAUSED), (None, None)]
+    ("initial_state", "state"),
+    [("running", Target.STARTED), ("PAUSED", Target.PAUSED), (None, None)],
 )
-def test_create_in_state(given: str | None, state: Target | None) -> None:
+def test_create_in_state(initial_state: str | None, state: Target | None) -> None:
     """RUNNING means STARTED (KIP-980)."""
-    command = asked("POST", "/connectors", {"name": "a", "config": {}, "initial_state": given})
+    command = asked(
+        "POST", "/connectors", {"name": "a", "config": {}, "initial_state": initial_state}
+    )
     assert isinstance(command, commands.CreateConnector)
     assert command.initial_state is state
 

@@ -91,7 +91,7 @@ async def test_who_was_away_misses_nothing() -> None:
         await client.put("/connectors/orders/pause")
         async with watching(plane.app, last_event_id=last) as blocks:
             missed = [read(await blocks.get())["data"] for _ in range(2)]
-            assert [one["after"] for one in missed] == ["STARTED", "PAUSED"]
+            assert [change["after"] for change in missed] == ["STARTED", "PAUSED"]
             await client.put("/connectors/orders/resume")
             assert read(await blocks.get())["data"]["after"] == "STARTED"
 
@@ -109,8 +109,8 @@ async def test_from_a_moment_on() -> None:
         await client.put("/connectors/orders/resume")
         for name in ("as_of", "since"):
             async with watching(plane.app, f"{name}=config@0") as blocks:
-                told = [read(await blocks.get())["data"] for _ in range(2)]
-                assert [one["after"] for one in told] == ["PAUSED", "STARTED"]
+                changes = [read(await blocks.get())["data"] for _ in range(2)]
+                assert [change["after"] for change in changes] == ["PAUSED", "STARTED"]
             assert (await client.get(f"/watch?{name}=nonsense")).status_code == 400
 
 
@@ -122,9 +122,9 @@ async def test_as_a_release() -> None:
         watching(plane.app) as ours,
     ):
         await client.put("/connectors/orders/stop")
-        told = [read(await blocks.get())["data"] for blocks in (old, ours)]
-    assert [one["aspect"] for one in told] == ["target state", "target state"]
-    assert [one["after"] for one in told] == ["PAUSED", "STOPPED"]
+        changes = [read(await blocks.get())["data"] for blocks in (old, ours)]
+    assert [change["aspect"] for change in changes] == ["target state", "target state"]
+    assert [change["after"] for change in changes] == ["PAUSED", "STOPPED"]
 
 
 async def test_releases_that_are_watched_make_no_way() -> None:

@@ -146,7 +146,7 @@ async def test_passwords_do_not_wait_without_end(
         for headers in (basic("ada", "ada"), bearer("vera")):
             assert (await client.get("/connectors", headers=headers)).status_code == 200
         let.set()
-        assert [(await one).status_code for one in asking] == [200, 200]
+        assert [(await task).status_code for task in asking] == [200, 200]
 
 
 WRONG = {
@@ -334,9 +334,9 @@ async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, cas
     assert (refused.status_code, refused.text) == (401, CONNECTS_TEXT)
     assert refused.headers["content-type"] == "application/json"
     assert "www-authenticate" not in refused.headers
-    asked = await client.options(f"{base}/connectors", headers=headers)
-    assert (asked.status_code, asked.text) == (401, CONNECTS_TEXT)
-    assert asked.headers["content-type"] == "text/plain"
+    options = await client.options(f"{base}/connectors", headers=headers)
+    assert (options.status_code, options.text) == (401, CONNECTS_TEXT)
+    assert options.headers["content-type"] == "text/plain"
     for method, path, status in (
         ("GET", "/nowhere", 404),
         ("DELETE", "/connectors", 405),
@@ -410,13 +410,13 @@ async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "status"),
+    ("role_headers", "status"),
     [({}, 403), ({"x-forwarded-role": "Operate"}, 404), ({"x-forwarded-role": "root"}, 401)],
 )
-async def test_a_proxy_tells_the_role(told: dict[str, str], status: int) -> None:
+async def test_a_proxy_tells_the_role(role_headers: dict[str, str], status: int) -> None:
     """The least role applies without a role header; an unknown role is refused."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
-        headers = {"x-forwarded-user": "ann"} | told
+        headers = {"x-forwarded-user": "ann"} | role_headers
         answer = await client.put("/connectors/x/pause", headers=headers)
         assert answer.status_code == status
 

@@ -109,7 +109,7 @@ async def test_whoever_logs_in_may_call_the_server_anything(tmp_path: Path) -> N
 
 async def test_settings_name_the_hosts() -> None:
     """Listeners, the advertised name and `allowed.hosts`."""
-    told = {
+    settings = {
         "listeners": "http://one.example.org:8083,http://two.example.org:8084",
         "admin.listeners": "http://admin.example.org:9083",
         "rest.advertised.host.name": "three.example.org",
@@ -117,7 +117,7 @@ async def test_settings_name_the_hosts() -> None:
     }
     source = ValueSource("file", "worker.properties")
     protection = Protection.from_configuration(
-        Configuration({k: SourcedValue(v, source) for k, v in told.items()})
+        Configuration({k: SourcedValue(v, source) for k, v in settings.items()})
     )
     names = "one.example.org two.example.org admin.example.org three.example.org example.edu"
     async with guarded(protection) as client:
