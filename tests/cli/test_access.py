@@ -54,9 +54,9 @@ def test_what_may_not_be_read_is_refused_by_every_command(
     with unprivileged():
         result = run(log, files)
     closed.chmod(0o700)
-    told = replay_refusal(result) if command in REPLAY else refusal(result)
-    assert str(closed) in told
-    assert told.endswith(
+    sentence = replay_refusal(result) if command in REPLAY else refusal(result)
+    assert str(closed) in sentence
+    assert sentence.endswith(
         "(Permission denied): check the access rights of the file and its directory"
     )
 

@@ -59,8 +59,8 @@ def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
     result = call("backup", log, target)
     assert (result.code, result.err) == (0, "")
     size = f"{target.stat().st_size / 2**20:.1f}"
-    told = PRINTED.replace("LOG", str(log)).replace("TARGET", str(target)).replace("SIZE", size)
-    assert result.out == told
+    expected = PRINTED.replace("LOG", str(log)).replace("TARGET", str(target)).replace("SIZE", size)
+    assert result.out == expected
     assert entries_in(target) == ENTRIES
     assert call("inspect", target, "--rest").out == call("inspect", log, "--rest").out
     assert call("backup", f"sqlite:///{target}", tmp_path / "second.db").code == 0
@@ -167,7 +167,7 @@ async def test_while_others_append(log: Path, tmp_path: Path) -> None:
     assert (await done).code == 0
     await writing.close()
     copy = await SqliteLog.open(target, read_only=True)
-    appended = [one.topic for one in await everything(copy) if one.key == b"k"]
+    appended = [entry.topic for entry in await everything(copy) if entry.key == b"k"]
     await copy.close()
     assert appended.count(CONFIG) == appended.count(STATUS)
 

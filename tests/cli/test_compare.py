@@ -44,10 +44,10 @@ def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> Non
         if difference["aspect"] == "source offset"
     ]
     assert len(offsets) == len(document["differences"]) == 6
-    for one in offsets:
-        assert one["values"]["3.9.2"] is None
-        assert one["cause"]["topic"] == "connect-offsets"
-        assert one["cause"]["value"] is not None
+    for traced in offsets:
+        assert traced["values"]["3.9.2"] is None
+        assert traced["cause"]["topic"] == "connect-offsets"
+        assert traced["cause"]["value"] is not None
 
 
 def test_releases_that_agree(histories: Path) -> None:

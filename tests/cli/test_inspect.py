@@ -221,7 +221,7 @@ def test_a_sink_of_kafkas_own_needs_no_catalogue(histories: Path) -> None:
     (archive,) = (
         connector for connector in compared["connectors"] if connector["name"] == "archive"
     )
-    assert {seen["type"] for seen in archive["seen"].values()} == {"sink"}
+    assert {view["type"] for view in archive["seen"].values()} == {"sink"}
     rest = inspect(histories, "life-3.9", "--rest", "--profile", "3.9", "-o", "json").json
     offsets = rest["/connectors/archive/offsets"]
     assert offsets["status"] == 500

@@ -31,7 +31,7 @@ def embedded(console: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("option", "what"),
+    ("option", "option_name"),
     [
         (["--format", "kcat"], "format"),
         (["--topic", "t"], "topic"),
@@ -39,11 +39,11 @@ def embedded(console: Path, tmp_path: Path) -> Path:
         (["--null", "nil"], "null"),
     ],
 )
-def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], what: str) -> None:
+def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], option_name: str) -> None:
     """Dump options are refused for embedded logs and clusters: they would be ignored."""
     for where in (embedded, "kafka://127.0.0.1:1"):
         message = refusal(call("inspect", where, *option))
-        assert f"{where} is no dump: leave out --{what}" in message
+        assert f"{where} is no dump: leave out --{option_name}" in message
 
 
 @pytest.mark.parametrize("command", ["inspect", "import"])
@@ -104,13 +104,15 @@ def test_a_login_in_a_name_is_not_repeated() -> None:
         assert "kafka://127.0.0.1:1" in message
 
 
-@pytest.mark.parametrize("asked", [["--profile", "2.0"], ["--compare", "3.2,3.9"]])
-def test_exactly_once_before_there_was_such_support(embedded: Path, asked: list[str]) -> None:
+@pytest.mark.parametrize("release_options", [["--profile", "2.0"], ["--compare", "3.2,3.9"]])
+def test_exactly_once_before_there_was_such_support(
+    embedded: Path, release_options: list[str]
+) -> None:
     """A worker of that release could not have read so."""
     worker = embedded.with_name("worker.properties")
     worker.write_text("exactly.once.source.support=enabled\n")
     for support in (["--exactly-once"], ["--worker-properties", worker]):
-        message = refusal(call("inspect", embedded, *asked, *support))
+        message = refusal(call("inspect", embedded, *release_options, *support))
         assert (
             "has no exactly-once support, which came with KIP-618: name a release from" in message
         )

@@ -12,7 +12,7 @@ SETTLE_S = 5.0
 
 def given(worker: object, before: object, after: object) -> ComparedAnswers:
     """Answers of one round, all with status 200."""
-    return ComparedAnswers(*(RecordedAnswer(200, one) for one in (worker, before, after)))
+    return ComparedAnswers(*(RecordedAnswer(200, answer) for answer in (worker, before, after)))
 
 
 def standing(*rounds: tuple[float, ComparedAnswers]) -> Standing:

@@ -17,11 +17,11 @@ SECONDS = ("--settle", "0.5", "--timeout", "60")
 @pytest.fixture
 def cluster(tmp_path: Path) -> ClusterCalls:
     """A log with two connectors."""
-    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("orders", "a/b"):
         config = {"connector.class": "FileStreamSource", "topic": "t", "file": "f"}
-        one.done("apply", "-f", one.file("one.json", {"name": name, "config": config}))
-    return one
+        calls.done("apply", "-f", calls.file("one.json", {"name": name, "config": config}))
+    return calls
 
 
 async def verify(log: str, *words: object) -> CommandResult:
@@ -37,11 +37,11 @@ def empty(folder: Path) -> Path:
     return log
 
 
-def answers(names: object = (), **more: list[PreparedAnswer]) -> dict[str, list[PreparedAnswer]]:
+def answers(names: object = (), **by_path: list[PreparedAnswer]) -> dict[str, list[PreparedAnswer]]:
     """Answers of a worker whose connectors have these names."""
     return {
         "/connectors": [PreparedAnswer(200, names)],
-        **{f"/{path}": given for path, given in more.items()},
+        **{f"/{path}": prepared for path, prepared in by_path.items()},
     }
 
 
@@ -76,7 +76,11 @@ async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
     assert '∅ → "orders"' in rows[0]
     assert "config@0 connector-orders" in rows[0]
     assert rows[0].endswith("Z  the worker answers as before this record")
-    difference = next(one for one in machine.json["differences"] if one["path"] == "/connectors")
+    difference = next(
+        difference
+        for difference in machine.json["differences"]
+        if difference["path"] == "/connectors"
+    )
     assert difference["worker"] == url
     assert difference["of_worker"] == {"status": 200, "answer": ["a/b"]}
     assert difference["of_log"]["answer"] == ["a/b", "orders"]
@@ -157,10 +161,10 @@ async def test_what_is_no_worker(cluster: ClusterCalls) -> None:
     fork = {"version": "7.9.0-ccs"}
     async with standing_in({"/": [PreparedAnswer(200, fork)]}) as url:
         result = await verify(cluster.where, "--against", url)
-        known = await verify(cluster.where, "--against", url, "--release", "3.9", *SECONDS)
+        with_release = await verify(cluster.where, "--against", url, "--release", "3.9", *SECONDS)
     assert (result.code, result.out) == (2, "")
     assert "is of the unknown release 7.9.0-ccs: give the release of Kafka" in result.err
-    assert known.code == 1
+    assert with_release.code == 1
 
 
 @pytest.mark.parametrize(
