@@ -54,9 +54,9 @@ class ClusterCalls:
         path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
         return path
 
-    def create(self, name: str = "orders", **more: Any) -> None:
+    def create(self, name: str = "orders", **fields: Any) -> None:
         """A source of that name."""
-        document = {"name": name, "config": SOURCE, **more}
+        document = {"name": name, "config": SOURCE, **fields}
         assert self.done("apply", "-f", self.file(f"{name}.json", document))
 
     def editor(self, find: str, put: str) -> str:
@@ -82,9 +82,9 @@ class FakeWorker:
         self.asked.append(request)
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
-    async def api(self, **more: Any) -> Api:
+    async def api(self, **options: Any) -> Api:
         """Client of this worker, connected."""
         client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://worker")
-        api = Api(client, "http://worker", **more)
+        api = Api(client, "http://worker", **options)
         await api.meet()
         return api

@@ -96,8 +96,8 @@ async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
     """A rebalance ends by itself, so the client asks again with the same key."""
     worker = FakeWorker(refused, httpx.Response(204))
     await (await worker.api()).send("PUT", "/connectors/x/stop")
-    assert [one.method for one in worker.asked] == ["PUT", "PUT"]
-    keys = {one.headers["idempotency-key"] for one in worker.asked}
+    assert [request.method for request in worker.asked] == ["PUT", "PUT"]
+    keys = {request.headers["idempotency-key"] for request in worker.asked}
     assert len(keys) == 1
 
 

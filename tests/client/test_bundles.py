@@ -31,10 +31,12 @@ def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None
     bundle = exported(cluster)
     assert other.done("bundle", "import", bundle) == f"orders: created ({state}, 1 offset)\n"
     assert other.json("offsets", "orders") == {"offsets": OFFSETS}
-    there, here = (json.loads(exported(one).read_text())["connectors"] for one in (other, cluster))
-    assert there == here
-    assert here[0]["target_state"] == state
-    assert here[0]["config"] == {**SOURCE, "name": "orders"}
+    imported, original = (
+        json.loads(exported(side).read_text())["connectors"] for side in (other, cluster)
+    )
+    assert imported == original
+    assert original[0]["target_state"] == state
+    assert original[0]["config"] == {**SOURCE, "name": "orders"}
 
 
 def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
@@ -71,8 +73,8 @@ def test_a_dry_run(cluster: ClusterCalls, other: ClusterCalls) -> None:
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.create("something")
-    (told,) = other.json("bundle", "import", bundle, "--dry-run")
-    keys = [record["key"] for step in told["plan"]["steps"] for record in step["records"]]
+    (result,) = other.json("bundle", "import", bundle, "--dry-run")
+    keys = [record["key"] for step in result["plan"]["steps"] for record in step["records"]]
     assert "connector-orders" in keys
     assert list(other.json("get")) == ["something"]
 

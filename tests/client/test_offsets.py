@@ -77,11 +77,11 @@ SAY_STOP = (
 )
 
 
-@pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
-def test_what_is_not_stopped(stopped: ClusterCalls, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("options", [("--yes",), ("--dry-run",)])
+def test_what_is_not_stopped(stopped: ClusterCalls, options: tuple[str, ...]) -> None:
     """The error names the command to stop the connector."""
     stopped.done("resume", "orders")
-    refusal = stopped.refused("offsets", "reset", "orders", *more)
+    refusal = stopped.refused("offsets", "reset", "orders", *options)
     assert refusal == f"orders is not stopped, {SAY_STOP}".strip()
 
 

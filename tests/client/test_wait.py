@@ -22,7 +22,10 @@ def reported(state: str, *tasks: str, configured: int | None = None) -> list[htt
     """Two answers: a connector, and its status."""
     number = len(tasks) if configured is None else configured
     info = {"name": "x", "config": {}, "tasks": [{"task": task} for task in range(number)]}
-    states = [{"id": place, "state": one, "worker_id": "w"} for place, one in enumerate(tasks)]
+    states = [
+        {"id": place, "state": task_state, "worker_id": "w"}
+        for place, task_state in enumerate(tasks)
+    ]
     status: dict[str, Any] = {"connector": {"state": state, "worker_id": "w"}, "tasks": states}
     return [httpx.Response(200, json=info), httpx.Response(200, json=status)]
 
