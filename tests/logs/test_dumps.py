@@ -425,6 +425,6 @@ def test_no_line_is_lost_in_silence(
     except LogNotUsable:
         return
     numbered = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
-    told = {*lines_told_of(dump), *(remark.line for remark in dump.remarks)}
-    texts = {text for number, text in numbered if text.strip() and number not in told}
+    reported_lines = {*lines_told_of(dump), *(remark.line for remark in dump.remarks)}
+    texts = {text for number, text in numbered if text.strip() and number not in reported_lines}
     assert len(dump.entries) == len(texts)

@@ -188,10 +188,10 @@ def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
         asyncio.run(make_log(path))
         path.chmod(file_mode)
         folder.chmod(folder_mode)
-        told = told_to_a_stranger(path, how)
+        sentence = told_to_a_stranger(path, how)
         folder.chmod(0o700)
-        assert "check the access rights" in told
-        assert str(path) in told
+        assert "check the access rights" in sentence
+        assert str(path) in sentence
         assert names(folder) == ["control.log"]
 
 
@@ -235,9 +235,9 @@ def test_upgrade_from_every_version(version: int) -> None:
     upgrade(connection, future[:version])
     for _ in range(2):
         upgrade(connection, future)
-        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-        assert {"log", "partition", "fence", "two"} <= there
-        assert "one" not in there
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        assert {"log", "partition", "fence", "two"} <= tables
+        assert "one" not in tables
     assert connection.execute("PRAGMA user_version").fetchone() == (len(future),)
     connection.close()
 

@@ -36,8 +36,10 @@ async def make(shelf: SnapshotStore, topic: str, *pieces: bytes, kind: str = "ki
 async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[int]:
     """The complete ones, the newest first."""
     kept = await shelf.kept(topic, kind)
-    assert [str(one.number).encode() for one in kept] == [one.about for one in kept]
-    return [one.number for one in kept]
+    assert [str(snapshot.number).encode() for snapshot in kept] == [
+        snapshot.about for snapshot in kept
+    ]
+    return [snapshot.number for snapshot in kept]
 
 
 async def pieces(shelf: SnapshotStore, number: int) -> list[bytes]:
