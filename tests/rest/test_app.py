@@ -293,7 +293,7 @@ VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
 
 
 @pytest.mark.parametrize(("ends", "notices"), VECTORS)
-async def test_what_a_vector_leaves_open_is_noticed(
+async def test_gaps_of_a_vector_are_noticed(
     client: httpx.AsyncClient, ends: dict[str, list[int]], notices: list[str]
 ) -> None:
     """A header lists topics that a vector omits and offsets beyond the log."""
@@ -437,8 +437,10 @@ async def test_log_that_fails() -> None:
     assert refused.headers["retry-after"] == "1"
 
 
-async def test_what_cannot_be_written_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even then a client gets JSON with the status that Connect's own defects have."""
+async def test_an_answer_that_cannot_be_encoded_is_a_defect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client still gets JSON, with the status of Connect's own defects."""
     async with following("life-3.9") as follower:
         broken = Answer(200, {"a": object()})
 

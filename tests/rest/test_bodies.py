@@ -211,7 +211,7 @@ def test_offsets_of_no_kind(body: bytes) -> None:
 
 @pytest.mark.parametrize("profile", [Profile.of("3.7"), V39, OURS], ids=str)
 @pytest.mark.parametrize("body", LIMITS, ids=len)
-def test_what_is_too_large_is_refused(body: bytes, profile: Profile) -> None:
+def test_oversized_bodies_are_refused(body: bytes, profile: Profile) -> None:
     """Digits, names and levels have limits in releases with Jackson 2.15 or later."""
     assert " exceeds the maximum allowed (" in refusal(bodies.create, body, profile)[1]
 

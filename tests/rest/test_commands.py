@@ -101,8 +101,8 @@ async def test_a_name_with_braces_has_no_location_in_a_release(name: str, messag
         assert name in (await client.get("/connectors")).json()
 
 
-async def test_what_an_old_release_writes_is_its_own() -> None:
-    """A worker of 3.4 pauses in its own words, without `state.v2`."""
+async def test_an_old_release_writes_its_own_form() -> None:
+    """A worker of 3.4 writes the target state PAUSED without `state.v2`."""
     async with asked() as (_, client):
         for release, value in (("3.4", '{"state":"PAUSED"}'), ("3.9", '"state.v2":"PAUSED"')):
             plan = await client.put(f"/compat/{release}/connectors/orders/pause?dry_run=true")
@@ -171,7 +171,7 @@ async def test_the_past_is_not_changed() -> None:
         assert "as_of=" in answer.json()["message"]
 
 
-async def test_who_asks_is_written_down() -> None:
+async def test_the_principal_is_recorded() -> None:
     """The principal is anonymous without authentication."""
     async with asked() as (plane, client):
         await client.put("/connectors/orders/pause")
@@ -231,8 +231,8 @@ async def test_however_many_releases_are_asked_for() -> None:
     ("release", "path", "status"),
     [("3.4", "fence", 415), ("3.5", "fence", 400), ("3.4", "tasks", 415), ("3.5", "tasks", 400)],
 )
-async def test_what_workers_send_each_other(release: str, path: str, status: int) -> None:
-    """Any content type is accepted from 3.5 on; the signature is missing here."""
+async def test_content_types_between_workers(release: str, path: str, status: int) -> None:
+    """Any content type is accepted from 3.5 on: these requests fail for their missing signature."""
     async with asked() as (_, client):
         answer = await client.request(
             "PUT" if path == "fence" else "POST",

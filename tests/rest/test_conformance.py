@@ -157,8 +157,8 @@ async def test_names_on_every_route(name: str, dialect: str) -> None:
         assert {*views.connectors(scene.plane.state)} == {"orders", "copies", "sink"}
 
 
-async def test_what_success_is_called() -> None:
-    """201 with a Location, 200, 204, 202: each its own, and no type without a body."""
+async def test_statuses_of_success() -> None:
+    """Statuses are 201 with a Location, 200, 204 or 202; an empty body has no content type."""
     async with at_rest() as scene:
         client, at = scene.client, f"{BASE}/connectors"
         responses = [
@@ -200,8 +200,8 @@ async def test_without_status_a_connector_is_not_expanded() -> None:
         assert (await client.get(f"{path}&expand=status")).json() == {}
 
 
-async def test_a_trace_is_told_where_there_is_one() -> None:
-    """And left out where not."""
+async def test_a_trace_is_shown_where_there_is_one() -> None:
+    """A status without a trace has no such member."""
     async with at_rest() as scene:
         await scene.client.put(f"{BASE}/connectors/sick/config", json=SICK)
         await scene.runtime.settle(long=True)
@@ -243,8 +243,11 @@ async def test_nothing_is_forwarded(forward: str) -> None:
     assert [response.status_code for response in responses] == [200, 204, 204]
 
 
-async def test_whoever_waits_too_long_is_told_and_it_is_done() -> None:
-    """500 with the stage; 3.6 tells none. What was asked for happens all the same."""
+async def test_a_request_that_times_out_is_still_completed() -> None:
+    """The timeout is 500 and names the stage, except in 3.6.
+
+    The command is completed all the same.
+    """
     goes_on = asyncio.Event()
 
     async def held(command: CommandRequest, _: Step) -> None:

@@ -94,7 +94,7 @@ def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path
 
 
 def test_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """So does a patch of one key of it, which brings little and answers all."""
+    """A patch of one key of it has a small request and a large answer, and leaves it free too."""
     assert longest_turn(asking(tmp_path, put_and_patch)) < TURN
 
 

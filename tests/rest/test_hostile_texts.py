@@ -63,7 +63,7 @@ def test_a_text_of_a_client_does_not_stop_the_server(code: str) -> None:
     ],
 )
 def test_an_ordinary_topics_regex_is_matched(pattern: str, text: str, *, matched: bool) -> None:
-    """Also with groups, classes and a few quantifiers."""
+    """Groups, classes and a few quantifiers are ordinary."""
     assert matches(pattern, text) is matched
 
 

@@ -54,7 +54,7 @@ def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
     assert large < small + 100_000
 
 
-async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() -> None:
+async def test_faults_of_a_short_body_precede_its_signature() -> None:
     """A short body is parsed before its signature is checked; a long one is not."""
     async with asked() as (_, client):
         short = await client.post(INTERNAL, content=b"{", headers=JSON)
@@ -67,7 +67,7 @@ async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() ->
 
 
 def test_a_large_odd_body_is_read_in_another_process() -> None:
-    """This one only hands it over; the event loop is free meanwhile."""
+    """The server's process only hands the body over; its event loop is free meanwhile."""
     path = "/connector-plugins/FileStreamSource/config/validate"
     small, large = (asking("PUT", path, odd_config(number)) for number in (2_000, 16_000))
     assert large < small + 40 * 14_000  # reading one key takes some 400

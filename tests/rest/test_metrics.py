@@ -125,8 +125,8 @@ async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
         assert value == numbers[state]
 
 
-async def test_which_build_it_is_and_how_its_process_fares() -> None:
-    """Version and Python as labels; processor, memory and files as every exporter names them."""
+async def test_metrics_of_the_build_and_the_process() -> None:
+    """Version and Python are labels; processor, memory and files have the usual exporter names."""
     async with measured() as measured_plane:
         samples = (await measured_plane.scraped()).samples
     (build,) = [name for name in samples if name.startswith("controlplane_build_info")]
@@ -137,8 +137,8 @@ async def test_which_build_it_is_and_how_its_process_fares() -> None:
     assert any(name.startswith("python_gc_collections_total") for name in samples)
 
 
-async def test_where_the_log_has_been_read_to() -> None:
-    """Each partition's position; what lies behind it is the lag."""
+async def test_positions_and_lag_of_the_log() -> None:
+    """Each partition has its position and its lag: the number of records behind the position."""
     async with measured() as measured_plane:
         before = await measured_plane.scraped()
         place = "{partition=0,topic=connect-configs}"

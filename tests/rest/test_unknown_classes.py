@@ -48,7 +48,7 @@ async def test_it_is_created_where_unknown_classes_are_trusted() -> None:
 
 @BASES
 async def test_an_existing_connector_of_an_unknown_class_is_read_and_steered(base: str) -> None:
-    """Only requests that need the class are refused, as by a worker without it."""
+    """Requests that need the class are refused, as by a worker without it; others are not."""
     log = MemoryLog()
     async with asking(log, trust_unknown_classes=True) as client:
         await client.post("/connectors", json={"name": "a", "config": CONFIG})

@@ -131,8 +131,8 @@ async def test_plugins() -> None:
         assert failed.startswith("500 Server Error: Internal Server Error for url: ")
 
 
-async def test_what_the_command_cannot_do() -> None:
-    """Validating and stopping, by the library that it is made of."""
+async def test_validating_and_stopping_by_the_library() -> None:
+    """The library under `kc` validates and stops; the `kc` command cannot."""
     async with at_work("3.9.1", files=FILES) as world:
         client = KafkaConnect(world.url)
 

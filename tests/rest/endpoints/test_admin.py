@@ -104,8 +104,10 @@ class Long(Cable):
             yield batch
 
 
-async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that takes long is read once, however often it is asked for meanwhile."""
+async def test_health_requests_share_one_read_of_a_slow_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Several health requests start one read of a slow log, not one each."""
     monkeypatch.setattr(worker_endpoints, "HEALTH_S", 0.05)
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -127,7 +129,7 @@ async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.Mo
     await log.close()
 
 
-async def test_who_it_is_it_tells_without_its_log() -> None:
+async def test_the_root_document_needs_no_log() -> None:
     """The root document is served without a log, in every dialect, with a notice."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -208,8 +210,8 @@ def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
     assert loggers.level("ro", profile)["level"] == "ERROR"
 
 
-def test_what_is_told_follows_the_levels() -> None:
-    """The level of our own logger, or of one above it."""
+def test_log_lines_follow_the_levels() -> None:
+    """The level of our own logger or of one of its parents applies."""
     stream, loggers = io.StringIO(), Loggers(lambda: 0, separate_hierarchy())
     tell = logger(stream, loggers.named(LOGGER))
     profile = Profile.of("kip")
@@ -247,8 +249,8 @@ async def test_a_level_for_this_worker_is_no_record() -> None:
         assert plane.state.config.offset == before
 
 
-async def test_where_a_log_is_only_read_there_is_no_cluster_to_tell() -> None:
-    """This worker's own loggers can be set all the same."""
+async def test_a_read_only_worker_sets_only_its_own_loggers() -> None:
+    """Levels for the cluster are refused with 405; this worker's own loggers can be set."""
     async with following("life-3.9") as follower:
         service = Service(follower, Profile.of("3.9"), BodyProcesses(), loggers=Loggers(lambda: 0))
         async with client_of(App(service)) as client:
@@ -266,10 +268,10 @@ PUBLIC = {"/", "/health", "/connectors", "/connector-plugins"}
     ("endpoint_set", "served_paths"),
     [(EndpointSet.ALL, ADMIN | PUBLIC), (EndpointSet.ADMIN, ADMIN), (EndpointSet.PUBLIC, PUBLIC)],
 )
-async def test_what_administers_may_be_elsewhere(
+async def test_admin_endpoints_may_have_their_own_listener(
     endpoint_set: EndpointSet, served_paths: set[str]
 ) -> None:
-    """With `admin.listeners` it is there alone, and nothing else is there."""
+    """`admin.listeners` serves the admin endpoints and nothing else; other listeners lack them."""
     async with following("life-3.9") as follower:
         service = Service(
             follower,
@@ -309,8 +311,8 @@ async def test_the_description_has_the_endpoints_of_its_listener(*, administered
 VALIDATE = "/connector-plugins/FileStreamSource/config/validate"
 
 
-async def test_what_no_config_is_is_the_askers_fault() -> None:
-    """Under `kip`; releases answer 500, with a Java class in front."""
+async def test_invalid_configs_are_client_errors() -> None:
+    """Under `kip` they get 400; releases answer 500, with a Java class in front of the message."""
     async with served("life-3.9") as client:
         nothing = await client.put(VALIDATE, json={"name": "x"})
         broken = await client.put(
@@ -327,6 +329,6 @@ async def test_what_no_config_is_is_the_askers_fault() -> None:
 
 
 async def test_the_root_is_a_release_that_clients_know() -> None:
-    """They compare it: `kip` answers as the newest."""
+    """Clients compare the version at the root: `kip` answers as the newest release."""
     async with served("life-3.9", "kip") as client:
         assert (await client.get("/")).json()["version"] == "4.3.0"

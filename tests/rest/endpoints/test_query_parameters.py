@@ -33,8 +33,11 @@ async def test_a_misspelt_dry_run_deletes_nothing(front: str, slip: str) -> None
 
 
 @pytest.mark.parametrize("front", ["", "/compat/3.9"])
-async def test_two_answers_to_whether_it_is_a_dry_run_are_refused(front: str) -> None:
-    """Also two releases to answer as. The same value twice is no contradiction."""
+async def test_contradicting_query_parameters_are_refused(front: str) -> None:
+    """Two values of `dry_run=` or `profile=` contradict each other.
+
+    The same value twice does not.
+    """
     async with asked() as (plane, client):
         path = f"{front}/connectors/orders"
         for query in ("dry_run=false&dry_run=true", "dry_run=&dry_run=true"):
@@ -81,8 +84,10 @@ async def test_two_answers_to_whether_it_is_a_dry_run_are_refused(front: str) ->
         ("GET", "/connectors?profile=", "unknown release"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(method: str, target: str, words: str) -> None:
-    """On `/`, with the names and the values that there are; nothing is done."""
+async def test_impossible_query_parameters_are_refused(
+    method: str, target: str, words: str
+) -> None:
+    """At `/` the refusal lists the possible names and values; no command is executed."""
     async with asked() as (plane, client):
         before = plane.state
         body = {"level": "INFO"} if "loggers" in target else None

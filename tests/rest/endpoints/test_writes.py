@@ -188,7 +188,7 @@ def test_task_numbers() -> None:
 
 
 def test_loggers() -> None:
-    """Only the level of all workers is written; a release before KIP-976 writes none."""
+    """A command exists only for the level of all workers; a release before KIP-976 has none."""
     target = "/admin/loggers/org.example?scope=Cluster"
     assert asked("PUT", target, {"level": "debug", "x": 1}) == commands.SetLoggerLevel(
         "org.example", "debug"

@@ -34,8 +34,8 @@ async def test_differences_page_by_page() -> None:
         assert "s3cret" not in str(whole)
 
 
-async def test_what_no_state_knows_is_not_found() -> None:
-    """Without from= it is not known what to compare with."""
+async def test_unknown_connectors_have_no_differences() -> None:
+    """An unknown connector is not found; a request without `from=` is refused."""
     async with asked() as (_, client):
         assert (await client.get("/diff?from=config@0&connector=nix")).status_code == 404
         assert (await client.get("/diff")).status_code == 400

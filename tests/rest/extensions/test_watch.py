@@ -81,8 +81,8 @@ async def test_changes_as_they_happen() -> None:
         assert json.loads(event["id"])["connect-configs"] == [data["record"]["offset"] + 1]
 
 
-async def test_who_was_away_misses_nothing() -> None:
-    """`Last-Event-ID` is where he was; what has happened since comes first, in order."""
+async def test_a_watcher_that_reconnects_misses_nothing() -> None:
+    """`Last-Event-ID` is the watcher's last position; changes since then come first, in order."""
     async with asked() as (plane, client):
         async with watching(plane.app) as blocks:
             await client.put("/connectors/orders/pause")
@@ -160,7 +160,7 @@ async def test_secrets_are_hidden() -> None:
         assert "s3cret" not in json.dumps(event)
 
 
-async def test_what_was_never_sent_is_refused() -> None:
+async def test_an_invalid_last_event_id_is_refused() -> None:
     """An id is a vector of ends."""
     async with asked() as (_, client):
         answer = await client.get("/watch", headers={"last-event-id": "7"})

@@ -117,7 +117,7 @@ async def test_something_has_changed() -> None:
         b"PUT /connectors/orders/pause HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
     ],
 )
-async def test_what_is_asked_each_time(request_: bytes) -> None:
+async def test_uncacheable_requests_reach_the_application(request_: bytes) -> None:
     """Answers that depend on more than the state, and commands, are never cached."""
     async with served() as service:
         for _ in range(3):
@@ -127,8 +127,8 @@ async def test_what_is_asked_each_time(request_: bytes) -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_who_is_known_is_asked_each_time() -> None:
-    """He may not be let in the next time."""
+async def test_answers_to_a_principal_are_not_cached() -> None:
+    """The principal may have lost access by the next request."""
     async with served({"principal": "alice"}) as service:
         for _ in range(3):
             await service.ask(GET)
@@ -136,7 +136,7 @@ async def test_who_is_known_is_asked_each_time() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
+async def test_a_removed_token_ends_its_cached_answers(tmp_path: Path) -> None:
     """Cached answers end with the token, on all connections."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
@@ -208,8 +208,8 @@ async def test_a_question_with_a_body() -> None:
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_heads_and_what_ends_a_connection() -> None:
-    """Neither is answered with what answered another question; the last one ends it."""
+async def test_head_requests_and_closing_requests() -> None:
+    """Cached answers to other requests are never sent. `Connection: close` ends the connection."""
     async with served() as service:
         assert await service.ask(GET) == b'["orders"]'
         for _ in range(2):
@@ -257,8 +257,8 @@ def test_bounds() -> None:
     assert repeats.find(b"%d" % KEPT, "one") is None
 
 
-def test_whom_to_tell() -> None:
-    """Listeners hear of each repeated answer while it holds."""
+def test_listeners_of_cached_answers() -> None:
+    """Listeners hear of each repeated answer while the answer is valid."""
     repeats, repeat, notified = ResponseCache(), Cacheability(), list[str | None]()
     repeat.listeners.append(notified.append)
     repeat.is_valid = lambda: len(notified) < 2

@@ -23,10 +23,10 @@ REQUESTS = 1_962
 
 @pytest.mark.slow  # large bodies are read in a process
 @pytest.mark.parametrize(("about", "rest"), WORLDS, ids=[about.world for about, _ in WORLDS])
-async def test_what_workers_answered(
+async def test_answers_of_workers(
     about: ProbeRow, rest: list[ProbeRow], record_property: Callable[[str, object], None]
 ) -> None:
-    """Exactly the excepted answers differ."""
+    """Exactly the excepted answers differ from ours."""
     exchanges, missed = await replay(about, rest)
     differing = {exchange.row.n for exchange in exchanges if exchange.differences}
     excepted = {row.n for row in rest if row.n in REASONS}

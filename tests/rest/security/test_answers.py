@@ -134,7 +134,7 @@ async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: 
     ],
 )
 async def test_patterns(origin: str, may: bool) -> None:
-    """Only the star stands for anything."""
+    """In a pattern, the star is the only wildcard."""
     async with guarded(PROTECTION) as client:
         answer = await client.get("/connectors", headers={"origin": origin})
         assert ("access-control-allow-origin" in answer.headers) is may
@@ -185,8 +185,8 @@ async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
         assert (await client.get(f"{base}/connectors", headers=headers)).status_code == 200
 
 
-async def test_pages_of_others_change_nothing_where_nothing_is_told() -> None:
-    """This machine's browser reaches what listens on this machine only."""
+async def test_pages_of_other_hosts_change_nothing_by_default() -> None:
+    """A browser of this machine reaches even services that listen only on this machine."""
     async with guarded(Protection()) as client:
         answer = await client.post("/connectors/x/restart", headers={"origin": HERE})
         assert answer.status_code == 403

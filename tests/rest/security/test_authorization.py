@@ -44,8 +44,8 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_whoever_is_known_is_let_in(client: httpx.AsyncClient) -> None:
-    """By either proof; the scheme may be in any case, and there may be more than one space."""
+async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
+    """Password or token is enough; the scheme may be in any case and followed by several spaces."""
     scheme, proof = basic("vera", "vera")["authorization"].split()
     for headers in (
         basic("vera", "vera"),
@@ -295,10 +295,8 @@ async def test_a_large_body_without_rights_is_refused_unread(
     assert read > 0
 
 
-async def test_health_is_open_unless_told_otherwise(
-    client: httpx.AsyncClient, tmp_path: Path
-) -> None:
-    """Only that, and only to be read."""
+async def test_health_is_open_by_default(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    """Health is the only open path, and only for reading."""
     assert (await client.get("/health")).status_code == 200
     assert (await client.get("/compat/3.9.1/health")).status_code == 200
     assert (await client.delete("/health")).status_code == 401
@@ -360,10 +358,13 @@ async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, cas
         ("POST tasks", "", 401),
     ],
 )
-async def test_requests_of_workers_need_no_name(
+async def test_requests_between_workers_need_no_name(
     client: httpx.AsyncClient, request_: str, base: str, status: int
 ) -> None:
-    """They are signed, or refused for that; before there were signatures a name is needed."""
+    """Requests between workers are signed, or refused as unsigned.
+
+    Releases before signatures require a name.
+    """
     method, path = request_.split()
     json = {"content-type": "application/json"}
     url = f"{base}/connectors/x/{path}"
@@ -446,7 +447,7 @@ async def test_a_name_told_twice_is_none() -> None:
     ],
 )
 async def test_settings_that_protect_nothing(settings: AuthSettings, reason: str) -> None:
-    """They are refused at the start."""
+    """Settings that protect nothing are refused at the start."""
     with pytest.raises(SettingsError, match=reason):
         async with guarded(Protection(settings)):
             pass

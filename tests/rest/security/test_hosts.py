@@ -97,8 +97,8 @@ async def test_this_machine_knows_its_names() -> None:
             assert (await client.get("/connectors", headers={"host": name})).status_code == 200
 
 
-async def test_whoever_logs_in_may_call_the_server_anything(tmp_path: Path) -> None:
-    """A rebound page knows no password; where no password is needed, the host counts again."""
+async def test_authenticated_requests_may_name_any_host(tmp_path: Path) -> None:
+    """A rebound page has no password. The host is checked again where no password is needed."""
     headers = {"host": EVIL}
     async with guarded(Protection(known(tmp_path))) as client:
         answer = await client.get("/connectors", headers=headers, auth=("vera", "vera"))

@@ -152,8 +152,8 @@ async def test_as_many_at_once_as_may_be() -> None:
     assert [client.status for client in clients] == [204, 204, 503, 204]
 
 
-async def test_as_many_watch_as_may() -> None:
-    """They have a bound of their own."""
+async def test_watchers_above_the_limit_are_refused() -> None:
+    """Watchers have a limit of their own."""
     app = Waiting()
     bounds = LoadLimiter(app, HttpLimits(watches_max=1), Profile.of("kip"))
     watcher, other = RawClient(EMPTY), RawClient(EMPTY)

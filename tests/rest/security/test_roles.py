@@ -33,8 +33,8 @@ def test_no_need_is_of_nothing() -> None:
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE", "BREW", "get", ""])
-def test_what_nobody_knows_takes_the_most(method: str) -> None:
-    """A path that is not there, a name with a slash that looks like another path."""
+def test_unknown_paths_take_the_highest_role(method: str) -> None:
+    """Examples are a missing path, and a name with a slash that looks like another path."""
     for path in ((), ("",), ("nix",), ("connectors", "a/pause"), ("connectors", "a", "pause", "")):
         assert needed(method, path) is Role.ADMINISTER
 
