@@ -34,10 +34,10 @@ def tmp_path(open_path: Path) -> Path:
 
 @pytest.mark.parametrize("mode", [0o000, 0o444])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_may_not_be_read_is_refused_by_every_command(
+def test_every_command_refuses_unreadable_files(
     command: str, mode: int, histories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of a log may not be entered, whether or not it may be listed."""
+    """The folder of the log denies access, whether or not it may be listed."""
     closed = tmp_path / "closed"
     files = closed / "files"
     files.mkdir(parents=True)

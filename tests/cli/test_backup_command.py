@@ -100,10 +100,10 @@ def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
         ("folder", "copy.db", "is a directory"),
     ],
 )
-def test_what_cannot_be_copied(
+def test_sources_and_targets_that_cannot_be_used(
     log: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str, why: str
 ) -> None:
-    """One sentence, exit code 2, and no file more than before."""
+    """The error is one sentence with exit code 2; no file is created."""
     monkeypatch.chdir(log.parent)
     Path("dump.jsonl").write_text("{}\n")
     Path("folder").mkdir()
@@ -148,7 +148,7 @@ main(["backup", *sys.argv[1:]])
 """
 
 
-def test_what_a_killed_backup_left_is_removed_by_the_next(log: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_backup_are_removed(log: Path, tmp_path: Path) -> None:
     """The next backup removes the leftovers, even if its own file has another name."""
     subprocess.run([sys.executable, "-c", KILLED, log, tmp_path / "one.db"], check=False)
     assert any("one.db" in name for name in names(tmp_path))

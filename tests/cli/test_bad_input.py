@@ -265,7 +265,7 @@ def test_formats_and_topics_that_do_not_fit(histories: Path, tmp_path: Path) -> 
 
 
 def test_a_corrupt_record_is_reported_and_folding_goes_on(histories: Path, tmp_path: Path) -> None:
-    """Not the file is bad but a record in it: its position is named, the rest is folded."""
+    """The file is good and one record is bad: its position is reported, the rest is folded."""
     lines = (histories / LIFE).read_bytes().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if b'"key":"connector-orders"' in line)
     lines[at] = lines[at].replace(b'"value":"{', b'"value":"{{')

@@ -71,8 +71,8 @@ def test_a_flag_of_its_own_beats_a_general_one() -> None:
     assert lines(show(*flags))["config.storage.topic"] == ["one", "--config-topic"]
 
 
-def test_what_changes_nothing_is_shown_to_who_asks(worker: Path) -> None:
-    """Keys of Kafka's that mean nothing here, with the reason; every limit; what has no value."""
+def test_settings_without_effect_are_shown_on_request(worker: Path) -> None:
+    """`--all` adds Kafka's keys without effect (with reasons), all limits, and unset keys."""
     few, all_of_them = (
         show("--worker", worker),
         show("--worker", worker, "--all"),
@@ -231,7 +231,7 @@ def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
         assert lines(said)["group.id"] == ["fleet", f"{worker}:3"]
 
 
-def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
+def test_settings_that_some_commands_cannot_use_are_warned_of() -> None:
     """TLS without a key concerns only listeners, a foreign policy only decisions."""
     result = call(
         *("config", "--override", "listeners=https://:8443"),

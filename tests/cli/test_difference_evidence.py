@@ -82,8 +82,8 @@ def test_the_part_that_differs_leads_to_the_record(
     assert cause.key == key.encode()
 
 
-def test_what_came_later_explains_nothing() -> None:
-    """Only records before the step count; else the cause that the fold knows."""
+def test_later_records_explain_nothing() -> None:
+    """Causes are records before the step; without one, the cause known to the fold is returned."""
     fallback = Position("connect-status", 0, 0)
     answers = RecordedAnswer(200, {"a": 1}), RecordedAnswer(200, {})
     cause = evidence().cause(

@@ -126,7 +126,7 @@ def test_a_topic_grows_by_partitions(tmp_path: Path) -> None:
     assert places == [(0, 3), (4, 3)]
 
 
-def test_what_contradicts_the_log_is_refused_and_nothing_changed(
+def test_contradicting_records_are_refused_and_nothing_changes(
     histories: Path, tmp_path: Path
 ) -> None:
     """Records of another cluster at the same positions are refused."""
@@ -217,8 +217,8 @@ def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: lis
     assert [row["name"] for row in overview["connectors"]] == ["c"]
 
 
-def test_what_a_form_never_tells_is_assumed_and_told(tmp_path: Path) -> None:
-    """Keys and times alone are read whole, exit code 0; where the records lay is assumed."""
+def test_fields_that_a_format_lacks_are_assumed_and_reported(tmp_path: Path) -> None:
+    """Keys and times alone are imported with exit code 0; partitions and offsets are assumed."""
     dump, log = tmp_path / "dump", tmp_path / "log.db"
     dump.write_text("CreateTime:5\tconnector-c\t{}\n", "utf-8")
     result = call("import", dump, log, "--topic", "connect-configs", columns=200)

@@ -26,10 +26,10 @@ def configs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("embed", [False, True])
-def test_what_a_missing_topic_leaves_unknown_is_said(
+def test_gaps_left_by_a_missing_topic_are_reported(
     configs: Path, tmp_path: Path, *, embed: bool
 ) -> None:
-    """On standard error beside a table, among the problems in JSON; of dumps and embedded logs."""
+    """Reports go to standard error beside a table, and to `problems` in JSON."""
     log = tmp_path / "log.db" if embed else configs
     if embed:
         assert call("import", configs, log).code == 0
@@ -162,7 +162,7 @@ async def test_a_plane_makes_no_topic_of_a_misspelt_name(life: Path) -> None:
 
 
 async def test_a_new_log_may_have_any_names(tmp_path: Path) -> None:
-    """Neither one that is not there, nor one without records, has a topic to lose."""
+    """A log that is missing or has no records cannot lose a topic."""
     for name in ("first", "second"):
         topics = Topics(*(f"{name}-{field}" for field in Topics.__struct_fields__))
         async with ControlPlane.open(f"{tmp_path}/new.db", Settings(topics=topics)) as plane:

@@ -204,7 +204,6 @@ def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
-    """Not a byte of the log changes."""
     log = embedded(tmp_path / "log.db", read_dump(LOG).entries)
     before = hashlib.sha256(log.read_bytes()).digest()
     assert planned("PUT", "/connectors/pages/stop", log=log)["steps"]
@@ -264,8 +263,8 @@ def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
     )
 
 
-def test_what_a_hook_says_is_told() -> None:
-    """No Java runs here: the catalogue knows what the connector would answer."""
+def test_answers_of_hooks_are_reported() -> None:
+    """No Java runs here: the catalogue knows the connector's answer."""
     body = '{"offsets":[{"partition":{"page":0},"offset":{"row":1}}]}'
     at = ("--profile", "3.9", "--as-of", "config@57")
     said = plan(*at, "PATCH", "/connectors/pages/offsets", body)
@@ -339,8 +338,8 @@ def test_nothing_to_do() -> None:
     )
 
 
-def test_what_is_taken_back_is_shown() -> None:
-    """A step that a failure would undo has its undoing beside it."""
+def test_undo_of_a_step_is_shown() -> None:
+    """A step that a later failure reverts is shown with its undo."""
     body = {
         "name": "new",
         "config": {"connector.class": "lab.PagesSourceConnector", "topics": "t"},

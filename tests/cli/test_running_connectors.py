@@ -57,7 +57,7 @@ async def _run_source(service: RunningService) -> str:
 
 
 async def test_metrics_of_running_tasks_are_served(tmp_path: Path, properties: Path) -> None:
-    """They stand beside those of the cluster."""
+    """Metrics of tasks are served beside those of the cluster."""
     log = f"sqlite:///{tmp_path}/state.db"
     async with running(log, "--worker-properties", str(properties)) as service:
         metrics = await _run_source(service)

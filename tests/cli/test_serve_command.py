@@ -221,8 +221,11 @@ async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path
     assert "not declared" not in stderr
 
 
-async def test_what_is_only_read_can_be_planned_for() -> None:
-    """A file, or a cluster: what a worker would write for a command, and no hook is asked."""
+async def test_read_only_logs_can_be_planned_for() -> None:
+    """A dry run on a file or a cluster shows the records that a worker would write.
+
+    No hook is called.
+    """
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         answer = await client.put(f"{service.url}/connectors/archive/stop?dry_run=true")
         assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")
@@ -232,7 +235,7 @@ async def test_what_is_only_read_can_be_planned_for() -> None:
 
 
 async def test_exactly_once_support() -> None:
-    """Only a worker with that support does not see what was aborted."""
+    """A worker with that support does not see aborted records; other workers do."""
     log = str(HISTORIES / "aborted-3.9.log.jsonl")
     connectors = []
     for options in ((), ("--exactly-once",)):
@@ -258,8 +261,8 @@ async def test_follows_an_embedded_log(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_what_is_wrong_with_the_topics_is_told(tmp_path: Path) -> None:
-    """A config topic with two partitions, with which most workers would not start."""
+async def test_faults_of_topics_are_reported(tmp_path: Path) -> None:
+    """Most workers would not start on a config topic with two partitions."""
     log = await SqliteLog.open(tmp_path / "connect.db")
     await log.create_topic("connect-configs", 2)
     await log.close()

@@ -23,8 +23,8 @@ def tokens(tmp_path: Path) -> Path:
     return path
 
 
-async def test_who_may_come_in(tokens: Path, tmp_path: Path) -> None:
-    """Authentication works; commands have the user's name, log lines no token."""
+async def test_tokens_authenticate_callers(tokens: Path, tmp_path: Path) -> None:
+    """Commands have the user's name; log lines never contain a token."""
     options = ("--override", f"auth.token.file={tokens}")
     headers = {"authorization": "Bearer t0ken"}
     async with (
@@ -80,8 +80,8 @@ async def test_encrypted(tmp_path: Path) -> None:
             assert (await client.get(f"{service.url}/")).status_code == 200
 
 
-async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
-    """A service open to other machines without authentication warns."""
+async def test_an_open_service_without_authentication_warns(tokens: Path, tmp_path: Path) -> None:
+    """The warning appears if other machines reach the service without credentials."""
     everywhere = (f"sqlite:///{tmp_path}/state.db", "--host", "0.0.0.0")
     credentials = ("--override", f"auth.token.file={tokens}")
     for options, warnings in (((), 1), (credentials, 0)):
@@ -91,8 +91,11 @@ async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
         assert said.count("Warning") == warnings
 
 
-async def test_who_asks_nobody_is_warned_though_nothing_can_be_changed(tokens: Path) -> None:
-    """Readable configs have secrets, so reading warns, too; and so does an open admin address."""
+async def test_an_open_read_only_service_without_authentication_warns(tokens: Path) -> None:
+    """Readable configs contain secrets, so an open read-only service warns too.
+
+    An open admin address also warns.
+    """
     apart = ("--override", "admin.listeners=http://0.0.0.0:0")
     credentials = ("--override", f"auth.token.file={tokens}")
     reach = "Warning: every client that reaches 0.0.0.0 may"

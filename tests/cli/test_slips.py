@@ -85,10 +85,9 @@ def test_a_file_that_may_not_be_read(console: Path) -> None:
     assert "(Permission denied): check the access rights of the file and its directory" in message
 
 
-def test_where_a_log_is_made_is_nobodys_business(
+def test_errors_do_not_name_the_temporary_file(
     console: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Errors do not name the temporary file."""
     monkeypatch.setattr(files, "PAGE_BYTES", "no number;")
     message = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
     assert f"The log {tmp_path}/log.db " in message
@@ -96,7 +95,7 @@ def test_where_a_log_is_made_is_nobodys_business(
 
 
 def test_a_login_in_a_name_is_not_repeated() -> None:
-    """Neither as what is read nor as what is written."""
+    """Errors about sources and about targets leave the login out."""
     where = "kafka://alice:secret@127.0.0.1:1"
     for arguments in (["inspect", where], ["import", "x", where], ["import", where, "x.db"]):
         message = refusal(call(*arguments))

@@ -263,11 +263,11 @@ class TestConnectorFiles:
         assert not Path("connect.offsets.records.db").exists()
 
     def test_a_missing_file(self) -> None:
-        """It is named."""
+        """The error names the file."""
         assert declined(standalone("nowhere.json")).startswith("nowhere.json cannot be read")
 
     def test_a_file_too_large(self) -> None:
-        """It is not read to its end."""
+        """The file is not read to its end."""
         Path("a.json").write_bytes(b" " * (1 << 20) + b"{}")
         assert "more than 1 MiB" in declined(standalone("a.json"))
 

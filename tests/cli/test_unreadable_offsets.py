@@ -60,8 +60,8 @@ def test_those_that_can_be_read_are_shown_beside_them(tmp_path: Path) -> None:
     assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition left out', output)
 
 
-def test_what_was_mended_since_is_not_told(tmp_path: Path) -> None:
-    """Only the last value of a key has a say, and of it the record that the worker sees."""
+def test_repaired_offsets_are_not_reported(tmp_path: Path) -> None:
+    """The last value of a key decides, and it must be visible to the worker (not aborted)."""
     log = log_of(
         tmp_path / "log.db",
         offset(1, b"1", b"CORRUPT"),

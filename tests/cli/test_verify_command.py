@@ -245,8 +245,8 @@ def test_support_that_a_release_never_had(histories: Path) -> None:
     assert message.startswith("2.8.2 has no exactly-once support, which came with KIP-618")
 
 
-def test_what_is_no_story_is_refused(histories: Path, tmp_path: Path) -> None:
-    """A log in its place, an empty file, garbage, a step of a release that never was."""
+def test_files_without_a_story_are_refused(histories: Path, tmp_path: Path) -> None:
+    """Examples are a log, an empty file, garbage, and a step of an unknown release."""
     log, bad = histories / "mirror-3.9.log.jsonl", tmp_path / "bad.jsonl"
     assert "not a step of a story" in refusal(call("verify", log, log, "--plugins", PLUGINS))
     for text, sentence in (

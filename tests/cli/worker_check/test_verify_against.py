@@ -89,7 +89,7 @@ async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
 
 
 async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> None:
-    """It has connectors, and none of those of the log."""
+    """The worker has connectors, and none of those of the log."""
     async with standing_in(answers(["pages"])) as url:
         result = await verify(cluster.where, "--against", url, *SECONDS)
     assert result.code == 1
@@ -97,7 +97,7 @@ async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> N
 
 
 async def test_a_worker_that_starts_and_rebalances(tmp_path: Path) -> None:
-    """It is asked again: while Jetty has no paths yet, while it starts, while it rebalances."""
+    """Requests are repeated while Jetty has no paths, and while the worker starts or rebalances."""
     prepared = {
         "/": [
             PreparedAnswer(404, "<html>Not Found</html>", is_page=True),
@@ -139,7 +139,7 @@ async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
 
 
 async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
-    """Nothing is compared; the sentence names the worker and the option."""
+    """The command compares nothing; the error names the worker and the option."""
     async with standing_in({}) as url:
         result = await verify(cluster.where, "--against", f"{url},http://127.0.0.1:1")
     assert (result.code, result.out) == (4, "")
@@ -147,8 +147,8 @@ async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
     assert result.err.strip().endswith("check --against")
 
 
-async def test_what_is_no_worker(cluster: ClusterCalls) -> None:
-    """Another web server; a worker of another cluster; a release that is none of Kafka's."""
+async def test_servers_that_are_no_worker_of_the_cluster(cluster: ClusterCalls) -> None:
+    """Examples: another web server, a worker of another cluster, a release that Kafka never had."""
     async with standing_in({"/": [PreparedAnswer(200, {"hello": "world"})]}) as url:
         result = await verify(cluster.where, "--against", url)
     assert (result.code, result.out) == (3, "")
