@@ -32,7 +32,7 @@ def test_from_standard_input_with_a_name(cluster: ClusterCalls) -> None:
 
 @pytest.mark.parametrize("words", [("get",), ("describe", "--all"), ("describe", "orders")])
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_what_is_printed_can_be_applied(
+def test_printed_connectors_can_be_applied(
     cluster: ClusterCalls, words: tuple[str, ...], form: str
 ) -> None:
     """Applying printed connectors changes nothing."""

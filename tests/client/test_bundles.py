@@ -57,7 +57,9 @@ def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: Clus
     assert other.json("offsets", "orders") == {"offsets": OFFSETS}
 
 
-def test_what_is_there_is_not_overwritten(cluster: ClusterCalls, other: ClusterCalls) -> None:
+def test_existing_connectors_are_not_overwritten(
+    cluster: ClusterCalls, other: ClusterCalls
+) -> None:
     """Another config under the same name is refused."""
     cluster.create()
     bundle = exported(cluster)
@@ -114,7 +116,7 @@ def test_offsets_that_nobody_can_tell(cluster: ClusterCalls) -> None:
         ('{"bundle": 2, "connectors": []}', "is a bundle of format 2, and this version reads 1"),
     ],
 )
-def test_what_is_no_bundle(cluster: ClusterCalls, text: str, says: str) -> None:
-    """One sentence, and nothing is asked."""
+def test_files_that_are_no_bundle(cluster: ClusterCalls, text: str, says: str) -> None:
+    """The error is one sentence, and no request is sent."""
     cluster.create()
     assert says in cluster.refused("bundle", "import", cluster.file("x.json", text), code=2)

@@ -97,8 +97,8 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
         ('{"a": {}}', "'a' has no config"),
     ],
 )
-def test_what_is_no_connector(tmp_path: Path, text: str, says: str) -> None:
-    """One sentence that names the file."""
+def test_files_that_declare_no_connector(tmp_path: Path, text: str, says: str) -> None:
+    """The error is one sentence that names the file."""
     path = written(tmp_path, "x", text)
     with pytest.raises(InputRefused) as refused:
         read_declared([path])

@@ -69,7 +69,7 @@ async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("words", [(), ("--worker", NOBODY, "--jars", "libs")])
 def test_one_source_is_named(words: tuple[str, ...]) -> None:
-    """Neither none nor two."""
+    """The command needs exactly one source."""
     result = call("plugins", "harvest", *words)
     assert result.code == 2
     assert "name one source: --worker URL or --jars FOLDER" in result.err

@@ -100,8 +100,8 @@ def test_difference_of_a_secret_is_told_to_machines_without_the_secret(
     assert "ruby" not in result.out + result.err
 
 
-def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: ClusterCalls) -> None:
-    """They still lie in the log, and a new connector of its name inherits them."""
+def test_difference_of_a_deleted_connector_leaves_its_offsets_out(cluster: ClusterCalls) -> None:
+    """The offsets still lie in the log; a new connector of that name inherits them."""
     cluster.create(initial_state="STOPPED")
     offsets = [{"partition": {"filename": "/f"}, "offset": {"position": 1}}]
     cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))

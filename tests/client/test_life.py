@@ -144,8 +144,8 @@ def test_a_key_without_a_value(cluster: ClusterCalls) -> None:
     assert "  transforms:      ∅\n" in described
 
 
-def test_what_is_waited_for_does_not_come(cluster: ClusterCalls) -> None:
-    """The command is done; exit code 5 says that no worker has reported the state."""
+def test_waiting_for_a_state_times_out(cluster: ClusterCalls) -> None:
+    """The command is done; exit code 5 means that no worker has reported the state."""
     cluster.create()
     result = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
     assert result.code == 5
@@ -155,10 +155,10 @@ def test_what_is_waited_for_does_not_come(cluster: ClusterCalls) -> None:
     )
 
 
-def test_whoever_changes_something_is_named(
+def test_the_audit_trail_names_the_user(
     cluster: ClusterCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The audit has the user who typed it."""
+    """The principal of a command is the user who typed it."""
     monkeypatch.setenv("LOGNAME", "ada")
     cluster.create()
     cluster.ask("pause", "nix")
@@ -172,10 +172,10 @@ def test_whoever_changes_something_is_named(
 @pytest.mark.parametrize(
     ("verb", "state"), [("resume", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")]
 )
-def test_what_is_wanted_where_nothing_is_reported(
+def test_unreported_states_are_shown_as_wanted(
     cluster: ClusterCalls, verb: str, state: str
 ) -> None:
-    """An unreported state is marked as wanted; JSON does not report it."""
+    """A table marks the target state as wanted; JSON has no status."""
     cluster.create()
     cluster.create("more")
     cluster.done(verb, "orders")

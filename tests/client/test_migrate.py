@@ -239,7 +239,7 @@ def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> 
 def test_a_journal_of_another_migration(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:
-    """It must be ended first, and the sentence says how; what is no journal is refused."""
+    """The error says how to end the other migration first. A file that is no journal is refused."""
     cluster.create(initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder)
     with pytest.raises(Killed):

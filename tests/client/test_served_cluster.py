@@ -38,8 +38,8 @@ async def asked(
     return result.code, result.out or result.err
 
 
-async def test_who_asks_counts(service: RunningService, tmp_path: Path) -> None:
-    """An operator may stop but not delete; an anonymous user may view; refusals give the reason."""
+async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -> None:
+    """An operator may stop but not delete; an anonymous user may view. Refusals give the reason."""
     assert await asked(service, tmp_path, "stop", "orders") == (0, "orders: stopped\n")
     code, said = await asked(service, tmp_path, "delete", "orders")
     assert (code, said.startswith("Error: ")) == (3, True)

@@ -33,8 +33,8 @@ async def test_beneath_compat_nobody_tells_either() -> None:
     assert summary.state_in_words == "-"
 
 
-async def test_what_is_reported_is_shown_as_it_is() -> None:
-    """A reported state needs no target state; only the others are asked for."""
+async def test_reported_states_are_shown_unchanged() -> None:
+    """A reported state needs no target state; the client asks only for the others."""
     worker = FakeWorker(WANTED, server="controlplane")
     reported = ConnectorSummary("x", INFO, REPORTED)
     (summary,) = await with_wanted(await worker.api(), [reported])
@@ -52,8 +52,8 @@ async def test_what_is_reported_is_shown_as_it_is() -> None:
         ("Jetty(9.4.57)", None, "RUNNING"),
     ],
 )
-async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> None:
-    """Known by us; of a worker of Kafka's seen by what is reported."""
+async def test_target_states(server: str, status: Any, state: str) -> None:
+    """Our service knows the target state; for a worker of Kafka, the reported state implies it."""
     api = await FakeWorker(WANTED, server=server).api()
     assert await target_state(api, ConnectorSummary("x", INFO, status)) == state
 
