@@ -220,7 +220,7 @@ def test_old_formats(magic: int, timestamps: list[int]) -> None:
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_header_names_that_are_no_text(codec: int) -> None:
-    """They are read as Java reads them; nothing else of the batch is lost."""
+    """Header names are decoded as in Java; the rest of the batch is kept."""
     plain = batch(0, b"a", None, headers=(("AB", None), ("c", b"1")), codec=0)
     broken = bytearray(plain.replace(b"AB", b"\xffB"))
     if codec:
@@ -386,7 +386,7 @@ async def test_no_broker_there(stranger: str) -> None:
 
 
 @pytest.mark.parametrize("stranger", ["goodbye", "nonsense"])
-async def test_what_to_do_about_a_stranger(stranger: str) -> None:
+async def test_a_server_other_than_kafka_is_reported(stranger: str) -> None:
     """The error names the settings to check."""
     async with listening(STRANGERS[stranger]) as address:
         with pytest.raises(LogError, match=r"check the address and security\.protocol"):
@@ -396,8 +396,8 @@ async def test_what_to_do_about_a_stranger(stranger: str) -> None:
 PATIENT = ReadLimits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
 
 
-async def test_what_is_tried_again() -> None:
-    """Outages as long as there is patience; refusals not at first; damage never."""
+async def test_failures_that_are_retried() -> None:
+    """Outages are retried while patience lasts. First refusals and damage are not retried."""
     outage, refusal, damage = LogUnavailable("out"), LogNotUsable("no"), LogCorrupt("bad")
     forever = Retry(PATIENT, None)
     for _ in range(5):

@@ -196,7 +196,7 @@ def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
 
 
 async def test_only_the_owner_may_read(tmp_path: Path) -> None:
-    """Only the owner may read the log, its companions and its backups: they hold secrets."""
+    """The owner alone may read the log, its companions and its backups: they hold secrets."""
     log = await SqliteLog.open(tmp_path / "control.log")
     await make_topics(log)
     await log.backup(tmp_path / "copy.log")

@@ -23,8 +23,8 @@ NEVER_MS = 3_600_000
 HEADERS = (("name", b"value"), ("name", None), ("half \ud800 a pair", b""))
 
 
-async def test_what_this_process_appends_is_not_read_again(log: SqliteLog) -> None:
-    """The tail has the appended record, headers too, although it was trimmed from the file."""
+async def test_own_appends_are_not_read_again(log: SqliteLog) -> None:
+    """The tail has the appended record with its headers, although it was trimmed from the file."""
     tail = log.tail(["config"], {})
     await log.append([record("config", 0)])
     assert len(await take(tail, 1)) == 1
