@@ -180,7 +180,7 @@ class HistoryReplay:
         )
 
     def _recognize(self, step: StoryStep, written: list[Entry]) -> tuple[Entry, ...]:
-        """Take recorded records with the same bytes as written; return those without any."""
+        """Match written and recorded records of equal bytes; return the unmatched written ones."""
         until = before(self._entries, step.positions)
         left = [entry for entry in until if entry.position not in self._there]
         unrecorded = []

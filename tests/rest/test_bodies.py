@@ -178,7 +178,7 @@ def test_offsets_keep_their_numbers() -> None:
 
 @pytest.mark.parametrize("body", [b'{"offsets":[]}', b'{"offsets":null}', b"{}"])
 def test_offsets_are_needed(body: bytes) -> None:
-    """An alteration without offsets asks for nothing."""
+    """An alteration without offsets is refused."""
     expected = 400, "Partitions / offsets need to be provided for an alter offsets request"
     assert refusal(bodies.alteration, body, V39) == expected
     assert refusal(bodies.alteration, body, OURS) == expected

@@ -273,7 +273,7 @@ async def test_an_unknown_connector_is_not_stopped() -> None:
 
 
 async def test_no_offsets_come_before_no_connector() -> None:
-    """The body is looked at first."""
+    """The body is checked before the connector."""
     async with asked() as (_, client):
         answer = await client.patch(f"{BASE}/connectors/nix/offsets", json={"offsets": []})
     assert (answer.status_code, answer.json()["message"]) == (400, NO_OFFSETS)
@@ -405,7 +405,7 @@ def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dic
     ],
 )
 async def test_signatures(headers: dict[str, str], status: int, text: str) -> None:
-    """Missing, of a kind that is not taken, somebody else's, the cluster's."""
+    """Signatures may be missing, of an unknown algorithm, of a foreign key, or right."""
     async with at_rest() as scene:
         answer = await scene.client.put(f"{BASE}/connectors/orders/fence", headers=headers)
     assert answer.status_code == status

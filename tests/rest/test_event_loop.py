@@ -213,7 +213,7 @@ async def _state_of(log: ReadableLog) -> ClusterState:
 
 
 async def test_a_large_answer_leaves_in_pieces() -> None:
-    """Else the loop would copy all that the client has not taken yet."""
+    """In one piece, the loop would copy all that the client has not taken yet."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

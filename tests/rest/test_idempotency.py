@@ -123,7 +123,7 @@ def told(answer: httpx.Response) -> tuple[int, bytes, Mapping[str, str]]:
 
 
 async def change_everything(client: httpx.AsyncClient) -> None:
-    """Both connectors are other ones now, then they are gone."""
+    """Change both connectors, then delete them."""
     for name in ("orders", "new"):
         await client.put(f"/connectors/{name}/config", json=ORDERS | {"file": "other.txt"})
         await client.put(f"/connectors/{name}/stop")

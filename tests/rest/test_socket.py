@@ -63,7 +63,7 @@ async def test_raw_targets(address: tuple[str, int], target: bytes) -> None:
 
 
 async def test_headers(address: tuple[str, int]) -> None:
-    """An error outside of the endpoints has no type; the server tells who it is, once."""
+    """An error outside of the endpoints has no type; the `Server` header is sent once."""
     status, headers, body = await ask(address, get(b"/nix"))
     assert status == b"HTTP/1.1 404 Not Found"
     assert body == b'{"error_code":404,"message":"HTTP 404 Not Found"}'

@@ -139,7 +139,7 @@ async def _deleted(client: Client, name: str) -> None:
 
 
 async def test_plugins() -> None:
-    """Listed, and asked whether a config is right."""
+    """The client lists plugins and validates a config."""
     async with client_of("3.9.1") as client:
         listed = {
             plugin["className"]: plugin["type"] for plugin in await client("getConnectorPlugins")

@@ -18,7 +18,7 @@ WORKER = "127.0.0.1:8083"
 
 
 class Kc:
-    """The command, in a process of its own each time; then the connectors are waited for."""
+    """The command, in a new process for each call; each call then waits for the connectors."""
 
     def __init__(self, world: AtWork) -> None:
         self._world = world

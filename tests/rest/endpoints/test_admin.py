@@ -38,7 +38,7 @@ RELEASES = ("2.8.2", "3.9.1", "4.3.0", "kip")
 
 
 def test_a_worker_is_healthy_starting_or_unhealthy() -> None:
-    """KIP-1017; what it is about just now stands behind the sentence."""
+    """KIP-1017 defines status and sentence; the current trouble follows the sentence."""
     assert health(started=True)[:2] == (
         200,
         {
@@ -97,7 +97,7 @@ class Long(Cable):
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """Wait, and then as it is."""
+        """Wait for the permission, then read the log."""
         self.begun += 1
         await self.may_be_read.wait()
         async for batch in super().read(topics, start, stop):
@@ -166,7 +166,7 @@ def levels(loggers: Loggers, release: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_level_can_be_set_and_is_shown(release: str) -> None:
-    """A logger of Python's has the level that was asked for, under Log4j's name."""
+    """The Python logger gets the requested level; the answer has Log4j's name for it."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     for level, number in LEVELS.items():
         assert loggers.change("some.logger", level, profile) == ["some.logger"]
@@ -181,15 +181,15 @@ def test_levels_are_those_that_commands_know() -> None:
 
 
 def test_levels_between_those_of_log4j() -> None:
-    """Shown as the lowest level that lets nothing more through."""
+    """A level in between is shown as the lowest Log4j level that lets nothing more through."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of("3.9.1")
     for number, shown in ((0, "INFO"), (2, "TRACE"), (11, "INFO"), (51, "OFF"), (2**40, "OFF")):
         loggers.named("some").setLevel(number)
         assert loggers.level("some", profile)["level"] == shown
 
 
-def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
-    """One that only has others beneath it is not there; names are those of Python's loggers."""
+def test_a_logger_is_listed_once_it_is_used() -> None:
+    """A logger that only has children is not listed; names are those of Python's loggers."""
     loggers = Loggers(lambda: 0, separate_hierarchy(logging.WARNING))
     library = loggers.named("library.part")
     assert levels(loggers, "3.9.1") == {"root": "WARN"}
@@ -202,7 +202,7 @@ def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
-    """Its name is one in any case, and no beginning of it means it."""
+    """The name of the root logger may be in any case; a prefix of it means another logger."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     assert loggers.change("ro", "DEBUG", profile) == ["ro"]
     assert loggers.level("Root", profile)["level"] == "INFO"

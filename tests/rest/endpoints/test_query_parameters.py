@@ -117,7 +117,7 @@ async def test_reads_of_connect_tell_what_they_ignore() -> None:
     "query", ["x=y", "includetasks=true", "includeTasks=banana", "foward=true"]
 )
 async def test_a_release_ignores_what_kafka_ignores(query: str, front: str) -> None:
-    """Other unknown parameters, and values that make no sense, are as Kafka takes them."""
+    """Other unknown parameters and meaningless values are handled as in Kafka."""
     async with asked(Settings(profile="3.9")) as (_, client):
         path = f"{front}/connectors/orders/restart"
         plain = await client.post(path)

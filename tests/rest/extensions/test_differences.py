@@ -19,7 +19,7 @@ async def test_a_target_state_is_a_difference() -> None:
 
 
 async def test_differences_page_by_page() -> None:
-    """The pages are the whole."""
+    """The pages together hold all differences."""
     async with asked() as (_, client):
         await client.patch("/connectors/orders/config", json={"topic": "x", "password": "s3cret"})
         await client.put("/connectors/orders/pause")

@@ -72,7 +72,7 @@ async def test_history_begins_behind_a_record_of_another_connector() -> None:
 
 
 async def test_history_of_the_past_and_of_strangers() -> None:
-    """as_of= ends it; what no record concerns is not found."""
+    """`as_of=` ends the history; a connector without records is not found."""
     async with asked() as (_, client):
         await client.put("/connectors/orders/pause")
         then = (await client.get("/connectors/orders/history?as_of=config@0")).json()
@@ -82,7 +82,7 @@ async def test_history_of_the_past_and_of_strangers() -> None:
 
 
 async def test_undo_puts_back() -> None:
-    """Shown first, then done: the config and the target state as they were."""
+    """A dry run shows the undo; the undo restores the config and the target state."""
     async with asked() as (plane, client):
         config = (await client.get("/connectors/orders/config")).json()
         await client.patch("/connectors/orders/config", json={"topic": "wrong"})

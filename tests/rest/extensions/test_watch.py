@@ -24,7 +24,7 @@ WATCHERS = examples(500, proved=watch.WATCHERS_MOST)
 async def watching(
     app: ASGIApp, query: str = "", **headers: str
 ) -> AsyncIterator[asyncio.Queue[str]]:
-    """The blocks that a watcher gets; he goes away behind the block."""
+    """The blocks that a watcher receives; it disconnects at the end of the `with` block."""
     blocks: asyncio.Queue[str] = asyncio.Queue()
     gone = asyncio.Event()
     asked_once = False
@@ -127,8 +127,8 @@ async def test_as_a_release() -> None:
     assert [change["after"] for change in changes] == ["PAUSED", "STOPPED"]
 
 
-async def test_releases_that_are_watched_make_no_way() -> None:
-    """However many others are asked for; and there is room for some of them only."""
+async def test_folds_of_watched_releases_are_pinned() -> None:
+    """Reads of other releases do not evict them; the number of watched releases is limited."""
     async with asked() as (plane, client), AsyncExitStack() as stack:
         releases = ("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
         opened = [

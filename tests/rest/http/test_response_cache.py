@@ -27,7 +27,7 @@ GET = b"GET /connectors HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class ServedPlane(NamedTuple):
-    """A plane, a connection to it, and what its application was asked."""
+    """A plane, a connection to it, and the paths that its application was asked for."""
 
     plane: ControlPlane
     reader: asyncio.StreamReader
@@ -48,7 +48,7 @@ async def served(
     limits: HttpLimits | None = None,
     protection: Protection | None = None,
 ) -> AsyncIterator[ServedPlane]:
-    """A plane with a connector; `state` is what those in front have found out about a request."""
+    """A plane with a connector; `state` is the request state set by the layers in front."""
     requested_paths: list[str] = []
     async with plane_on(MemoryLog()) as plane:
         await plane.execute(CreateConnector("orders", ORDERS))
@@ -71,7 +71,7 @@ async def served(
 
 @pytest.fixture
 def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it be the same second all the while."""
+    """Freeze the date of answers."""
     find, keep = ResponseCache.find, ResponseCache.keep
     monkeypatch.setattr(
         ResponseCache, "find", lambda cache, request, _, peer: find(cache, request, "now", peer)
@@ -233,7 +233,7 @@ async def test_a_connection_rests_behind_its_last_question() -> None:
 
 
 async def test_no_answer_outlives_its_date() -> None:
-    """A new date, and it is asked anew."""
+    """After a change of the date the application is asked again."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
     assert repeats.find(GET, "one") is None
@@ -245,7 +245,7 @@ async def test_no_answer_outlives_its_date() -> None:
 
 
 def test_bounds() -> None:
-    """No more than there is room for, and nothing that is long."""
+    """The cache holds a limited number of answers, and no long one."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
     repeats.find(GET, "one")

@@ -85,7 +85,7 @@ def _comparable(row: ProbeRow, text: str) -> Any:
 
 
 def _canonical(value: Any, member: str) -> Any:
-    """A value with its order made plain, or sorted away. `member`: what it is."""
+    """A value with explicit order, sorted where the order does not count. `member`: its name."""
     match value:
         case _ if member in VOLATILE:
             return "something"

@@ -116,7 +116,7 @@ class Runtime:
         return False
 
     async def settle(self, *, long: bool) -> None:
-        """Write all that is to be written until all is quiet; offsets only if that takes `long`.
+        """Write all outstanding records until all is quiet; offsets only if `long`.
 
         Sources and sinks commit how far they have come every second, and requests come faster.
         """
@@ -149,7 +149,7 @@ class Runtime:
                 self._broker.consume(group, config["topics"])
 
     async def _append(self, drafts: Iterable[tuple[str, bytes, bytes | None]]) -> None:
-        """Write, as a foreign hand does, and wait until the plane has read it."""
+        """Append as a foreign writer, and wait until the plane has read it."""
         numbers = await self._log.topics()
         records = [
             Record(topic, partition_of(key, numbers[topic]), NOW_MS, key, value)

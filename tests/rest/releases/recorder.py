@@ -48,7 +48,7 @@ async def sent(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Respo
 
 
 async def patiently(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Response | None:
-    """The same, asked again while the worker is busy with itself."""
+    """Answer to a request, which is repeated while the worker starts or rebalances."""
     for _ in range(TRIES):
         answer = await sent(address, row, prefix)
         if answer is None or answer.status not in (409, 500, 503):

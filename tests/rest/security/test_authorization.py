@@ -169,7 +169,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> None:
-    """At the root everything is refused alike, whether it is there or not, with a challenge."""
+    """At the root, existing and missing paths are refused alike, with a challenge."""
     headers, reason = WRONG[case]
     answers = [
         await client.request(method, path, headers=headers)
@@ -402,7 +402,7 @@ PROXY = AuthSettings(
     ],
 )
 async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
-    """By its address, and nothing that a client can write."""
+    """A proxy is trusted by its address, never by a header that a client can send."""
     async with guarded(Protection(PROXY), peer=peer) as client:
         headers = {"x-forwarded-user": "ann", "x-forwarded-for": "10.0.0.7", "forwarded": "for=x"}
         answer = await client.get("/connectors", headers=headers)
@@ -432,7 +432,7 @@ async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
 
 
 async def test_a_name_told_twice_is_none() -> None:
-    """A client has sent the header through a proxy that adds its own to it."""
+    """The client has sent one through a proxy that adds its own, so the request is refused."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         sent = [("x-forwarded-user", "ada"), ("x-forwarded-user", "ann")]
         assert (await client.get("/connectors", headers=sent)).status_code == 401

@@ -36,7 +36,7 @@ def _bodies(size: int) -> list[bytes | AsyncIterator[bytes]]:
 
 
 async def test_a_body_is_read_up_to_its_limit(client: httpx.AsyncClient) -> None:
-    """Announced or not: one byte more is 413, and the connection ends."""
+    """One byte above the limit gives 413 and ends the connection, announced or not."""
     put = "/connectors/x/config"
     for body in _bodies(100):
         answer = await client.put(put, content=body, headers=JSON)

@@ -28,7 +28,7 @@ def test_every_endpoint(endpoint: str) -> None:
 
 
 def test_no_need_is_of_nothing() -> None:
-    """Each row of the table is about an endpoint that there is."""
+    """Each row of the role table names an existing endpoint."""
     assert {f"{method} {'/'.join(template)}" for method, template in NEEDS} <= {*ENDPOINTS}
 
 

@@ -77,7 +77,7 @@ async def test_the_second_head_is_waited_for_as_the_first() -> None:
 
 
 async def test_an_answer_that_nobody_takes() -> None:
-    """Its connection is cut off, so that the application need not wait for ever."""
+    """The connection is cut off, so that the application does not wait for ever."""
     cut_off = asyncio.Event()
 
     async def much(_: Scope, receive: Receive, send: Send) -> None:
@@ -118,7 +118,7 @@ async def test_too_many_connections() -> None:
 
 
 def test_room_for_connections() -> None:
-    """The system's usual limit is too low for them; the one that it cannot pass is not passed."""
+    """The usual file limit is raised as needed, and never above the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
