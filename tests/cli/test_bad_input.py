@@ -42,7 +42,7 @@ def changed(change: Callable[[list[bytes]], list[bytes]]) -> BadFile:
 
 
 def embedded(change: Callable[[Path], None]) -> BadFile:
-    """An embedded log that something was done to."""
+    """An embedded log, changed by a function."""
 
     def make(histories: Path, folder: Path) -> Path:
         assert call("import", histories / LIFE, folder / "bad.db").code == 0

@@ -1,4 +1,4 @@
-"""`controlplane config`: what counts, and who told it; and that every command reads it so."""
+"""`controlplane config`: effective settings and their sources; every command reads them alike."""
 
 from pathlib import Path
 from typing import Any
@@ -243,7 +243,7 @@ def test_settings_that_some_commands_cannot_use_are_warned_of() -> None:
 
 
 def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:
-    """A dump is read with a file whose stores only Java opens; a cluster is not."""
+    """Stores that only Java opens do not matter for a dump; `config` and clusters refuse them."""
     with worker.open("a", encoding="ascii") as file:
         file.write("security.protocol=SSL\nssl.truststore.location=/etc/trust\n")
         file.write("ssl.truststore.type=BCFKS\n")

@@ -73,7 +73,7 @@ def offsets(*rows: tuple[int, int]) -> dict[str, Any]:
 def test_the_part_that_differs_leads_to_the_record(
     path: str, recorded: Any, folded: Any, key: str
 ) -> None:
-    """Never a record of `cc` for `c`, and the last one of those that tell this part."""
+    """The last record about the differing part is named, never a record of `cc` for `c`."""
     difference = AnswerDifference(
         1, "3.9.1", path, RecordedAnswer(200, recorded), RecordedAnswer(200, folded), None
     )

@@ -55,7 +55,7 @@ def test_a_record_that_is_not_taken_is_part_of_the_history(histories: Path) -> N
 
 
 def test_each_fate_has_its_word(tmp_path: Path) -> None:
-    """A newcomer reads what came of a record, and need not know what a fate is."""
+    """Words say what became of a record, so that a newcomer need not know fates."""
     values = [
         (b"connector-c", b'{"properties":{}}'),
         (b"target-state-c", b'{"state":"SLEEPING"}'),

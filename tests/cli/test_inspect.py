@@ -81,7 +81,7 @@ def test_tables_fit(histories: Path, columns: int) -> None:
 
 
 def test_an_inconsistent_connector_is_marked(tmp_path: Path) -> None:
-    """A task commit that does not find its task configs."""
+    """A task commit without its task configs marks the connector."""
     log = embedded(
         tmp_path / "log.db",
         [

@@ -204,6 +204,7 @@ def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
+    """Planning leaves every byte of the log as it was."""
     log = embedded(tmp_path / "log.db", read_dump(LOG).entries)
     before = hashlib.sha256(log.read_bytes()).digest()
     assert planned("PUT", "/connectors/pages/stop", log=log)["steps"]

@@ -1,4 +1,4 @@
-"""`controlplane serve` before strangers: who is let in, encrypted, measured, warned."""
+"""`controlplane serve` in an open network: authentication, TLS, metrics and warnings."""
 
 import json
 from pathlib import Path

@@ -66,12 +66,12 @@ def test_files_of_several_formats_in_one_import(
 
 
 def test_no_topic_name(console: Path) -> None:
-    """Said, and not that none was given."""
+    """The error says that the name is no topic name, not that it is missing."""
     assert "'a/b' is no topic name" in refusal(call("inspect", console, "--topic", "a/b"))
 
 
 def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
-    """With what to do instead."""
+    """The error says what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     message = refusal(call("import", *logs, tmp_path / "log.db"))
     assert message.endswith("of each life of a topic, into a log of its own")
@@ -88,6 +88,7 @@ def test_a_file_that_may_not_be_read(console: Path) -> None:
 def test_errors_do_not_name_the_temporary_file(
     console: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The error names the log that was asked for."""
     monkeypatch.setattr(files, "PAGE_BYTES", "no number;")
     message = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
     assert f"The log {tmp_path}/log.db " in message

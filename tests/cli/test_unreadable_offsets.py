@@ -54,7 +54,7 @@ def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, va
 
 
 def test_those_that_can_be_read_are_shown_beside_them(tmp_path: Path) -> None:
-    """One table, and what it lacks."""
+    """One table shows the readable offsets and the number of those left out."""
     log = log_of(tmp_path / "log.db", offset(1, b"1", b"CORRUPT"), offset(2, b"2", GOOD))
     output = call("inspect", log, "--connector", "b").out
     assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition left out', output)
