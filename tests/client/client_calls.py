@@ -32,13 +32,13 @@ class ClusterCalls:
         return call(*words, "-c", self.where, typed=typed, environment=environment, columns=200)
 
     def done(self, *words: object, typed: str | None = None, editor: str | None = None) -> str:
-        """The same; it must succeed, and say nothing beside its answer."""
+        """Run a command that must succeed and print nothing but its answer."""
         result = self.ask(*words, typed=typed, editor=editor)
         assert result.code == 0, result
         return result.out
 
     def json(self, *words: object) -> Any:
-        """The same; what it answers to machines."""
+        """Run a command for JSON; return the document."""
         return json.loads(self.done(*words, "-o", "json"))
 
     def refused(self, *words: object, code: int = 3, typed: str | None = None) -> str:

@@ -109,7 +109,7 @@ async def test_a_rebalance_is_not_waited_for_for_ever() -> None:
 
 @pytest.mark.parametrize("view", [{"as_of": "config@1"}, {"profile": "3.4"}])
 async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, str]) -> None:
-    """A worker of Kafka's answers a question that it does not understand as if it were another."""
+    """A worker of Kafka ignores `as_of=` and `profile=`, and would answer another question."""
     worker = FakeWorker(httpx.Response(200, json=[]))
     with pytest.raises(Unsupported, match=r"which has no --(as-of|profile): read its log"):
         await worker.api(view=view)
@@ -133,7 +133,7 @@ async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
 
 
 async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """However many questions a command has to ask."""
+    """Several requests of one command give one notice."""
     noticed = httpx.Response(200, json=[], headers={"x-controlplane-notice": "read as 4.3.0"})
     api = await FakeWorker(noticed, server="controlplane").api()
     for _ in range(2):

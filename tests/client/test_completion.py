@@ -37,7 +37,7 @@ def test_completed(cluster: ClusterCalls, line: str, completions: list[str]) -> 
 
 
 def test_no_cluster_no_names(cluster: ClusterCalls) -> None:
-    """A shell is not disturbed by what is wrong."""
+    """Errors never disturb the shell: no names are completed."""
     result = shell(
         CONTROLPLANE_CLUSTER="http://127.0.0.1:1",
         _CONTROLPLANE_COMPLETE="bash_complete",

@@ -13,7 +13,7 @@ CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 
 @pytest.fixture
 def changed(cluster: ClusterCalls) -> ClusterCalls:
-    """A connector whose topic has been changed; what it was created by is at config@0."""
+    """A connector whose topic has been changed; its creation is at config@0."""
     cluster.create()
     cluster.done("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
     return cluster

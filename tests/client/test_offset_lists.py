@@ -1,4 +1,4 @@
-"""Offsets as values: both shapes they come in, and what takes one list to another."""
+"""Offsets as values: both shapes, and the alteration from one list to another."""
 
 from typing import Any
 

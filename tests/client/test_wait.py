@@ -1,4 +1,4 @@
-"""`--wait`: what is looked for, and when looking ends."""
+"""`--wait`: the awaited states, and the end of waiting."""
 
 from typing import Any
 
