@@ -325,7 +325,7 @@ async def test_an_older_log_is_named_by_its_next_writer(tmp_path: Path) -> None:
 
 
 def test_no_name_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka's never do, so that they can be given on a command line."""
+    """Kafka's ids never begin with a hyphen, so that a command line can take them."""
     made = iter(["-" * 22, "a" * 22])
     monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(made))
     connection = sqlite3.connect(":memory:", isolation_level=None)

@@ -1,4 +1,4 @@
-"""Snapshots beside the embedded log: complete or not there, and gone with what they stood for."""
+"""Snapshots beside the embedded log: complete or absent, and removed with their records."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,7 +34,7 @@ async def make(shelf: SnapshotStore, topic: str, *pieces: bytes, kind: str = "ki
 
 
 async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[int]:
-    """The complete ones, the newest first."""
+    """Numbers of the complete snapshots, the newest first."""
     kept = await shelf.kept(topic, kind)
     assert [str(snapshot.number).encode() for snapshot in kept] == [
         snapshot.about for snapshot in kept
@@ -130,5 +130,5 @@ async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path
 
 
 def test_a_log_need_not_keep_any() -> None:
-    """In memory nothing outlives the process, so nothing is begun from."""
+    """A log in memory ends with the process and has no snapshots."""
     assert snapshot_store_of(MemoryLog()) is None
