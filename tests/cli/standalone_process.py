@@ -99,8 +99,8 @@ async def running_from(
             if sum(line.startswith("  curl") for line in lines) == CURLS:
                 break
         else:
-            _, told = await process.communicate()
-            raise AssertionError(told.decode())
+            _, stderr = await process.communicate()
+            raise AssertionError(stderr.decode())
         yield StandaloneProcess(process, lines)
     finally:
         if process.returncode is None:

@@ -34,10 +34,10 @@ def tmp_path(open_path: Path) -> Path:
 
 @pytest.mark.parametrize("mode", [0o000, 0o444])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_what_may_not_be_read_is_refused_by_every_command(
+def test_every_command_refuses_unreadable_files(
     command: str, mode: int, histories: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of a log may not be entered, whether or not it may be listed."""
+    """The folder of the log denies access, whether or not it may be listed."""
     closed = tmp_path / "closed"
     files = closed / "files"
     files.mkdir(parents=True)
@@ -54,9 +54,9 @@ def test_what_may_not_be_read_is_refused_by_every_command(
     with unprivileged():
         result = run(log, files)
     closed.chmod(0o700)
-    told = replay_refusal(result) if command in REPLAY else refusal(result)
-    assert str(closed) in told
-    assert told.endswith(
+    sentence = replay_refusal(result) if command in REPLAY else refusal(result)
+    assert str(closed) in sentence
+    assert sentence.endswith(
         "(Permission denied): check the access rights of the file and its directory"
     )
 

@@ -59,8 +59,8 @@ def test_a_copy_that_can_be_used(log: Path, tmp_path: Path) -> None:
     result = call("backup", log, target)
     assert (result.code, result.err) == (0, "")
     size = f"{target.stat().st_size / 2**20:.1f}"
-    told = PRINTED.replace("LOG", str(log)).replace("TARGET", str(target)).replace("SIZE", size)
-    assert result.out == told
+    expected = PRINTED.replace("LOG", str(log)).replace("TARGET", str(target)).replace("SIZE", size)
+    assert result.out == expected
     assert entries_in(target) == ENTRIES
     assert call("inspect", target, "--rest").out == call("inspect", log, "--rest").out
     assert call("backup", f"sqlite:///{target}", tmp_path / "second.db").code == 0
@@ -100,10 +100,10 @@ def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
         ("folder", "copy.db", "is a directory"),
     ],
 )
-def test_what_cannot_be_copied(
+def test_sources_and_targets_that_cannot_be_used(
     log: Path, monkeypatch: pytest.MonkeyPatch, source: str, target: str, why: str
 ) -> None:
-    """One sentence, exit code 2, and no file more than before."""
+    """The error is one sentence with exit code 2; no file is created."""
     monkeypatch.chdir(log.parent)
     Path("dump.jsonl").write_text("{}\n")
     Path("folder").mkdir()
@@ -148,7 +148,7 @@ main(["backup", *sys.argv[1:]])
 """
 
 
-def test_what_a_killed_backup_left_is_removed_by_the_next(log: Path, tmp_path: Path) -> None:
+def test_leftovers_of_a_killed_backup_are_removed(log: Path, tmp_path: Path) -> None:
     """The next backup removes the leftovers, even if its own file has another name."""
     subprocess.run([sys.executable, "-c", KILLED, log, tmp_path / "one.db"], check=False)
     assert any("one.db" in name for name in names(tmp_path))
@@ -167,7 +167,7 @@ async def test_while_others_append(log: Path, tmp_path: Path) -> None:
     assert (await done).code == 0
     await writing.close()
     copy = await SqliteLog.open(target, read_only=True)
-    appended = [one.topic for one in await everything(copy) if one.key == b"k"]
+    appended = [entry.topic for entry in await everything(copy) if entry.key == b"k"]
     await copy.close()
     assert appended.count(CONFIG) == appended.count(STATUS)
 

@@ -42,7 +42,7 @@ def changed(change: Callable[[list[bytes]], list[bytes]]) -> BadFile:
 
 
 def embedded(change: Callable[[Path], None]) -> BadFile:
-    """An embedded log that something was done to."""
+    """An embedded log, changed by a function."""
 
     def make(histories: Path, folder: Path) -> Path:
         assert call("import", histories / LIFE, folder / "bad.db").code == 0
@@ -133,10 +133,10 @@ def commands(bad: Path, histories: Path, folder: Path) -> dict[str, list[object]
     }
 
 
-@pytest.mark.parametrize("what", BAD)
-def test_a_bad_log_is_refused_by_every_command(what: str, histories: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_log_is_refused_by_every_command(case: str, histories: Path, tmp_path: Path) -> None:
     """The sentence says what is wrong; no file appears, none changes."""
-    make, sentence = BAD[what]
+    make, sentence = BAD[case]
     bad = make(histories, tmp_path)
     before = fingerprints(tmp_path)
     for arguments in commands(bad, histories, tmp_path).values():
@@ -169,9 +169,9 @@ def test_a_locked_embedded_log(histories: Path, tmp_path: Path) -> None:
     """An exclusive lock of another process stops the import."""
     log = tmp_path / "log.db"
     call("import", histories / LIFE, log)
-    more = tmp_path / "more"
-    more.write_text('CreateTime:1\tPartition:0\tOffset:9999\tconnector-new\t{"properties":{}}\n')
-    addition = ["import", more, log, "--topic", "connect-configs"]
+    dump = tmp_path / "more"
+    dump.write_text('CreateTime:1\tPartition:0\tOffset:9999\tconnector-new\t{"properties":{}}\n')
+    addition = ["import", dump, log, "--topic", "connect-configs"]
     before = call("inspect", log, "-o", "json").json
     holder = sqlite3.connect(log, isolation_level=None)
     holder.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -249,8 +249,8 @@ def test_no_broker_there(histories: Path, tmp_path: Path) -> None:
     """Every command that reads a cluster says so; nothing is made."""
     where = f"kafka://127.0.0.1:{silent_port()}"
     for arguments in commands(Path(), histories, tmp_path).values():
-        told = [where if argument == Path() else argument for argument in arguments]
-        assert "connection refused" in refusal(call(*told))
+        words = [where if argument == Path() else argument for argument in arguments]
+        assert "connection refused" in refusal(call(*words))
     assert not list(tmp_path.iterdir())
 
 
@@ -265,7 +265,7 @@ def test_formats_and_topics_that_do_not_fit(histories: Path, tmp_path: Path) -> 
 
 
 def test_a_corrupt_record_is_reported_and_folding_goes_on(histories: Path, tmp_path: Path) -> None:
-    """Not the file is bad but a record in it: its position is named, the rest is folded."""
+    """The file is good and one record is bad: its position is reported, the rest is folded."""
     lines = (histories / LIFE).read_bytes().splitlines(keepends=True)
     at = next(i for i, line in enumerate(lines) if b'"key":"connector-orders"' in line)
     lines[at] = lines[at].replace(b'"value":"{', b'"value":"{{')

@@ -35,7 +35,7 @@ def test_the_same_for_machines(histories: Path) -> None:
 
 
 def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> None:
-    """Only kip finds an offset under the bytes of the log: that record is named."""
+    """The profile `kip` alone finds an offset under the key's bytes: that record is named."""
     log = histories / "life-3.9.log.jsonl"
     document = call("inspect", log, "--compare", "3.9,kip", "-o", "json").json
     offsets = [
@@ -44,10 +44,10 @@ def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> Non
         if difference["aspect"] == "source offset"
     ]
     assert len(offsets) == len(document["differences"]) == 6
-    for one in offsets:
-        assert one["values"]["3.9.2"] is None
-        assert one["cause"]["topic"] == "connect-offsets"
-        assert one["cause"]["value"] is not None
+    for traced in offsets:
+        assert traced["values"]["3.9.2"] is None
+        assert traced["cause"]["topic"] == "connect-offsets"
+        assert traced["cause"]["value"] is not None
 
 
 def test_releases_that_agree(histories: Path) -> None:

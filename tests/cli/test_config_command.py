@@ -1,4 +1,4 @@
-"""`controlplane config`: what counts, and who told it; and that every command reads it so."""
+"""`controlplane config`: effective settings and their sources; every command reads them alike."""
 
 from pathlib import Path
 from typing import Any
@@ -71,18 +71,18 @@ def test_a_flag_of_its_own_beats_a_general_one() -> None:
     assert lines(show(*flags))["config.storage.topic"] == ["one", "--config-topic"]
 
 
-def test_what_changes_nothing_is_shown_to_who_asks(worker: Path) -> None:
-    """Keys of Kafka's that mean nothing here, with the reason; every limit; what has no value."""
+def test_settings_without_effect_are_shown_on_request(worker: Path) -> None:
+    """`--all` adds Kafka's keys without effect (with reasons), all limits, and unset keys."""
     few, all_of_them = (
         show("--worker", worker),
         show("--worker", worker, "--all"),
     )
     unused = "consumer.max.poll.records"
-    asked = {unused, "worker.sync.timeout.ms", "reader.patience.ms", "listeners"}
-    assert not asked & lines(few).keys()
+    omitted_keys = {unused, "worker.sync.timeout.ms", "reader.patience.ms", "listeners"}
+    assert not omitted_keys & lines(few).keys()
     assert few.err == ""
     shown = lines(all_of_them)
-    assert asked < shown.keys()
+    assert omitted_keys < shown.keys()
     assert (
         " ".join(shown["worker.sync.timeout.ms"])
         == f"10000 {worker}:8 no worker calls another one here"
@@ -101,9 +101,9 @@ def test_a_limit_that_was_told_is_shown() -> None:
 def test_the_limits_of_every_part_are_told_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """The environment and flags set limits of every part; a misspelt key is reported."""
     monkeypatch.setenv("CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT", "9")
-    told = ["controller.commands.waiting=7", "upkeep.retention.superseded.ms=1000"]
+    overrides = ["controller.commands.waiting=7", "upkeep.retention.superseded.ms=1000"]
     slip = "upkeep.snapshot.kept=8"
-    said = show(*(part for one in (*told, slip) for part in ("--override", one)))
+    said = show(*(part for override in (*overrides, slip) for part in ("--override", override)))
     shown = lines(said)
     assert shown["upkeep.snapshots.kept"] == ["9", "CONTROLPLANE_UPKEEP_SNAPSHOTS_KEPT"]
     assert shown["controller.commands.waiting"] == ["7", "--override"]
@@ -160,7 +160,7 @@ def test_unknown_keys_are_warned_of(worker: Path) -> None:
     slip = f"{worker}:13: offset.storage.topc is no setting of a worker"
     assert f"Warning: {slip}: did you mean offset.storage.topic?\n" in result.err
     assert f"Warning: {worker}:22: fnord.8 is no setting of a worker\n" in result.err
-    assert [one["meant"] for one in result.json["unknown"]] == ["offset.storage.topic", *[None] * 9]
+    assert [key["meant"] for key in result.json["unknown"]] == ["offset.storage.topic", *[None] * 9]
     others = call("inspect", "nowhere.jsonl", "--worker", worker).err.splitlines()
     assert others[0] == f"Warning: {slip}: did you mean offset.storage.topic?"
     assert others[5] == "Warning: … and 5 more; `controlplane config` names them all"
@@ -168,7 +168,7 @@ def test_unknown_keys_are_warned_of(worker: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("override", "sentence"),
     [
         ("topic.tracking.enable=yes", "topic.tracking.enable is 'yes': use true or false"),
         ("offset.flush.interval.ms=1m", "is '1m': use a whole number from 0"),
@@ -177,15 +177,15 @@ def test_unknown_keys_are_warned_of(worker: Path) -> None:
         ("sasl.mechanism=GSSAPI", "sasl.mechanism is 'GSSAPI': use PLAIN, SCRAM-SHA-256"),
     ],
 )
-def test_bad_values(worker: Path, told: str, sentence: str) -> None:
+def test_bad_values(worker: Path, override: str, sentence: str) -> None:
     """Key, value, where it comes from, what is allowed; nothing is shown."""
-    told_how = refusal(call("config", "--worker", worker, "--override", told))
+    told_how = refusal(call("config", "--worker", worker, "--override", override))
     assert told_how.startswith("--override: ")
     assert sentence in told_how
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("options", "sentence"),
     [
         (
             ("--config-topic", "x", "--override", "offset.storage.topic=x"),
@@ -201,10 +201,10 @@ def test_bad_values(worker: Path, told: str, sentence: str) -> None:
         ),
     ],
 )
-def test_one_topic_is_not_two(told: tuple[str, ...], sentence: str) -> None:
+def test_one_topic_is_not_two(options: tuple[str, ...], sentence: str) -> None:
     """By every command: records of one would be read as those of the other."""
     for command in (["config"], ["inspect", "x.jsonl"]):
-        assert refusal(call(*command, *told)).startswith(sentence)
+        assert refusal(call(*command, *options)).startswith(sentence)
 
 
 def test_a_bad_value_in_a_file_is_told_with_its_line(worker: Path) -> None:
@@ -216,10 +216,10 @@ def test_a_bad_value_in_a_file_is_told_with_its_line(worker: Path) -> None:
         assert sentence.startswith(f"{worker}:13: exactly.once.source.support is 'perhaps': use ")
 
 
-@pytest.mark.parametrize("told", ["group.id", "=fleet", ""])
-def test_an_override_that_is_none(told: str) -> None:
+@pytest.mark.parametrize("override", ["group.id", "=fleet", ""])
+def test_an_override_that_is_none(override: str) -> None:
     """An override needs a key and a value."""
-    assert "write it like group.id=fleet" in refusal(call("config", "--override", told))
+    assert "write it like group.id=fleet" in refusal(call("config", "--override", override))
 
 
 def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
@@ -231,7 +231,7 @@ def test_the_file_may_be_named_by_the_environment(worker: Path) -> None:
         assert lines(said)["group.id"] == ["fleet", f"{worker}:3"]
 
 
-def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
+def test_settings_that_some_commands_cannot_use_are_warned_of() -> None:
     """TLS without a key concerns only listeners, a foreign policy only decisions."""
     result = call(
         *("config", "--override", "listeners=https://:8443"),
@@ -243,7 +243,7 @@ def test_what_only_some_commands_cannot_use_is_a_warning() -> None:
 
 
 def test_settings_of_access_matter_to_who_connects_only(worker: Path, histories: Path) -> None:
-    """A dump is read with a file whose stores only Java opens; a cluster is not."""
+    """Stores that only Java opens do not matter for a dump; `config` and clusters refuse them."""
     with worker.open("a", encoding="ascii") as file:
         file.write("security.protocol=SSL\nssl.truststore.location=/etc/trust\n")
         file.write("ssl.truststore.type=BCFKS\n")
@@ -268,17 +268,17 @@ def test_trust_in_unknown_classes_is_a_setting_that_is_off() -> None:
     """The file of a catalogue is one, too."""
     shown = lines(show("--all"))
     assert shown["plugins.trust.unknown"][:2] == ["false", "default"]
-    told = lines(show("--override", "plugins.trust.unknown=true"))
-    assert told["plugins.trust.unknown"] == ["true", "--override"]
+    trusting = lines(show("--override", "plugins.trust.unknown=true"))
+    assert trusting["plugins.trust.unknown"] == ["true", "--override"]
     assert "plugins.catalogue" in shown
 
 
 def test_paths_of_files_with_secrets_are_shown(worker: Path) -> None:
     """A path tells where to look; what lies there is the secret."""
     files = {"auth.password.file": "/etc/passwords", "auth.token.file": "/etc/tokens"}
-    told = [word for key, path in files.items() for word in ("--override", f"{key}={path}")]
+    overrides = [word for key, path in files.items() for word in ("--override", f"{key}={path}")]
     secret = ("--override", "ssl.keystore.password=hunter2")
-    shown = lines(show("--worker-properties", worker, *told, *secret))
+    shown = lines(show("--worker-properties", worker, *overrides, *secret))
     assert {key: shown[key][0] for key in files} == files
     assert shown["ssl.keystore.password"][0] == "[hidden]"
 

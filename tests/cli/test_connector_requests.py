@@ -37,9 +37,9 @@ def command(folder: Path, content: bytes, name: str = "a.json") -> CreateConnect
 )
 def test_each_form_declares_the_same(tmp_path: Path, content: str) -> None:
     """Numbers and booleans become texts; the name is in the config."""
-    found = command(tmp_path, content.encode())
-    assert (found.connector, dict(found.config)) == ("a", CONFIG)
-    assert (found.initial_state, found.initial_offsets) == (None, None)
+    creation = command(tmp_path, content.encode())
+    assert (creation.connector, dict(creation.config)) == ("a", CONFIG)
+    assert (creation.initial_state, creation.initial_offsets) == (None, None)
 
 
 def test_the_content_tells_the_form(tmp_path: Path) -> None:
@@ -55,8 +55,8 @@ def test_properties_are_in_latin_1(tmp_path: Path) -> None:
 
 def test_numbers_keep_their_text(tmp_path: Path) -> None:
     """A config has texts, offsets have numbers."""
-    found = command(tmp_path, b'{"name": "a", "config": {"rate": 1.50, "none": null}}')
-    assert found.config == {"rate": "1.50", "none": None, "name": "a"}
+    creation = command(tmp_path, b'{"name": "a", "config": {"rate": 1.50, "none": null}}')
+    assert creation.config == {"rate": "1.50", "none": None, "name": "a"}
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_state_and_offsets(tmp_path: Path, word: str, target: Target) -> None:
     body = (
         f'{{"name": "a", "config": {{}}, "initial_state": "{word}", "initial_offsets": {OFFSETS}}}'
     )
-    found = command(tmp_path, body.encode())
-    assert found.initial_state is target
-    assert found.initial_offsets == (OffsetChange({"p": 1}, {"at": 1.5}),)
+    creation = command(tmp_path, body.encode())
+    assert creation.initial_state is target
+    assert creation.initial_offsets == (OffsetChange({"p": 1}, {"at": 1.5}),)
 
 
 def test_files_keep_their_order(tmp_path: Path) -> None:

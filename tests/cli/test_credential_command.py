@@ -67,7 +67,7 @@ def test_a_token_is_shown_once() -> None:
 
 @pytest.mark.parametrize("name", ["a:b", "", "#ann", " ann", "a\nb"])
 def test_names_that_do_not_fit_into_a_line(name: str) -> None:
-    """They are refused in a sentence."""
+    """Such names are refused in one sentence."""
     result = call("credential", "token", name, "--role", "view")
     assert result.code == 2
     assert "cannot be used: use printable characters without a colon" in result.err

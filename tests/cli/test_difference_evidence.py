@@ -73,22 +73,25 @@ def offsets(*rows: tuple[int, int]) -> dict[str, Any]:
 def test_the_part_that_differs_leads_to_the_record(
     path: str, recorded: Any, folded: Any, key: str
 ) -> None:
-    """Never a record of `cc` for `c`, and the last one of those that tell this part."""
+    """The last record about the differing part is named, never a record of `cc` for `c`."""
     difference = AnswerDifference(
         1, "3.9.1", path, RecordedAnswer(200, recorded), RecordedAnswer(200, folded), None
     )
-    found = evidence().cause(difference)
-    assert found is not None
-    assert found.key == key.encode()
+    cause = evidence().cause(difference)
+    assert cause is not None
+    assert cause.key == key.encode()
 
 
-def test_what_came_later_explains_nothing() -> None:
-    """Only records before the step count; else the cause that the fold knows."""
+def test_later_records_explain_nothing() -> None:
+    """Causes are records before the step; without one, the cause known to the fold is returned."""
     fallback = Position("connect-status", 0, 0)
-    told = RecordedAnswer(200, {"a": 1}), RecordedAnswer(200, {})
-    found = evidence().cause(AnswerDifference(2, "3.9.1", "/connectors/c/config", *told, fallback))
-    assert found is not None
-    assert found.position == fallback
+    answers = RecordedAnswer(200, {"a": 1}), RecordedAnswer(200, {})
+    cause = evidence().cause(
+        AnswerDifference(2, "3.9.1", "/connectors/c/config", *answers, fallback)
+    )
+    assert cause is not None
+    assert cause.position == fallback
     assert (
-        evidence().cause(AnswerDifference(2, "3.9.1", "/connectors/c/config", *told, None)) is None
+        evidence().cause(AnswerDifference(2, "3.9.1", "/connectors/c/config", *answers, None))
+        is None
     )

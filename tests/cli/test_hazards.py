@@ -25,10 +25,10 @@ def poisoned(tmp_path: Path) -> Path:
 
 def test_hazards_fail_a_pipeline_that_asks_for_it(poisoned: Path) -> None:
     """With --fail hazards give exit code 1; without it, or without hazards, the code is 0."""
-    asked = ("inspect", poisoned, "--hazards", "--release", "2.8")
-    assert [call(*asked).code, call(*asked, "--fail").code] == [0, 1]
-    assert call(*asked, "--fail", "-o", "json").code == 1
-    assert call(*asked, "--fail", "--as-of", "config@0").code == 0
+    arguments = ("inspect", poisoned, "--hazards", "--release", "2.8")
+    assert [call(*arguments).code, call(*arguments, "--fail").code] == [0, 1]
+    assert call(*arguments, "--fail", "-o", "json").code == 1
+    assert call(*arguments, "--fail", "--as-of", "config@0").code == 0
     assert "--fail needs --hazards" in call("inspect", poisoned, "--fail").err
 
 
@@ -56,16 +56,18 @@ def test_without_a_release_all_are_asked(poisoned: Path) -> None:
     for hazard in document["hazards"]:
         (span,) = hazard["releases"]
         for release in (span.split()[0], span.split()[-1]):
-            asked = ["--hazards", "--profile", release, "-o", "json"]
-            known = call("inspect", poisoned, *asked).json["hazards"]
-            assert {**hazard, "releases": None} in [{**other, "releases": None} for other in known]
+            options = ["--hazards", "--profile", release, "-o", "json"]
+            hazards = call("inspect", poisoned, *options).json["hazards"]
+            assert {**hazard, "releases": None} in [
+                {**other, "releases": None} for other in hazards
+            ]
 
 
 def test_spans_of_releases() -> None:
     """Neighbours come together, others apart."""
     assert list(spans(RELEASES)) == [f"{RELEASES[0]} to {NEWEST}"]
-    some = [*RELEASES[:2], RELEASES[3], *RELEASES[5:7]]
-    first, second, third = spans(some)
+    releases = [*RELEASES[:2], RELEASES[3], *RELEASES[5:7]]
+    first, second, third = spans(releases)
     assert first == f"{RELEASES[0]} to {RELEASES[1]}"
     assert second == RELEASES[3]
     assert third == f"{RELEASES[5]} to {RELEASES[6]}"
@@ -75,10 +77,10 @@ def test_spans_of_releases() -> None:
 def test_hazards_of_one_connector(poisoned: Path) -> None:
     """Its own, and those that hit every connector."""
     options = ["--hazards", "--profile", "2.8", "-o", "json"]
-    found = call("inspect", poisoned, *options).json["hazards"]
-    assert {one["connector"] for one in found} == {None, "d"}
+    hazards = call("inspect", poisoned, *options).json["hazards"]
+    assert {hazard["connector"] for hazard in hazards} == {None, "d"}
     mine = call("inspect", poisoned, *options, "--connector", "c").json["hazards"]
-    assert {one["connector"] for one in mine} == {None}
+    assert {hazard["connector"] for hazard in mine} == {None}
     assert mine[0]["record"]["key"] == "task-c-0"
     assert mine[0]["record"]["value"] == "{}"
 
@@ -93,7 +95,7 @@ def test_a_count_that_cannot_be_listed_is_remarked(poisoned: Path) -> None:
     """The overview and the depth go on where the worker would answer 500."""
     options = ["--profile", "3.9", "-o", "json"]
     rows = call("inspect", poisoned, *options).json["connectors"]
-    (row,) = [one for one in rows if one["name"] == "d"]
+    (row,) = [connector for connector in rows if connector["name"] == "d"]
     assert (row["tasks"], row["flags"][0]) == (
         None,
         "reading its tasks fails: Illegal Capacity: -1",
@@ -119,5 +121,5 @@ def test_only_releases_with_the_support_are_asked_with_it(tmp_path: Path) -> Non
         f"workers of all releases with exactly-once support, 3.3.0 to {NEWEST}, would meet "
     )
     alone = call("inspect", log, "--hazards", "--profile", "2.8", "-o", "json").json["hazards"]
-    (reason,) = [one["reason"] for one in alone]
+    (reason,) = [hazard["reason"] for hazard in alone]
     assert "that of members of 3.3.0 to kip with exactly-once support at 1" in reason

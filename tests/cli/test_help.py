@@ -46,7 +46,7 @@ def test_options_show_where_the_resource_may_be_left_out(
     """`stop --help` is about connectors, as `stop` is."""
     result = call(*words.split(), "--help")
     assert result.code == 0
-    assert [one for one in shown if one not in result.out] == []
+    assert [option for option in shown if option not in result.out] == []
 
 
 def test_help_texts_of_resources_are_whole() -> None:
@@ -71,7 +71,7 @@ def test_words_that_may_be_files_are_completed_as_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "completions"),
     [
         ("replay cap", ["plain,capture"]),
         ("replay lint --rel", ["plain,--release"]),
@@ -79,7 +79,7 @@ def test_words_that_may_be_files_are_completed_as_files() -> None:
         ("replay completion z", ["plain,zsh"]),
     ],
 )
-def test_replay_completes_commands_options_and_files(line: str, found: list[str]) -> None:
+def test_replay_completes_commands_options_and_files(line: str, completions: list[str]) -> None:
     """The completion protocol is that of bash."""
     words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     done = subprocess.run(
@@ -90,7 +90,7 @@ def test_replay_completes_commands_options_and_files(line: str, found: list[str]
         text=True,
         check=False,
     )
-    assert done.stdout.split() == found
+    assert done.stdout.split() == completions
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def test_requests_offsets_and_task_configs_are_told(histories: Path) -> None:
     """Restarts are events; task configs wait for their commit; offsets move by raw key."""
     log = histories / "life-3.9.log.jsonl"
     events = call("inspect", log, "--history", "pages", "-o", "json").json["events"]
-    told = {event["what"] for event in events}
-    assert {"restart", "task config", "task config 0", 'source offset {"page": 0}'} <= told
+    kinds = {event["what"] for event in events}
+    assert {"restart", "task config", "task config 0", 'source offset {"page": 0}'} <= kinds
     moved = [event for event in events if event["what"] == 'source offset {"page": 1}']
     assert (moved[0]["before"], moved[0]["after"]) == (None, {"row": 4})
     assert any(event["after"] is None for event in moved)
@@ -55,7 +55,7 @@ def test_a_record_that_is_not_taken_is_part_of_the_history(histories: Path) -> N
 
 
 def test_each_fate_has_its_word(tmp_path: Path) -> None:
-    """A newcomer reads what came of a record, and need not know what a fate is."""
+    """Words say what became of a record, so that a newcomer need not know fates."""
     values = [
         (b"connector-c", b'{"properties":{}}'),
         (b"target-state-c", b'{"state":"SLEEPING"}'),
@@ -65,8 +65,8 @@ def test_each_fate_has_its_word(tmp_path: Path) -> None:
     ]
     entries = [Entry("connect-configs", 0, n, n, *pair) for n, pair in enumerate(values)]
     log = embedded(tmp_path / "log.db", entries)
-    told = call("inspect", log, "--history", "c", "--profile", "3.2", "-o", "json").json["events"]
-    fates = {event["record"]["offset"]: event["what"] for event in told}
+    events = call("inspect", log, "--history", "c", "--profile", "3.2", "-o", "json").json["events"]
+    fates = {event["record"]["offset"]: event["what"] for event in events}
     assert (fates[1], fates[2], fates[3]) == ("ignored", "unreadable", "stops a worker")
 
 

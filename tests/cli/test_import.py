@@ -59,8 +59,8 @@ def test_the_summary(histories: Path, tmp_path: Path) -> None:
     result = call("import", file, log, columns=200)
     shown = result.out.replace(str(log), "LOG").replace(f"{file}", "LIFE")
     lines = [" ".join(line.split()) for line in shown.splitlines() if not line.startswith("─")]
-    wanted = [" ".join(line.split()) for line in LIFE.splitlines() if not line.startswith("─")]
-    assert lines == wanted
+    expected = [" ".join(line.split()) for line in LIFE.splitlines() if not line.startswith("─")]
+    assert lines == expected
 
 
 def test_importing_twice_adds_nothing_and_says_so(histories: Path, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_topic_grows_by_partitions(tmp_path: Path) -> None:
     assert places == [(0, 3), (4, 3)]
 
 
-def test_what_contradicts_the_log_is_refused_and_nothing_changed(
+def test_contradicting_records_are_refused_and_nothing_changes(
     histories: Path, tmp_path: Path
 ) -> None:
     """Records of another cluster at the same positions are refused."""
@@ -213,12 +213,12 @@ def test_formats_are_detected(tmp_path: Path, form: str, text: str, options: lis
     assert (result.code, result.json["files"][0]["format"]) == (0, form)
     (entry,) = contents(tmp_path / "log.db")
     assert (entry.offset, entry.timestamp, entry.key) == (5, 1700000000000, b"connector-c")
-    seen = call("inspect", tmp_path / "dump", *options, "-o", "json").json
-    assert [row["name"] for row in seen["connectors"]] == ["c"]
+    overview = call("inspect", tmp_path / "dump", *options, "-o", "json").json
+    assert [row["name"] for row in overview["connectors"]] == ["c"]
 
 
-def test_what_a_form_never_tells_is_assumed_and_told(tmp_path: Path) -> None:
-    """Keys and times alone are read whole, exit code 0; where the records lay is assumed."""
+def test_fields_that_a_format_lacks_are_assumed_and_reported(tmp_path: Path) -> None:
+    """Keys and times alone are imported with exit code 0; partitions and offsets are assumed."""
     dump, log = tmp_path / "dump", tmp_path / "log.db"
     dump.write_text("CreateTime:5\tconnector-c\t{}\n", "utf-8")
     result = call("import", dump, log, "--topic", "connect-configs", columns=200)
@@ -251,16 +251,16 @@ def test_remarks_of_a_tool_are_told_and_are_no_loss(tmp_path: Path) -> None:
     dump, log = tmp_path / "dump", tmp_path / "log.db"
     dump.write_text(f"{DEPRECATED}{CONSOLE}Processed a total of 1 messages\n", "utf-8")
     result = call("import", dump, log, "--topic", "connect-configs", columns=200)
-    told = "2 lines are remarks of the console consumer, not records"
+    remark = "2 lines are remarks of the console consumer, not records"
     assert result.code == 0
-    assert f"{dump}: {told}\n" in result.out
+    assert f"{dump}: {remark}\n" in result.out
     assert len(contents(log)) == 1
     again = call("import", dump, log, "--topic", "connect-configs", "-o", "json")
     (file,) = again.json["files"]
-    assert (again.code, file["problems"], file["remarks"]) == (0, [], [told])
+    assert (again.code, file["problems"], file["remarks"]) == (0, [], [remark])
     assert file["lines_left_out"] == 0
-    seen = call("inspect", dump, "--topic", "connect-configs")
-    assert f"{dump}: {told}\n" in seen.err
+    inspected = call("inspect", dump, "--topic", "connect-configs")
+    assert f"{dump}: {remark}\n" in inspected.err
 
 
 def test_a_total_beyond_the_records_is_a_doubt(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_empty_partitions_and_topics_are_made_too(tmp_path: Path) -> None:
 
 
 def test_a_log_grows_to_its_sources_partitions(tmp_path: Path) -> None:
-    """Also one that was made from a dump, which does not know of empty ones."""
+    """A log made from a dump grows too: a dump lacks the empty partitions."""
     line = '{"topic":"connect-offsets","partition":0,"offset":7,"tstype":"create","ts":1,"broker":1'
     (tmp_path / "dump").write_text(line + ',"key":"other","payload":"v"}\n', "utf-8")
     call("import", tmp_path / "dump", tmp_path / "two.db")

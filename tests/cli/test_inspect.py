@@ -81,7 +81,7 @@ def test_tables_fit(histories: Path, columns: int) -> None:
 
 
 def test_an_inconsistent_connector_is_marked(tmp_path: Path) -> None:
-    """A task commit that does not find its task configs."""
+    """A task commit without its task configs marks the connector."""
     log = embedded(
         tmp_path / "log.db",
         [
@@ -109,7 +109,7 @@ def test_as_of(histories: Path, moment: str, config: list[int]) -> None:
     assert document["read_up_to"]["connect-configs"] == config
 
 
-def test_what_as_of_prints_is_what_as_of_takes(histories: Path) -> None:
+def test_as_of_takes_the_vector_that_it_prints(histories: Path) -> None:
     """The printed vector leads to the same view."""
     once = inspect(histories, "life-3.9", "--as-of", "config@57")
     vector = once.out.splitlines()[-1].removeprefix("read up to ")
@@ -125,7 +125,7 @@ def test_a_vector_that_names_one_topic_leaves_out_the_others(histories: Path) ->
 
 
 def test_the_vectors_of_a_story_are_taken(histories: Path) -> None:
-    """They count markers of transactions and partitions without records; the log has neither."""
+    """These vectors count transaction markers and empty partitions, which the log lacks."""
     story = (histories / "exactly-once-3.9.story.jsonl").read_bytes().splitlines()
     for line in story[1::20]:
         vector = json.dumps(json.loads(line)["positions"])
@@ -221,7 +221,7 @@ def test_a_sink_of_kafkas_own_needs_no_catalogue(histories: Path) -> None:
     (archive,) = (
         connector for connector in compared["connectors"] if connector["name"] == "archive"
     )
-    assert {seen["type"] for seen in archive["seen"].values()} == {"sink"}
+    assert {view["type"] for view in archive["seen"].values()} == {"sink"}
     rest = inspect(histories, "life-3.9", "--rest", "--profile", "3.9", "-o", "json").json
     offsets = rest["/connectors/archive/offsets"]
     assert offsets["status"] == 500

@@ -30,7 +30,7 @@ def test_the_cluster_may_be_named_before_the_verb(
     log: str, before: tuple[str, ...], words: str
 ) -> None:
     """`-c` may precede the verb, with the same result."""
-    result = call(*(one.format(log) for one in before), *words.split())
+    result = call(*(word.format(log) for word in before), *words.split())
     assert result == call(*words.split(), "-c", log)
     assert result.code == 0
 
@@ -148,5 +148,5 @@ def test_the_options_before_the_verb_are_those_behind_it() -> None:
     before = {
         name for param in main.params if isinstance(param, click.Option) for name in param.opts
     }
-    told = call("get", "--help").out
-    assert all(name in told for name in before - {"--version"})
+    help_text = call("get", "--help").out
+    assert all(name in help_text for name in before - {"--version"})

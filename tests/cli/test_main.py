@@ -43,8 +43,8 @@ def test_every_command_has_help(name: str) -> None:
 )
 def test_everyday_options_come_first(name: str, everyday: str) -> None:
     """Rare options (topic names, formats of dumps) come last in the help."""
-    told = call(name, "--help").out
-    assert 0 < told.find(f"  {everyday}") < told.find("  --config-topic")
+    help_text = call(name, "--help").out
+    assert 0 < help_text.find(f"  {everyday}") < help_text.find("  --config-topic")
 
 
 def test_an_unknown_command_is_refused() -> None:

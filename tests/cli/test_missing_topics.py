@@ -26,10 +26,10 @@ def configs(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("embed", [False, True])
-def test_what_a_missing_topic_leaves_unknown_is_said(
+def test_gaps_left_by_a_missing_topic_are_reported(
     configs: Path, tmp_path: Path, *, embed: bool
 ) -> None:
-    """On standard error beside a table, among the problems in JSON; of dumps and embedded logs."""
+    """Reports go to standard error beside a table, and to `problems` in JSON."""
     log = tmp_path / "log.db" if embed else configs
     if embed:
         assert call("import", configs, log).code == 0
@@ -118,23 +118,23 @@ def topics_in(log: Path) -> list[str]:
     return sorted(call("inspect", log, "-o", "json").json["read_up_to"])
 
 
-@pytest.mark.parametrize("what", ["config", "offsets", "status"])
-def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", ["config", "offsets", "status"])
+def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
     """A service without connectors would look like a cluster that has lost them."""
     before = topics_in(life)
-    sentence = refusal(shell("serve", life, "--port", "0", f"--{what}-topic", "nope"))
-    assert sentence.startswith(f"there is no topic nope ({FOUND}): name the {what} topic as it is")
+    sentence = refusal(shell("serve", life, "--port", "0", f"--{kind}-topic", "nope"))
+    assert sentence.startswith(f"there is no topic nope ({FOUND}): name the {kind} topic as it is")
     assert sentence.endswith(
         "(topics are named by --config-topic and the like, or by --worker-properties)"
     )
     assert topics_in(life) == before
 
 
-@pytest.mark.parametrize("what", ["CONFIG", "OFFSET", "STATUS"])
-def test_a_change_makes_no_topic_of_a_misspelt_name(life: Path, what: str) -> None:
+@pytest.mark.parametrize("kind", ["CONFIG", "OFFSET", "STATUS"])
+def test_a_change_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
     """The environment names the topics of a log that a verb opens."""
     before = topics_in(life)
-    names = {f"CONTROLPLANE_{what}_STORAGE_TOPIC": "nope"}
+    names = {f"CONTROLPLANE_{kind}_STORAGE_TOPIC": "nope"}
     result = call("stop", "orders", "-c", life, environment=names)
     assert f"there is no topic nope ({FOUND})" in refusal(result)
     assert topics_in(life) == before
@@ -162,9 +162,9 @@ async def test_a_plane_makes_no_topic_of_a_misspelt_name(life: Path) -> None:
 
 
 async def test_a_new_log_may_have_any_names(tmp_path: Path) -> None:
-    """Neither one that is not there, nor one without records, has a topic to lose."""
+    """A log that is missing or has no records cannot lose a topic."""
     for name in ("first", "second"):
-        topics = Topics(*(f"{name}-{what}" for what in Topics.__struct_fields__))
+        topics = Topics(*(f"{name}-{field}" for field in Topics.__struct_fields__))
         async with ControlPlane.open(f"{tmp_path}/new.db", Settings(topics=topics)) as plane:
             assert {*await plane.log.topics()} >= {topics.config, topics.commands}
 

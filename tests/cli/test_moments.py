@@ -114,10 +114,10 @@ def test_a_log_without_times_has_no_moment_by_time(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_a_vector_leaves_open_is_said(
+def test_gaps_of_a_vector_are_reported(
     histories: Path, vector: dict[str, list[int]], notices: list[str]
 ) -> None:
-    """Beside the table, and among the problems in JSON."""
+    """Reports stand beside the table, and among the problems in JSON."""
     said = as_of(histories, json.dumps(vector), "-o", "json")
     assert said.code == 0
     assert said.json["problems"] == notices

@@ -84,13 +84,13 @@ def test_an_option_name_means_one_thing() -> None:
 @pytest.mark.parametrize("word", KINDS)
 def test_one_thing_has_one_option_name(word: str) -> None:
     """Each kind of word has these options and no other."""
-    found = {
+    names = {
         option.opts[-1]
         for called in every_command()
         for option in called.options
         if kind(option) == word
     }
-    assert found == KINDS[word]
+    assert names == KINDS[word]
 
 
 def test_a_short_option_has_one_long_name() -> None:
@@ -105,20 +105,22 @@ def test_a_short_option_has_one_long_name() -> None:
 
 def test_former_option_names_work_and_are_hidden() -> None:
     """Help and completion leave former names out; the parser takes them."""
-    seen = set()
+    names_seen = set()
     for called, option in named():
         shown = called.command.get_help(called.context)
-        offered = [one.value for one in called.command.shell_complete(called.context, "--")]
+        offered = [
+            completion.value for completion in called.command.shell_complete(called.context, "--")
+        ]
         for former in option.former:
             assert FORMER[former] == option.opts[-1]
             assert f"{former} " not in shown
             assert former not in offered
-            seen.add(former)
+            names_seen.add(former)
             parser = called.command.make_parser(called.context)
             word = "3" if isinstance(option.type, click.IntRange) else __file__
             values, _, _ = parser.parse_args([former, word])
             assert values[option.name] == ([word] if option.multiple else word)
-    assert seen == {*FORMER}
+    assert names_seen == {*FORMER}
 
 
 def test_commands_take_former_option_names(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_a_plan_on_a_history_names_the_partition_in_which_the_old_value_lies(his
     """A history has its partition counts; nothing is assumed."""
     document = planned(history)
     assert partition(document) == 2
-    assert not [one for one in document["assumed"] if "partition" in one]
+    assert not [sentence for sentence in document["assumed"] if "partition" in sentence]
 
 
 def test_a_copy_of_a_history_has_the_partitions_of_the_cluster(
@@ -124,15 +124,15 @@ def test_a_plan_on_a_dump_says_that_the_partition_is_assumed(dump: Path) -> None
     ) in " ".join(result.out.split())
     document = planned(dump, "--partitions", "offsets=5")
     assert partition(document) == 2
-    assert not [one for one in document["assumed"] if "partition" in one]
+    assert not [sentence for sentence in document["assumed"] if "partition" in sentence]
 
 
 def test_a_copy_of_a_dump_has_as_many_partitions_as_the_option_tells(
     dump: Path, tmp_path: Path
 ) -> None:
     """A topic can be named in full, too."""
-    told = ("--partitions", "connect-offsets=5", "--partitions", "status=3")
-    assert call("import", dump, tmp_path / "copy.db", *told).code == 0
+    partitions = ("--partitions", "connect-offsets=5", "--partitions", "status=3")
+    assert call("import", dump, tmp_path / "copy.db", *partitions).code == 0
     assert topics(tmp_path / "copy.db")["connect-offsets"] == PARTITIONS
     assert topics(tmp_path / "copy.db")["connect-status"] == 3
 
@@ -153,7 +153,7 @@ def test_a_plan_on_a_copy_of_a_dump_says_that_the_partition_is_assumed(
     call("import", dump, copy, "--partitions", "offsets=5")
     document = planned(copy)
     assert partition(document) == 2
-    assert not [one for one in document["assumed"] if "partition" in one]
+    assert not [sentence for sentence in document["assumed"] if "partition" in sentence]
 
 
 async def test_a_dry_run_on_a_served_copy_of_a_dump_says_that_the_partition_is_assumed(
@@ -162,13 +162,15 @@ async def test_a_dry_run_on_a_served_copy_of_a_dump_says_that_the_partition_is_a
     """The dry run reports the assumption, as `plan` does."""
     copy = tmp_path / "copy.db"
     await asyncio.to_thread(call, "import", dump, copy)
-    (told,) = [one for one in await assumed_by_dry_run(copy) if "partition" in one]
-    assert told == (
+    (assumption,) = [
+        sentence for sentence in await assumed_by_dry_run(copy) if "partition" in sentence
+    ]
+    assert assumption == (
         "connect-offsets has 3 partitions, as many as the dump shows; "
         "`import` of that dump with --partitions offsets=N tells it"
     )
     await asyncio.to_thread(call, "import", dump, copy, "--partitions", "offsets=5")
-    assert not [one for one in await assumed_by_dry_run(copy) if "partition" in one]
+    assert not [sentence for sentence in await assumed_by_dry_run(copy) if "partition" in sentence]
 
 
 async def assumed_by_dry_run(log: Path) -> list[str]:
@@ -191,11 +193,11 @@ def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(
             assert call("import", source, copy).code == 0
         document = planned(copy)
         assert partition(document) == 2
-        assert not [one for one in document["assumed"] if "partition" in one]
+        assert not [sentence for sentence in document["assumed"] if "partition" in sentence]
 
 
 @pytest.mark.parametrize(
-    ("told", "sentence"),
+    ("counts", "sentence"),
     [
         ("offsets=2", "has 3 partitions of connect-offsets: offsets=2 is too few"),
         ("offsett=5", "has no topic offsett"),
@@ -203,9 +205,9 @@ def test_a_copy_of_a_history_assumes_nothing_whatever_else_is_imported(
         ("offsets=-1", "is not of the form TOPIC=N"),
     ],
 )
-def test_numbers_that_cannot_be_are_refused(dump: Path, told: str, sentence: str) -> None:
+def test_numbers_that_cannot_be_are_refused(dump: Path, counts: str, sentence: str) -> None:
     """One sentence that says what to do."""
-    result = call("plan", dump, *RESET, "--partitions", told, columns=200)
+    result = call("plan", dump, *RESET, "--partitions", counts, columns=200)
     assert result.code == 2
     assert sentence in " ".join(result.err.split())
 

@@ -55,7 +55,7 @@ WRITTEN = (
 
 @pytest.mark.parametrize(
     ("words", "named", "done"),
-    [(*one, "read") for one in READ] + [(*one, "written") for one in WRITTEN],
+    [(*case, "read") for case in READ] + [(*case, "written") for case in WRITTEN],
 )
 def test_replay_names_what_it_may_not_use(
     folder: Path, words: tuple[str, ...], named: str, done: str

@@ -65,19 +65,29 @@ def test_a_plan_for_people() -> None:
 @pytest.mark.parametrize("number", [3, 16, 30, 45, 54, 74, 82, 84, 102])
 def test_a_plan_is_what_the_cluster_wrote(number: int) -> None:
     """At the moment of a recorded request, the very records that it caused; then its answer."""
-    one = next(one for one in recorded() if (one.history, one.step.n) == ("life-3.9", number))
-    body = [] if one.body is None else [one.body.decode()]
-    moment = json.dumps(one.step.before)
-    found = planned(
-        "--profile", one.step.release, "--as-of", moment, one.step.method, one.step.path, *body
+    request = next(
+        request
+        for request in recorded()
+        if (request.history, request.step.n) == ("life-3.9", number)
     )
-    written = [entry for entry in one.written() if entry.topic == "connect-configs"]
-    assert records(found) == [
+    body = [] if request.body is None else [request.body.decode()]
+    moment = json.dumps(request.step.before)
+    document = planned(
+        "--profile",
+        request.step.release,
+        "--as-of",
+        moment,
+        request.step.method,
+        request.step.path,
+        *body,
+    )
+    written = [entry for entry in request.written() if entry.topic == "connect-configs"]
+    assert records(document) == [
         ("connect-configs", (entry.key or b"").decode(), entry.value and entry.value.decode())
-        for entry in written[: len(records(found))]
+        for entry in written[: len(records(document))]
     ]
-    assert found["answer"]["status"] == one.step.status
-    assert found["answer"]["body"] == one.step.answer
+    assert document["answer"]["status"] == request.step.status
+    assert document["answer"]["body"] == request.step.answer
 
 
 def test_ours_is_one_step() -> None:
@@ -119,11 +129,11 @@ def test_a_body_from_a_file_and_from_standard_input(tmp_path: Path) -> None:
     """`@FILE` and `-`, as curl has them."""
     file = tmp_path / "body.json"
     file.write_text('{"rows":"10"}', encoding="utf-8")
-    asked = ("--profile", "3.9", "PATCH", "/connectors/pages/config")
-    inline = records(planned(*asked, '{"rows":"10"}'))
+    request = ("--profile", "3.9", "PATCH", "/connectors/pages/config")
+    inline = records(planned(*request, '{"rows":"10"}'))
     assert '"rows":"10"' in (inline[0][2] or "")
-    assert records(planned(*asked, f"@{file}")) == inline
-    words = ["plan", str(LOG), "-o", "json", *map(str, PLUGINS), *asked, "-"]
+    assert records(planned(*request, f"@{file}")) == inline
+    words = ["plan", str(LOG), "-o", "json", *map(str, PLUGINS), *request, "-"]
     read = CliRunner().invoke(main, words, input=file.read_bytes())
     assert records(json.loads(read.stdout)) == inline
 
@@ -140,12 +150,12 @@ def test_secrets_are_hidden_from_people() -> None:
 
 def test_secrets_in_a_refusal_are_hidden_from_people() -> None:
     """Connect repeats a config without a class, all of it."""
-    asked = ("PUT", "/connectors/new/config", '{"database.password":"s3cret, and more"}')
-    said = plan(*asked)
+    request = ("PUT", "/connectors/new/config", '{"database.password":"s3cret, and more"}')
+    said = plan(*request)
     assert said.code == 1
     assert "{name=new, database.password=[hidden]} contains no connector type" in said.out
     message = "Connector config {name=new, database.password=s3cret, and more} contains no"
-    assert plan("-o", "json", *asked).json["refused"]["message"].startswith(message)
+    assert plan("-o", "json", *request).json["refused"]["message"].startswith(message)
 
 
 def test_connectors_of_installed_packages_are_known(
@@ -153,11 +163,11 @@ def test_connectors_of_installed_packages_are_known(
 ) -> None:
     """With a catalogue and without."""
     declare(monkeypatch, tmp_path, a="declared:A")
-    asked = ("PUT", "/connectors/new/config", '{"connector.class":"declared.A"}')
-    for said in (call("plan", LOG, *asked), plan(*asked)):
+    request = ("PUT", "/connectors/new/config", '{"connector.class":"declared.A"}')
+    for said in (call("plan", LOG, *request), plan(*request)):
         assert said.code == 0
         assert "assumed" not in said.out
-    assert call("plan", LOG, "-o", "json", *asked).json["answer"]["body"]["type"] == "source"
+    assert call("plan", LOG, "-o", "json", *request).json["answer"]["body"]["type"] == "source"
 
 
 def test_hooks_in_python_are_asked_or_believed(
@@ -178,11 +188,11 @@ def test_hooks_in_python_are_asked_or_believed(
     stopped = ("target-state-a", '{"state":"PAUSED","state.v2":"STOPPED"}')
     made = ("connector-a", '{"properties":{"connector.class":"acting.A","name":"a"}}')
     log = embedded(tmp_path / "log.db", config(made, stopped))
-    asked = ("plan", log, "DELETE", "/connectors/a/offsets")
-    result = call(*asked, "--believe-hooks")
+    arguments = ("plan", log, "DELETE", "/connectors/a/offsets")
+    result = call(*arguments, "--believe-hooks")
     assert "assumed: alterOffsets of acting.A takes these offsets; it was not asked" in result.out
     assert not done.exists()
-    assert "assumed: alterOffsets of acting.A returns true" in call(*asked).out
+    assert "assumed: alterOffsets of acting.A returns true" in call(*arguments).out
     assert done.exists()
 
 
@@ -194,7 +204,7 @@ def test_a_package_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_nothing_is_written(tmp_path: Path) -> None:
-    """Not a byte of the log changes."""
+    """Planning leaves every byte of the log as it was."""
     log = embedded(tmp_path / "log.db", read_dump(LOG).entries)
     before = hashlib.sha256(log.read_bytes()).digest()
     assert planned("PUT", "/connectors/pages/stop", log=log)["steps"]
@@ -243,16 +253,19 @@ def test_offsets_of_a_sink(archive: Path) -> None:
 def test_a_group_is_assumed_to_be_empty(archive: Path) -> None:
     """The group is assumed to be empty unless its offsets are given."""
     reset = ("DELETE", "/connectors/archive/offsets")
-    found = planned(*reset, log=archive)
+    document = planned(*reset, log=archive)
     nothing = "consumer group connect-archive has committed nothing; give its offsets with --group"
-    assert nothing in found["assumed"]
-    assert found["steps"][0]["action"]["action"] == "delete-group"
-    told = planned("--group", "t:0=5, t:1=7", *reset, log=archive)
-    assert "consumer group connect-archive has committed the offsets of --group" in told["assumed"]
+    assert nothing in document["assumed"]
+    assert document["steps"][0]["action"]["action"] == "delete-group"
+    committed = planned("--group", "t:0=5, t:1=7", *reset, log=archive)
+    assert (
+        "consumer group connect-archive has committed the offsets of --group"
+        in committed["assumed"]
+    )
 
 
-def test_what_a_hook_says_is_told() -> None:
-    """No Java runs here: the catalogue knows what the connector would answer."""
+def test_answers_of_hooks_are_reported() -> None:
+    """No Java runs here: the catalogue knows the connector's answer."""
     body = '{"offsets":[{"partition":{"page":0},"offset":{"row":1}}]}'
     at = ("--profile", "3.9", "--as-of", "config@57")
     said = plan(*at, "PATCH", "/connectors/pages/offsets", body)
@@ -263,13 +276,13 @@ def test_what_a_hook_says_is_told() -> None:
 
 def test_a_class_that_nobody_knows_is_refused_unless_it_is_trusted() -> None:
     """By a flag or by a setting; what is assumed then is said."""
-    asked = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')
-    refused = call(*asked)
+    arguments = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')
+    refused = call(*arguments)
     assert refused.code == 1
     assert "Failed to find any class that implements Connector" in refused.out
     assumed = "assumed: no.Such exists and accepts this config; check it with --plugins"
     for trusting in (("--trust-unknown-classes",), ("--override", "plugins.trust.unknown=true")):
-        result = call(*asked, *trusting)
+        result = call(*arguments, *trusting)
         assert result.code == 0
         assert assumed in result.out
 
@@ -278,10 +291,10 @@ def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
     """The setting for the catalogue works as its flag does."""
     file = tmp_path / "catalogue.json"
     file.write_text('[{"class": "no.Such", "type": "source"}]', "ascii")
-    asked = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')
+    arguments = ("plan", LOG, "PUT", "/connectors/new/config", '{"connector.class":"no.Such"}')
     environment = {"CONTROLPLANE_PLUGINS_CATALOGUE": str(file)}
-    assert call(*asked, environment=environment).code == 0
-    missing = call(*asked, "--override", f"plugins.catalogue={tmp_path / 'nowhere.json'}")
+    assert call(*arguments, environment=environment).code == 0
+    missing = call(*arguments, "--override", f"plugins.catalogue={tmp_path / 'nowhere.json'}")
     assert missing.code == 2
     assert "nowhere.json cannot be read (No such file or directory): check the path" in missing.err
 
@@ -289,8 +302,8 @@ def test_classes_are_declared_by_a_setting(tmp_path: Path) -> None:
 def test_fencing_is_told_in_words() -> None:
     """A plan for fencing, with exactly-once support from a flag."""
     at = ("--exactly-once", "--profile", "3.9", "--signed")
-    asked = (*at, "--as-of", "config@24", "PUT", "/connectors/pages/fence")
-    said = plan(*asked, log=EXACTLY_ONCE, columns=160)
+    request = (*at, "--as-of", "config@24", "PUT", "/connectors/pages/fence")
+    said = plan(*request, log=EXACTLY_ONCE, columns=160)
     assert said.code == 0
     assert "fence the producers connect-cluster-pages-0, connect-cluster-pages-1" in said.out
     assert "a worker of 3.9.2 with exactly-once support would write to" in said.out
@@ -298,12 +311,12 @@ def test_fencing_is_told_in_words() -> None:
 
 def test_exactly_once_support_decides() -> None:
     """A connector that must have it is refused for another reason where there is none."""
-    asked = ("--profile", "3.9", "PUT", "/connectors/new/config")
+    request = ("--profile", "3.9", "PUT", "/connectors/new/config")
     config = {"connector.class": "lab.PagesSourceConnector", "topics": "t"}
     body = json.dumps({**config, "exactly.once.support": "required"})
-    without = plan(*asked, body, log=EXACTLY_ONCE)
+    without = plan(*request, body, log=EXACTLY_ONCE)
     assert "This worker does not have exactly-once source support enabled." in without.out
-    with_ = plan("--exactly-once", *asked, body, log=EXACTLY_ONCE)
+    with_ = plan("--exactly-once", *request, body, log=EXACTLY_ONCE)
     assert "The connector does not implement the API required" in with_.out
     assert (without.code, with_.code) == (1, 1)
 
@@ -326,8 +339,8 @@ def test_nothing_to_do() -> None:
     )
 
 
-def test_what_is_taken_back_is_shown() -> None:
-    """A step that a failure would undo has its undoing beside it."""
+def test_undo_of_a_step_is_shown() -> None:
+    """A step that a later failure reverts is shown with its undo."""
     body = {
         "name": "new",
         "config": {"connector.class": "lab.PagesSourceConnector", "topics": "t"},
@@ -358,24 +371,24 @@ def test_undo() -> None:
 def test_undo_with_offsets_stops_what_runs() -> None:
     """The plan says what it cannot know of the tasks; the connector becomes STOPPED."""
     undo = ("--profile", "3.9", "--undo", "pages", "--to", "config@9", "--offsets")
-    found = planned("--as-of", "config@30", *undo)
+    document = planned("--as-of", "config@30", *undo)
     steps = ["stop-tasks", "stop-state", "put-config", "offsets-write", "resume-state"]
-    assert [step["name"] for step in found["steps"]] == steps
+    assert [step["name"] for step in document["steps"]] == steps
     doubt = "no task of pages commits offsets once it is stopped; to be sure, stop it and see them"
-    assert f"{doubt} gone first" in found["assumed"]
+    assert f"{doubt} gone first" in document["assumed"]
     fenced = planned("--as-of", "config@30", "--exactly-once", *undo)
     assert not any(doubt in sentence for sentence in fenced["assumed"])
-    found = planned("--as-of", "config@57", *undo)
-    topics = [topic for topic, _, _ in records(found)]
+    document = planned("--as-of", "config@57", *undo)
+    topics = [topic for topic, _, _ in records(document)]
     assert topics[0] == "connect-configs"
     assert "connect-offsets" in topics
-    assert records(found)[-1][1] == "target-state-pages"
+    assert records(document)[-1][1] == "target-state-pages"
 
 
 def test_undo_of_what_was_not_there() -> None:
     """A connector that was not there then is deleted; one that never was is a slip."""
-    found = planned("--undo", "pages", "--to", "config@0", "--as-of", "config@20")
-    assert [record[2] for record in records(found)] == [None, None]
+    document = planned("--undo", "pages", "--to", "config@0", "--as-of", "config@20")
+    assert [record[2] for record in records(document)] == [None, None]
     said = plan("--undo", "nobody", "--to", "config@20")
     assert refusal(said).startswith(
         "there is no connector 'nobody', neither now nor at config@20: "

@@ -35,8 +35,8 @@ TRACE = f"java.lang.Exception: login failed password={SECRET}\n\tat x"
 
 def status(**fields: Any) -> bytes:
     """The value of a status."""
-    told = {"state": "FAILED", "trace": TRACE, "worker_id": "w", "generation": 1}
-    return json.dumps(told | fields).encode()
+    report = {"state": "FAILED", "trace": TRACE, "worker_id": "w", "generation": 1}
+    return json.dumps(report | fields).encode()
 
 
 def properties(**fields: Any) -> bytes:

@@ -42,7 +42,7 @@ def test_records_are_printed_without_those_of_aborted_transactions(log: Path) ->
 def test_last_is_counted_in_each_partition(log: Path) -> None:
     """The offset of an aborted record counts, too."""
     result = call("records", log, LINES, "--last", 2, "-o", "json")
-    assert [(found["partition"], found["offset"]) for found in result.json["records"]] == [
+    assert [(record["partition"], record["offset"]) for record in result.json["records"]] == [
         (0, 1),
         (0, 2),
         (1, 7),
@@ -51,8 +51,8 @@ def test_last_is_counted_in_each_partition(log: Path) -> None:
 
 def test_a_tombstone_has_no_value_in_json(log: Path) -> None:
     """Null is the value of a tombstone and the key of a record without one."""
-    found = call("records", log, LINES, "--last", 3, "-o", "json").json["records"]
-    first, _, tombstone, *_ = found
+    records = call("records", log, LINES, "--last", 3, "-o", "json").json["records"]
+    first, _, tombstone, *_ = records
     assert (first["key"], first["value"]) == (None, "one")
     assert (tombstone["key"], tombstone["value"]) == ("k", None)
 

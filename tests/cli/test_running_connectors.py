@@ -57,7 +57,7 @@ async def _run_source(service: RunningService) -> str:
 
 
 async def test_metrics_of_running_tasks_are_served(tmp_path: Path, properties: Path) -> None:
-    """They stand beside those of the cluster."""
+    """Metrics of tasks are served beside those of the cluster."""
     log = f"sqlite:///{tmp_path}/state.db"
     async with running(log, "--worker-properties", str(properties)) as service:
         metrics = await _run_source(service)
@@ -82,9 +82,9 @@ async def test_lines_of_an_author_have_their_context(
                 "printed by a connector" not in (await service.process.stdout.readline()).decode()
             ):
                 pass
-        _, told = await service.end()
-    assert "printed by a connector" not in told
-    (line,) = [line for line in told.splitlines() if "reading a b" in line]
+        _, stderr = await service.end()
+    assert "printed by a connector" not in stderr
+    (line,) = [line for line in stderr.splitlines() if "reading a b" in line]
     if log_format == "json":
         fields = json.loads(line)
         assert (fields["event"], fields["logger"]) == ("reading a b", "author")
@@ -100,5 +100,5 @@ async def test_classes_that_run_here_are_declared(tmp_path: Path, properties: Pa
     async with running(log, *flags) as service:
         await _run_source(service)
     async with running(log, *flags) as service:
-        _, told = await service.end()
-    assert "not declared" not in told
+        _, stderr = await service.end()
+    assert "not declared" not in stderr

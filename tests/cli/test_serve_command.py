@@ -50,8 +50,8 @@ class RunningService(NamedTuple):
     async def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
         """Ask it to end; answers its exit code and what it wrote to standard error."""
         self.process.send_signal(how)
-        _, told = await self.process.communicate()
-        return self.process.returncode, told.decode()
+        _, stderr = await self.process.communicate()
+        return self.process.returncode, stderr.decode()
 
 
 @asynccontextmanager
@@ -80,7 +80,7 @@ async def running(
         lines: list[str] = []
         async for line in process.stdout:
             lines.append(line.decode().rstrip("\n"))
-            if sum(one.startswith("  curl") for one in lines) == CURLS:
+            if sum(printed.startswith("  curl") for printed in lines) == CURLS:
                 break
         yield RunningService(process, lines)
     finally:
@@ -109,8 +109,8 @@ async def test_prints_what_works() -> None:
     """The three lines can be tried, and the last one shows a connector differ by release."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         assert service.lines[0].startswith(f"{LIFE}: 10 connectors, answered as kip on http://127.")
-        told, compat = service.lines[1].rsplit(" ", 1)
-        assert (told, compat) == (
+        label, compat = service.lines[1].rsplit(" ", 1)
+        assert (label, compat) == (
             "Tools that expect Kafka Connect take",
             f"{service.url}/compat/3.9",
         )
@@ -128,21 +128,21 @@ async def test_ends_when_asked(how: signal.Signals) -> None:
     """Ctrl-C and SIGTERM end the service with exit code 0; each request has a log line."""
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         await client.get(f"{service.url}/connectors/nix%0a")
-        code, told = await service.end(how)
+        code, stderr = await service.end(how)
     assert code == 0
-    (line,) = told.splitlines()
+    (line,) = stderr.splitlines()
     assert " event=request method=GET target=/connectors/nix%0a dialect= " in line
     assert " principal=anonymous status=404 " in line
     assert " peer=127.0.0.1 " in line
 
 
-@pytest.mark.parametrize("told", ["flag", "environment"])
-async def test_json_logs(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("source", ["flag", "environment"])
+async def test_json_logs(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every line of standard error is a JSON object: requests with their sender, and warnings."""
     worker = tmp_path / "worker.properties"
     worker.write_text("group.idd=fleet\n", "ascii")
     arguments = [LIFE, "--worker-properties", str(worker)]
-    if told == "environment":
+    if source == "environment":
         monkeypatch.setenv("CONTROLPLANE_LOG_FORMAT", "json")
         worker.write_text("", "ascii")
     else:
@@ -159,7 +159,7 @@ async def test_json_logs(told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {(line["principal"], line["peer"]) for line in requests} == {("anonymous", "127.0.0.1")}
     remarks = [line["text"] for line in lines if line["event"] == "remark"]
     assert any("every client that reaches 0.0.0.0" in remark for remark in remarks)
-    assert any("group.idd" in remark for remark in remarks) == (told == "flag")
+    assert any("group.idd" in remark for remark in remarks) == (source == "flag")
 
 
 async def test_listens_where_the_workers_file_says(tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ def test_the_listeners_of_a_clusters_workers_are_theirs(tmp_path: Path) -> None:
     worker.write_text(f"listeners=http://{NOT_OURS}:1\n", "ascii")
     beside = ["serve", "kafka://127.0.0.1:1", "--worker", worker, "--port", 0]
     assert "connection refused" in refusal(call(*beside))
-    told = ["--override", f"listeners=http://{NOT_OURS}:2"]
-    assert f"cannot listen on {NOT_OURS}:0" in refusal(call(*beside, *told))
+    override = ["--override", f"listeners=http://{NOT_OURS}:2"]
+    assert f"cannot listen on {NOT_OURS}:0" in refusal(call(*beside, *override))
 
 
 async def test_quiet() -> None:
@@ -214,15 +214,18 @@ async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path
     log = str(tmp_path / "life.db")
     assert (await asyncio.to_thread(call, "import", LIFE, log)).code == 0
     async with running(log, "--quiet") as service:
-        _, told = await service.end()
-    assert "classes that are not declared: lab.PagesSourceConnector. Changes of their" in told
+        _, stderr = await service.end()
+    assert "classes that are not declared: lab.PagesSourceConnector. Changes of their" in stderr
     async with running(log, "--quiet", "--trust-unknown-classes") as service:
-        _, told = await service.end()
-    assert "not declared" not in told
+        _, stderr = await service.end()
+    assert "not declared" not in stderr
 
 
-async def test_what_is_only_read_can_be_planned_for() -> None:
-    """A file, or a cluster: what a worker would write for a command, and no hook is asked."""
+async def test_read_only_logs_can_be_planned_for() -> None:
+    """A dry run on a file or a cluster shows the records that a worker would write.
+
+    No hook is called.
+    """
     async with running(LIFE) as service, httpx.AsyncClient() as client:
         answer = await client.put(f"{service.url}/connectors/archive/stop?dry_run=true")
         assert (answer.status_code, answer.json()["commit_point"]) == (200, "state")
@@ -232,13 +235,13 @@ async def test_what_is_only_read_can_be_planned_for() -> None:
 
 
 async def test_exactly_once_support() -> None:
-    """Only a worker with that support does not see what was aborted."""
+    """A worker with that support does not see aborted records; other workers do."""
     log = str(HISTORIES / "aborted-3.9.log.jsonl")
-    seen = []
+    connectors = []
     for options in ((), ("--exactly-once",)):
         async with running(log, *options) as service, httpx.AsyncClient() as client:
-            seen.append((await client.get(f"{service.url}/connectors")).json())
-    assert set(seen[0]) - set(seen[1]) == {"aborted"}
+            connectors.append((await client.get(f"{service.url}/connectors")).json())
+    assert set(connectors[0]) - set(connectors[1]) == {"aborted"}
 
 
 async def test_follows_an_embedded_log(tmp_path: Path) -> None:
@@ -258,15 +261,15 @@ async def test_follows_an_embedded_log(tmp_path: Path) -> None:
     await log.close()
 
 
-async def test_what_is_wrong_with_the_topics_is_told(tmp_path: Path) -> None:
-    """A config topic with two partitions, with which most workers would not start."""
+async def test_faults_of_topics_are_reported(tmp_path: Path) -> None:
+    """Most workers would not start on a config topic with two partitions."""
     log = await SqliteLog.open(tmp_path / "connect.db")
     await log.create_topic("connect-configs", 2)
     await log.close()
     async with running(str(tmp_path / "connect.db")) as service:
-        code, told = await service.end()
+        code, stderr = await service.end()
     assert code == 0
-    assert "the config topic connect-configs has 2 partitions" in told
+    assert "the config topic connect-configs has 2 partitions" in stderr
 
 
 async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
@@ -278,9 +281,9 @@ async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
     await log.append([Record("connect-status", 0, 1, b"status-connector-a", b"{")])
     await log.close()
     async with running(str(tmp_path / "connect.db")) as service:
-        code, told = await service.end()
-    assert (code, told.count("\n")) == (0, 1)
-    assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in told
+        code, stderr = await service.end()
+    assert (code, stderr.count("\n")) == (0, 1)
+    assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in stderr
 
 
 async def test_empty_log(tmp_path: Path) -> None:
@@ -341,20 +344,20 @@ async def test_bad_input(arguments: Sequence[str], says: str) -> None:
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
-    out, told = await process.communicate()
+    out, stderr = await process.communicate()
     assert (process.returncode, out) == (2, b"")
-    assert told.startswith(b"Error: ")
-    assert says in told.decode()
-    assert len(told.splitlines()) == 1
+    assert stderr.startswith(b"Error: ")
+    assert says in stderr.decode()
+    assert len(stderr.splitlines()) == 1
 
 
 async def test_administrators_may_have_a_listener_of_their_own(tmp_path: Path) -> None:
     """The admin endpoints exist on that listener only (KIP-495); a new level counts at once."""
     with listen("127.0.0.1", 0) as free:
         apart = f"http://127.0.0.1:{free.getsockname()[1]}"
-    told = tmp_path / "worker.properties"
-    told.write_text(f"admin.listeners={apart}\n", encoding="ascii")
-    async with running(LIFE, "--worker-properties", str(told)) as service:
+    properties = tmp_path / "worker.properties"
+    properties.write_text(f"admin.listeners={apart}\n", encoding="ascii")
+    async with running(LIFE, "--worker-properties", str(properties)) as service:
         async with httpx.AsyncClient() as client:
             assert (await client.get(f"{service.url}/admin/loggers")).status_code == 404
             assert (await client.get(f"{apart}/connectors")).status_code == 404

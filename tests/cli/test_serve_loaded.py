@@ -48,10 +48,10 @@ async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> N
         for writer in writers:
             writer.close()
         await healthy(service)
-        code, told = await service.end()
+        code, stderr = await service.end()
     assert code == 0
-    assert "Traceback" not in told
-    assert told.count("connections_not_accepted") <= 1
+    assert "Traceback" not in stderr
+    assert stderr.count("connections_not_accepted") <= 1
     answered = {line for line in lines if line}
     assert answered, "no connection was accepted"
     assert answered <= {OK, UNAVAILABLE}
@@ -61,8 +61,8 @@ async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> N
 async def test_with_few_files_it_says_how_many_connections_it_holds() -> None:
     """Never a negative number."""
     async with running(LIFE, files=48) as service:
-        _, told = await service.end()
-    assert "the system lets this process hold 24 connections" in told
+        _, stderr = await service.end()
+    assert "the system lets this process hold 24 connections" in stderr
 
 
 async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path) -> None:
@@ -79,14 +79,14 @@ async def test_terminated_under_load_it_answers_in_connects_words(tmp_path: Path
         async with httpx.AsyncClient() as client:
             asking = [asyncio.ensure_future(_asking(client, service)) for _ in range(8)]
             await healthy(service)
-            code, told = await service.end(signal.SIGTERM)
-            statuses = {status for found in await asyncio.gather(*asking) for status in found}
+            code, stderr = await service.end(signal.SIGTERM)
+            statuses = {status for codes in await asyncio.gather(*asking) for status in codes}
         head, _, answer = (await slow.read()).partition(b"\r\n\r\n")
         await watch.read()
         sent.close()
         watching.close()
     assert code == 0
-    assert "Traceback" not in told
+    assert "Traceback" not in stderr
     assert statuses <= {200, 201, 409, 503}
     assert b" 503 " in head.splitlines()[0]
     assert json.loads(answer) == {"error_code": 503, "message": "Worker is shutting down"}

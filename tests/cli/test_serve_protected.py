@@ -1,4 +1,4 @@
-"""`controlplane serve` before strangers: who is let in, encrypted, measured, warned."""
+"""`controlplane serve` in an open network: authentication, TLS, metrics and warnings."""
 
 import json
 from pathlib import Path
@@ -23,12 +23,12 @@ def tokens(tmp_path: Path) -> Path:
     return path
 
 
-async def test_who_may_come_in(tokens: Path, tmp_path: Path) -> None:
-    """Authentication works; commands have the user's name, log lines no token."""
-    told = ("--override", f"auth.token.file={tokens}")
+async def test_tokens_authenticate_callers(tokens: Path, tmp_path: Path) -> None:
+    """Commands have the user's name; log lines never contain a token."""
+    options = ("--override", f"auth.token.file={tokens}")
     headers = {"authorization": "Bearer t0ken"}
     async with (
-        running(f"sqlite:///{tmp_path}/state.db", *told) as service,
+        running(f"sqlite:///{tmp_path}/state.db", *options) as service,
         httpx.AsyncClient() as client,
     ):
         assert (await client.get(f"{service.url}/connectors")).status_code == 401
@@ -43,9 +43,9 @@ async def test_who_may_come_in(tokens: Path, tmp_path: Path) -> None:
 
 async def test_a_request_line_names_the_principal(tokens: Path, tmp_path: Path) -> None:
     """In JSON: the caller of the token, and the address that it came from."""
-    told = ("--override", f"auth.token.file={tokens}", "--log-format", "json")
+    options = ("--override", f"auth.token.file={tokens}", "--log-format", "json")
     async with (
-        running(f"sqlite:///{tmp_path}/state.db", *told) as service,
+        running(f"sqlite:///{tmp_path}/state.db", *options) as service,
         httpx.AsyncClient() as client,
     ):
         headers = {"authorization": "Bearer t0ken"}
@@ -63,44 +63,47 @@ async def test_metrics_are_there() -> None:
         await client.get(f"{service.url}/connectors")
         text = (await client.get(f"{service.url}/metrics")).text
     assert "\nkafka_connect_worker_connector_count 10.0\n" in text
-    asked = 'controlplane_http_requests_total{method="GET",route="/connectors",status="200"} 1.0'
-    assert asked in text
+    sample = 'controlplane_http_requests_total{method="GET",route="/connectors",status="200"} 1.0'
+    assert sample in text
 
 
 async def test_encrypted(tmp_path: Path) -> None:
     """By a listener of a worker's file; the address that is printed says so."""
     made = IssuedCertificate.of("mine")
     keys = {key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
-    told = {"listeners": "https://127.0.0.1:0"} | keys
+    settings = {"listeners": "https://127.0.0.1:0"} | keys
     worker = tmp_path / "worker.properties"
-    worker.write_text("".join(f"{key}={text}\n" for key, text in told.items()), "ascii")
+    worker.write_text("".join(f"{key}={text}\n" for key, text in settings.items()), "ascii")
     async with running(LIFE, "--worker", str(worker), port=()) as service:
         assert service.url.startswith("https://127.0.0.1:")
         async with httpx.AsyncClient(verify=trusting(made)) as client:
             assert (await client.get(f"{service.url}/")).status_code == 200
 
 
-async def test_who_asks_nobody_is_warned(tokens: Path, tmp_path: Path) -> None:
-    """A service open to other machines without authentication warns."""
+async def test_an_open_service_without_authentication_warns(tokens: Path, tmp_path: Path) -> None:
+    """The warning appears if other machines reach the service without credentials."""
     everywhere = (f"sqlite:///{tmp_path}/state.db", "--host", "0.0.0.0")
-    asked = ("--override", f"auth.token.file={tokens}")
-    for told, warnings in (((), 1), (asked, 0)):
-        async with running(*everywhere, *told) as service:
+    credentials = ("--override", f"auth.token.file={tokens}")
+    for options, warnings in (((), 1), (credentials, 0)):
+        async with running(*everywhere, *options) as service:
             _, said = await service.end()
         assert said.count("Warning: every client that reaches 0.0.0.0 may do ") == warnings
         assert said.count("Warning") == warnings
 
 
-async def test_who_asks_nobody_is_warned_though_nothing_can_be_changed(tokens: Path) -> None:
-    """Readable configs have secrets, so reading warns, too; and so does an open admin address."""
+async def test_an_open_read_only_service_without_authentication_warns(tokens: Path) -> None:
+    """Readable configs contain secrets, so an open read-only service warns too.
+
+    An open admin address also warns.
+    """
     apart = ("--override", "admin.listeners=http://0.0.0.0:0")
-    asked = ("--override", f"auth.token.file={tokens}")
+    credentials = ("--override", f"auth.token.file={tokens}")
     reach = "Warning: every client that reaches 0.0.0.0 may"
     reading = f"{reach} read everything, configs with their secrets: require credentials"
     setting = f"{reach} set the levels of loggers: require credentials"
     for words, warnings in (
         (("--host", "0.0.0.0"), [reading]),
-        (("--host", "0.0.0.0", *asked), []),
+        (("--host", "0.0.0.0", *credentials), []),
         (apart, [setting]),
         ((), []),
     ):
@@ -117,9 +120,9 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
         port = free.getsockname()[1]
     made = IssuedCertificate.of("mine")
     keys = {prefix + key.replace("_", "."): text for key, text in pem(tmp_path, made).items()}
-    told = {"admin.listeners": f"https://127.0.0.1:{port}"} | keys
+    settings = {"admin.listeners": f"https://127.0.0.1:{port}"} | keys
     worker = tmp_path / "worker.properties"
-    worker.write_text("".join(f"{key}={text}\n" for key, text in told.items()), "ascii")
+    worker.write_text("".join(f"{key}={text}\n" for key, text in settings.items()), "ascii")
     async with running(LIFE, "--worker", str(worker)) as service:
         assert service.url.startswith("http://127.0.0.1:")
         async with httpx.AsyncClient(verify=trusting(made)) as client:
@@ -132,7 +135,7 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("override", "reason"),
     [
         ("auth.token.file=nowhere", "auth.token.file: nowhere cannot be read (No such file"),
         ("auth.proxy.header=X-User", "auth.proxy.header is set and auth.proxy.addresses is not"),
@@ -142,9 +145,9 @@ async def test_administrators_are_encrypted(tmp_path: Path, prefix: str) -> None
         ("response.http.headers.config=X", "response.http.headers.config has 'X'"),
     ],
 )
-def test_settings_that_cannot_be_used(told: str, reason: str) -> None:
+def test_settings_that_cannot_be_used(override: str, reason: str) -> None:
     """One sentence, and it does not begin."""
-    assert reason in refusal(call("serve", LIFE, "--port", 0, "--override", told))
+    assert reason in refusal(call("serve", LIFE, "--port", 0, "--override", override))
 
 
 def test_a_file_of_passwords_that_is_none_leaves_the_log_untouched(tmp_path: Path) -> None:

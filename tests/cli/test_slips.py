@@ -31,7 +31,7 @@ def embedded(console: Path, tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("option", "what"),
+    ("option", "option_name"),
     [
         (["--format", "kcat"], "format"),
         (["--topic", "t"], "topic"),
@@ -39,11 +39,11 @@ def embedded(console: Path, tmp_path: Path) -> Path:
         (["--null", "nil"], "null"),
     ],
 )
-def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], what: str) -> None:
+def test_the_form_of_what_is_no_dump(embedded: Path, option: list[str], option_name: str) -> None:
     """Dump options are refused for embedded logs and clusters: they would be ignored."""
     for where in (embedded, "kafka://127.0.0.1:1"):
         message = refusal(call("inspect", where, *option))
-        assert f"{where} is no dump: leave out --{what}" in message
+        assert f"{where} is no dump: leave out --{option_name}" in message
 
 
 @pytest.mark.parametrize("command", ["inspect", "import"])
@@ -66,12 +66,12 @@ def test_files_of_several_formats_in_one_import(
 
 
 def test_no_topic_name(console: Path) -> None:
-    """Said, and not that none was given."""
+    """The error says that the name is no topic name, not that it is missing."""
     assert "'a/b' is no topic name" in refusal(call("inspect", console, "--topic", "a/b"))
 
 
 def test_two_clusters_in_one_import(histories: Path, tmp_path: Path) -> None:
-    """With what to do instead."""
+    """The error says what to do instead."""
     logs = [histories / f"{name}.log.jsonl" for name in ("life-3.9", "life-3.4")]
     message = refusal(call("import", *logs, tmp_path / "log.db"))
     assert message.endswith("of each life of a topic, into a log of its own")
@@ -85,10 +85,10 @@ def test_a_file_that_may_not_be_read(console: Path) -> None:
     assert "(Permission denied): check the access rights of the file and its directory" in message
 
 
-def test_where_a_log_is_made_is_nobodys_business(
+def test_errors_do_not_name_the_temporary_file(
     console: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Errors do not name the temporary file."""
+    """The error names the log that was asked for."""
     monkeypatch.setattr(files, "PAGE_BYTES", "no number;")
     message = refusal(call("import", console, tmp_path / "log.db", "--topic", "t"))
     assert f"The log {tmp_path}/log.db " in message
@@ -96,7 +96,7 @@ def test_where_a_log_is_made_is_nobodys_business(
 
 
 def test_a_login_in_a_name_is_not_repeated() -> None:
-    """Neither as what is read nor as what is written."""
+    """Errors about sources and about targets leave the login out."""
     where = "kafka://alice:secret@127.0.0.1:1"
     for arguments in (["inspect", where], ["import", "x", where], ["import", where, "x.db"]):
         message = refusal(call(*arguments))
@@ -104,13 +104,15 @@ def test_a_login_in_a_name_is_not_repeated() -> None:
         assert "kafka://127.0.0.1:1" in message
 
 
-@pytest.mark.parametrize("asked", [["--profile", "2.0"], ["--compare", "3.2,3.9"]])
-def test_exactly_once_before_there_was_such_support(embedded: Path, asked: list[str]) -> None:
+@pytest.mark.parametrize("release_options", [["--profile", "2.0"], ["--compare", "3.2,3.9"]])
+def test_exactly_once_before_there_was_such_support(
+    embedded: Path, release_options: list[str]
+) -> None:
     """A worker of that release could not have read so."""
     worker = embedded.with_name("worker.properties")
     worker.write_text("exactly.once.source.support=enabled\n")
     for support in (["--exactly-once"], ["--worker-properties", worker]):
-        message = refusal(call("inspect", embedded, *asked, *support))
+        message = refusal(call("inspect", embedded, *release_options, *support))
         assert (
             "has no exactly-once support, which came with KIP-618: name a release from" in message
         )

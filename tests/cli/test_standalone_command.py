@@ -70,8 +70,8 @@ class TestRunning:
                 f"Source offsets are in connect.offsets, topics in {RECORDS_LOG}",
             ]
             await until_lines(folder / "out.txt", "one", "two")
-            code, told = await worker.end()
-        assert code == 0, told
+            code, stderr = await worker.end()
+        assert code == 0, stderr
         assert decode_offsets((folder / "connect.offsets").read_bytes()) == {KEY: b'{"position":8}'}
 
     async def test_metrics_of_tasks(self, folder: Path) -> None:
@@ -263,11 +263,11 @@ class TestConnectorFiles:
         assert not Path("connect.offsets.records.db").exists()
 
     def test_a_missing_file(self) -> None:
-        """It is named."""
+        """The error names the file."""
         assert declined(standalone("nowhere.json")).startswith("nowhere.json cannot be read")
 
     def test_a_file_too_large(self) -> None:
-        """It is not read to its end."""
+        """The file is not read to its end."""
         Path("a.json").write_bytes(b" " * (1 << 20) + b"{}")
         assert "more than 1 MiB" in declined(standalone("a.json"))
 
@@ -326,8 +326,8 @@ class TestConnectorFiles:
         file = write_json(folder / "a.json", request)
         async with running_worker(folder, file, options=("--release", "3.9.1")) as worker:
             assert worker.lines[0] == "Created connector lines"
-            _, told = await worker.end()
-        assert "Warning: a.json: 3.9.1 ignores the field initial_offsets" in told
+            _, stderr = await worker.end()
+        assert "Warning: a.json: 3.9.1 ignores the field initial_offsets" in stderr
 
 
 class TestWorkerFile:
@@ -407,8 +407,8 @@ class TestWorkerFile:
             httpx.AsyncClient(base_url=worker.url) as client,
         ):
             await until_position(client, "lines", 8)
-            _, told = await worker.end()
-        assert "Warning: exactly.once.source.support has no effect" in told
+            _, stderr = await worker.end()
+        assert "Warning: exactly.once.source.support has no effect" in stderr
 
 
 def test_history_in_memory_is_short() -> None:

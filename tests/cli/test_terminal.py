@@ -29,7 +29,7 @@ def at_a_terminal(stream: str, *arguments: object) -> TerminalOutput:
     words = [sys.executable, "-m", "controlplane", *map(str, arguments)]
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     environment.pop("NO_COLOR", None)
-    out, err = (theirs if stream == one else subprocess.PIPE for one in ("stdout", "stderr"))
+    out, err = (theirs if stream == name else subprocess.PIPE for name in ("stdout", "stderr"))
     with subprocess.Popen(words, cwd=ROOT, env=environment, stdout=out, stderr=err) as process:
         os.close(theirs)
         shown = b""
@@ -68,9 +68,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_bar_while_much_is_read(large: Path) -> None:
     """On standard error, if that is a terminal; the answer is not disturbed."""
-    seen = at_a_terminal("stderr", "inspect", large, "-o", "json")
-    assert f"reading {large}"[:20] in seen.terminal
-    assert seen.elsewhere == call("inspect", large, "-o", "json").out
+    output = at_a_terminal("stderr", "inspect", large, "-o", "json")
+    assert f"reading {large}"[:20] in output.terminal
+    assert output.elsewhere == call("inspect", large, "-o", "json").out
 
 
 def test_no_bar_in_a_pipe(large: Path) -> None:

@@ -35,6 +35,6 @@ async def test_the_fold_in_order_finds_the_same(
     entries = read_dump(histories / f"{name}.log.jsonl").entries
     folds = [Fold(Profile.of(release), exactly_once=exactly_once) for _ in range(2)]
     folds[0].apply_all(in_order(entries))
-    found = await unreadable(batches(entries, 7), folds[1])
-    assert found.records == dict(folds[0].snapshot().unreadable)
-    assert found.count == folds[0].unreadable_count
+    result = await unreadable(batches(entries, 7), folds[1])
+    assert result.records == dict(folds[0].snapshot().unreadable)
+    assert result.count == folds[0].unreadable_count

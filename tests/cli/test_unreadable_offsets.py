@@ -41,10 +41,10 @@ def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, va
         "records": [{"position": place, "reason": f"{why}; kept, but never shown"}],
     }
     deep = (*look, "--connector", "b")
-    told = call(*deep).out
-    assert "no source offsets that it can read\n1 source partition left out" in told
-    assert f'  offsets@2:7  {{"p": 1}}  {why}\n' in told
-    assert "consumer group" not in told
+    output = call(*deep).out
+    assert "no source offsets that it can read\n1 source partition left out" in output
+    assert f'  offsets@2:7  {{"p": 1}}  {why}\n' in output
+    assert "consumer group" not in output
     document = call(*deep, "-o", "json").json
     assert document["source_offsets"] == []
     assert document["unreadable_offsets"] == [
@@ -54,14 +54,14 @@ def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, va
 
 
 def test_those_that_can_be_read_are_shown_beside_them(tmp_path: Path) -> None:
-    """One table, and what it lacks."""
+    """One table shows the readable offsets and the number of those left out."""
     log = log_of(tmp_path / "log.db", offset(1, b"1", b"CORRUPT"), offset(2, b"2", GOOD))
-    told = call("inspect", log, "--connector", "b").out
-    assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition left out', told)
+    output = call("inspect", log, "--connector", "b").out
+    assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition left out', output)
 
 
-def test_what_was_mended_since_is_not_told(tmp_path: Path) -> None:
-    """Only the last value of a key has a say, and of it the record that the worker sees."""
+def test_repaired_offsets_are_not_reported(tmp_path: Path) -> None:
+    """The last value of a key decides, and it must be visible to the worker (not aborted)."""
     log = log_of(
         tmp_path / "log.db",
         offset(1, b"1", b"CORRUPT"),

@@ -187,7 +187,7 @@ def test_a_story_without_observations_proves_nothing(histories: Path, tmp_path: 
         (("start",), "no step observes an answer"),
         (("start", "request"), "23 answers to requests are not compared"),
     ):
-        kept = [one for one in lines[1:] if json.loads(one)["kind"] in kinds]
+        kept = [line for line in lines[1:] if json.loads(line)["kind"] in kinds]
         story.write_text("\n".join([lines[0], *kept]), "utf-8")
         for output in ("table", "json"):
             result = call("verify", log, story, "--plugins", PLUGINS, "-o", output)
@@ -205,8 +205,8 @@ def test_answers_of_requests_are_counted_for_machines(histories: Path) -> None:
 def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path: Path) -> None:
     """A difference may come of that alone; and where none is seen, nothing is proven."""
     log = tmp_path / "log.jsonl"
-    told = (histories / "life-2.8.log.jsonl").read_text("utf-8")
-    _, *lines = told.splitlines(keepends=True)  # the first line counts the others
+    text = (histories / "life-2.8.log.jsonl").read_text("utf-8")
+    _, *lines = text.splitlines(keepends=True)  # the first line counts the others
     last = max(at for at, line in enumerate(lines) if '"topic":"connect-configs"' in line)
     log.write_text("".join(lines[:last] + lines[last + 1 :]), "utf-8")
     result = verify(histories, log, "life-2.8")
@@ -231,8 +231,8 @@ def test_the_end_of_a_transaction_is_no_missing_record(
 def test_a_story_of_a_release_too_new(histories: Path, tmp_path: Path) -> None:
     """An unknown release is read as the newest known one, with one warning."""
     story = tmp_path / "story.jsonl"
-    told = (histories / "mirror-3.9.story.jsonl").read_text("utf-8")
-    story.write_text(told.replace('"release":"3.9.1"', '"release":"3.9.77"'), "utf-8")
+    text = (histories / "mirror-3.9.story.jsonl").read_text("utf-8")
+    story.write_text(text.replace('"release":"3.9.1"', '"release":"3.9.77"'), "utf-8")
     result = call("verify", histories / "mirror-3.9.log.jsonl", story, "--plugins", PLUGINS)
     assert result.err == "Warning: release 3.9.77 is not known; read as 3.9.2\n"
     assert result.code == 0
@@ -245,8 +245,8 @@ def test_support_that_a_release_never_had(histories: Path) -> None:
     assert message.startswith("2.8.2 has no exactly-once support, which came with KIP-618")
 
 
-def test_what_is_no_story_is_refused(histories: Path, tmp_path: Path) -> None:
-    """A log in its place, an empty file, garbage, a step of a release that never was."""
+def test_files_without_a_story_are_refused(histories: Path, tmp_path: Path) -> None:
+    """Examples are a log, an empty file, garbage, and a step of an unknown release."""
     log, bad = histories / "mirror-3.9.log.jsonl", tmp_path / "bad.jsonl"
     assert "not a step of a story" in refusal(call("verify", log, log, "--plugins", PLUGINS))
     for text, sentence in (

@@ -32,13 +32,13 @@ class ClusterCalls:
         return call(*words, "-c", self.where, typed=typed, environment=environment, columns=200)
 
     def done(self, *words: object, typed: str | None = None, editor: str | None = None) -> str:
-        """The same; it must succeed, and say nothing beside its answer."""
+        """Run a command that must succeed and print nothing but its answer."""
         result = self.ask(*words, typed=typed, editor=editor)
         assert result.code == 0, result
         return result.out
 
     def json(self, *words: object) -> Any:
-        """The same; what it answers to machines."""
+        """Run a command for JSON; return the document."""
         return json.loads(self.done(*words, "-o", "json"))
 
     def refused(self, *words: object, code: int = 3, typed: str | None = None) -> str:
@@ -54,9 +54,9 @@ class ClusterCalls:
         path.write_text(content if isinstance(content, str) else json.dumps(content), "utf-8")
         return path
 
-    def create(self, name: str = "orders", **more: Any) -> None:
+    def create(self, name: str = "orders", **fields: Any) -> None:
         """A source of that name."""
-        document = {"name": name, "config": SOURCE, **more}
+        document = {"name": name, "config": SOURCE, **fields}
         assert self.done("apply", "-f", self.file(f"{name}.json", document))
 
     def editor(self, find: str, put: str) -> str:
@@ -82,9 +82,9 @@ class FakeWorker:
         self.asked.append(request)
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
-    async def api(self, **more: Any) -> Api:
+    async def api(self, **options: Any) -> Api:
         """Client of this worker, connected."""
         client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://worker")
-        api = Api(client, "http://worker", **more)
+        api = Api(client, "http://worker", **options)
         await api.meet()
         return api

@@ -59,8 +59,8 @@ class CutOffMigration:
 
             migration = self.journal.read()
             if migration is None:
-                found = await checked(source, target, self._name, deletes=self._deletes)
-                migration = found.migration
+                precheck = await checked(source, target, self._name, deletes=self._deletes)
+                migration = precheck.migration
             run = MigrationRun(migration, self.journal, source, target, timeout_s=PATIENCE_S, at=at)
             await run.run(lambda _: None)
 

@@ -78,8 +78,8 @@ async def test_a_refusal_hides_secrets_and_keeps_its_lines() -> None:
     )
 
 
-async def test_what_is_not_there_is_no_failure() -> None:
-    """`find` tells the absence of a connector from that of an endpoint."""
+async def test_a_missing_connector_is_no_failure() -> None:
+    """`find` tells a missing connector from a missing endpoint."""
     assert await (await FakeWorker(error(404, "Connector x not found")).api()).find("/x") is None
     with pytest.raises(Unsupported):
         await (await FakeWorker(error(404, "HTTP 404 Not Found")).api()).find("/x")
@@ -96,8 +96,8 @@ async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
     """A rebalance ends by itself, so the client asks again with the same key."""
     worker = FakeWorker(refused, httpx.Response(204))
     await (await worker.api()).send("PUT", "/connectors/x/stop")
-    assert [one.method for one in worker.asked] == ["PUT", "PUT"]
-    keys = {one.headers["idempotency-key"] for one in worker.asked}
+    assert [request.method for request in worker.asked] == ["PUT", "PUT"]
+    keys = {request.headers["idempotency-key"] for request in worker.asked}
     assert len(keys) == 1
 
 
@@ -109,15 +109,15 @@ async def test_a_rebalance_is_not_waited_for_for_ever() -> None:
 
 @pytest.mark.parametrize("view", [{"as_of": "config@1"}, {"profile": "3.4"}])
 async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, str]) -> None:
-    """A worker of Kafka's answers a question that it does not understand as if it were another."""
+    """A worker of Kafka ignores `as_of=` and `profile=`, and would answer another question."""
     worker = FakeWorker(httpx.Response(200, json=[]))
     with pytest.raises(Unsupported, match=r"which has no --(as-of|profile): read its log"):
         await worker.api(view=view)
     assert not worker.asked
 
 
-async def test_a_dry_run_is_not_asked_of_who_would_do_it() -> None:
-    """Nothing is sent: a worker of Kafka would ignore the parameter and delete."""
+async def test_a_dry_run_is_not_sent_to_a_worker_of_kafka() -> None:
+    """A worker of Kafka would ignore the parameter and delete, so the client sends nothing."""
     worker = FakeWorker(httpx.Response(204))
     with pytest.raises(Unsupported, match="which has no dry run"):
         await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
@@ -133,7 +133,7 @@ async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
 
 
 async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) -> None:
-    """However many questions a command has to ask."""
+    """Several requests of one command give one notice."""
     noticed = httpx.Response(200, json=[], headers={"x-controlplane-notice": "read as 4.3.0"})
     api = await FakeWorker(noticed, server="controlplane").api()
     for _ in range(2):
@@ -156,8 +156,8 @@ async def test_a_dry_run_that_was_none_is_told_of() -> None:
 
 
 @pytest.mark.parametrize("answer", [{"json": ["x"]}, {"html": "<p>"}, {"text": "hello"}])
-async def test_whoever_is_no_connect(answer: dict[str, Any]) -> None:
-    """A wrong port, a wrong path: one sentence."""
+async def test_servers_other_than_connect_are_declined(answer: dict[str, Any]) -> None:
+    """A wrong port or a wrong path gives one sentence."""
     transport = httpx.MockTransport(lambda _: httpx.Response(200, **answer))
     api = Api(httpx.AsyncClient(transport=transport, base_url="http://x"), "http://x")
     says = r"http://x answers, but is no Kafka Connect \(HTTP 200 OK\): give the URL"
@@ -169,7 +169,7 @@ async def test_whoever_is_no_connect(answer: dict[str, Any]) -> None:
     ("method", "says"),
     [("GET", "gave no answer to GET /x"), ("DELETE", "the change may have been made; check")],
 )
-async def test_who_goes_silent(method: str, says: str) -> None:
+async def test_a_worker_that_goes_silent(method: str, says: str) -> None:
     """The error says that the result of the sent change is unknown."""
 
     def silent(request: httpx.Request) -> httpx.Response:

@@ -9,15 +9,17 @@ from tests.client.client_calls import SOURCE, ClusterCalls
 
 def test_created_updated_unchanged(cluster: ClusterCalls) -> None:
     """Each connector has a line; an unchanged one is neither written nor restarted."""
-    one = cluster.file("one.json", {"name": "one", "config": SOURCE})
-    two = cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n")
-    files = ("-f", one, "-f", two)
+    json_file = cluster.file("one.json", {"name": "one", "config": SOURCE})
+    properties_file = cluster.file(
+        "two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n"
+    )
+    files = ("-f", json_file, "-f", properties_file)
     lines, summary = cluster.done("apply", *files).split("\n\n")
     assert lines == "one: created\ntwo: created"
     assert summary.splitlines()[-1].split(maxsplit=2) == ["created", "2", "one, two"]
     cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=u\n")
-    assert cluster.done("diff", "-f", one) == "no difference\n"
-    assert cluster.ask("diff", "-f", two).code == 1
+    assert cluster.done("diff", "-f", json_file) == "no difference\n"
+    assert cluster.ask("diff", "-f", properties_file).code == 1
     lines, _ = cluster.done("apply", *files).split("\n\n")
     assert lines == "one: unchanged\ntwo: updated (topic: t → u)"
 
@@ -30,7 +32,7 @@ def test_from_standard_input_with_a_name(cluster: ClusterCalls) -> None:
 
 @pytest.mark.parametrize("words", [("get",), ("describe", "--all"), ("describe", "orders")])
 @pytest.mark.parametrize("form", ["json", "yaml"])
-def test_what_is_printed_can_be_applied(
+def test_printed_connectors_can_be_applied(
     cluster: ClusterCalls, words: tuple[str, ...], form: str
 ) -> None:
     """Applying printed connectors changes nothing."""
@@ -45,12 +47,12 @@ def test_a_dry_run_tells_what_would_be_written(cluster: ClusterCalls) -> None:
     cluster.create()
     new = cluster.file("new.json", {"name": "new", "config": SOURCE})
     old = cluster.file("old.json", {"name": "orders", "config": {**SOURCE, "topic": "x"}})
-    told = cluster.json("apply", "-f", new, "-f", old, "--dry-run")
-    assert [(one["connector"], one["result"]) for one in told] == [
+    results = cluster.json("apply", "-f", new, "-f", old, "--dry-run")
+    assert [(result["connector"], result["result"]) for result in results] == [
         ("new", "created"),
         ("orders", "updated"),
     ]
-    keys = [record["key"] for step in told[0]["plan"]["steps"] for record in step["records"]]
+    keys = [record["key"] for step in results[0]["plan"]["steps"] for record in step["records"]]
     assert "connector-new" in keys
     assert list(cluster.json("get")) == ["orders"]
 

@@ -31,10 +31,12 @@ def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None
     bundle = exported(cluster)
     assert other.done("bundle", "import", bundle) == f"orders: created ({state}, 1 offset)\n"
     assert other.json("offsets", "orders") == {"offsets": OFFSETS}
-    there, here = (json.loads(exported(one).read_text())["connectors"] for one in (other, cluster))
-    assert there == here
-    assert here[0]["target_state"] == state
-    assert here[0]["config"] == {**SOURCE, "name": "orders"}
+    imported, original = (
+        json.loads(exported(side).read_text())["connectors"] for side in (other, cluster)
+    )
+    assert imported == original
+    assert original[0]["target_state"] == state
+    assert original[0]["config"] == {**SOURCE, "name": "orders"}
 
 
 def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
@@ -55,7 +57,9 @@ def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: Clus
     assert other.json("offsets", "orders") == {"offsets": OFFSETS}
 
 
-def test_what_is_there_is_not_overwritten(cluster: ClusterCalls, other: ClusterCalls) -> None:
+def test_existing_connectors_are_not_overwritten(
+    cluster: ClusterCalls, other: ClusterCalls
+) -> None:
     """Another config under the same name is refused."""
     cluster.create()
     bundle = exported(cluster)
@@ -71,8 +75,8 @@ def test_a_dry_run(cluster: ClusterCalls, other: ClusterCalls) -> None:
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
     other.create("something")
-    (told,) = other.json("bundle", "import", bundle, "--dry-run")
-    keys = [record["key"] for step in told["plan"]["steps"] for record in step["records"]]
+    (result,) = other.json("bundle", "import", bundle, "--dry-run")
+    keys = [record["key"] for step in result["plan"]["steps"] for record in step["records"]]
     assert "connector-orders" in keys
     assert list(other.json("get")) == ["something"]
 
@@ -112,7 +116,7 @@ def test_offsets_that_nobody_can_tell(cluster: ClusterCalls) -> None:
         ('{"bundle": 2, "connectors": []}', "is a bundle of format 2, and this version reads 1"),
     ],
 )
-def test_what_is_no_bundle(cluster: ClusterCalls, text: str, says: str) -> None:
-    """One sentence, and nothing is asked."""
+def test_files_that_are_no_bundle(cluster: ClusterCalls, text: str, says: str) -> None:
+    """The error is one sentence, and no request is sent."""
     cluster.create()
     assert says in cluster.refused("bundle", "import", cluster.file("x.json", text), code=2)

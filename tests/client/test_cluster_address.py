@@ -42,8 +42,8 @@ def test_a_token(tmp_path: Path, form: str) -> None:
         (ClusterAddress(token="@nix"), "nix cannot be read"),
     ],
 )
-def test_what_cannot_be_sent(cluster: ClusterAddress, says: str) -> None:
-    """One sentence, which does not repeat it."""
+def test_credentials_that_cannot_be_sent(cluster: ClusterAddress, says: str) -> None:
+    """The error is one sentence, which does not repeat the credential."""
     with pytest.raises(InputRefused, match=says):
         cluster.credentials()
 
@@ -86,8 +86,8 @@ def test_the_environment_tells_too() -> None:
         (("-c", "https://127.0.0.1:1", "--ca-file", __file__), "has no certificates"),
     ],
 )
-def test_what_is_no_cluster(words: tuple[str, ...], says: str) -> None:
-    """One sentence, exit code 2."""
+def test_addresses_that_name_no_cluster(words: tuple[str, ...], says: str) -> None:
+    """The error is one sentence with exit code 2."""
     result = call("get", *words)
     assert (result.code, result.out) == (2, "")
     assert says in result.err

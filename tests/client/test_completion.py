@@ -12,7 +12,7 @@ from tests.client.client_calls import ClusterCalls
 
 
 @pytest.mark.parametrize(
-    ("line", "found"),
+    ("line", "completions"),
     [
         ("controlplane sto", ["stop"]),
         ("controlplane offsets ed", ["edit"]),
@@ -24,7 +24,7 @@ from tests.client.client_calls import ClusterCalls
         ("controlplane stop nix", []),
     ],
 )
-def test_completed(cluster: ClusterCalls, line: str, found: list[str]) -> None:
+def test_completed(cluster: ClusterCalls, line: str, completions: list[str]) -> None:
     """Commands, resources, options, and connectors that the cluster has."""
     cluster.create()
     result = shell(
@@ -33,11 +33,11 @@ def test_completed(cluster: ClusterCalls, line: str, found: list[str]) -> None:
         COMP_WORDS=line,
         COMP_CWORD=str(line.count(" ")),
     )
-    assert [one.partition(",")[2] for one in result.out.split()] == found
+    assert [completion.partition(",")[2] for completion in result.out.split()] == completions
 
 
 def test_no_cluster_no_names(cluster: ClusterCalls) -> None:
-    """A shell is not disturbed by what is wrong."""
+    """Errors never disturb the shell: no names are completed."""
     result = shell(
         CONTROLPLANE_CLUSTER="http://127.0.0.1:1",
         _CONTROLPLANE_COMPLETE="bash_complete",
@@ -81,10 +81,10 @@ def test_bash_completes() -> None:
 )
 def test_other_shells_complete(name: str, registered: str, word: str, completed: str) -> None:
     """The printed script registers a function; it asks with words that are answered in its form."""
-    asked = f"{name}_complete"
+    mode = f"{name}_complete"
     script = shell("completion", name).out
     assert registered in [line.strip(" ;") for line in script.splitlines()]
-    assert f"_CONTROLPLANE_COMPLETE={asked} " in script
-    result = shell(_CONTROLPLANE_COMPLETE=asked, COMP_WORDS="controlplane sto", COMP_CWORD=word)
+    assert f"_CONTROLPLANE_COMPLETE={mode} " in script
+    result = shell(_CONTROLPLANE_COMPLETE=mode, COMP_WORDS="controlplane sto", COMP_CWORD=word)
     assert result.out.startswith(completed)
     assert result.out.count("plain") == 1

@@ -39,8 +39,8 @@ def written(folder: Path, name: str, text: str) -> str:
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(tmp_path: Path, form: str) -> None:
     """Each means the same connector."""
-    (found,) = read_declared([written(tmp_path, form, FORMS[form])])
-    assert (found.name, found.config) == ("orders", CONFIG)
+    (connector,) = read_declared([written(tmp_path, form, FORMS[form])])
+    assert (connector.name, connector.config) == ("orders", CONFIG)
 
 
 @pytest.mark.parametrize(
@@ -54,15 +54,15 @@ def test_forms(tmp_path: Path, form: str) -> None:
 )
 def test_values_are_texts(tmp_path: Path, text: str, config: dict[str, Any]) -> None:
     """Values become text as in Connect; numbers keep their spelling."""
-    (found,) = read_declared([written(tmp_path, "a.json", text)], "orders")
-    assert found.config == {**config, "name": "orders"}
+    (connector,) = read_declared([written(tmp_path, "a.json", text)], "orders")
+    assert connector.config == {**config, "name": "orders"}
 
 
 def test_yaml_dates_and_numbers_are_texts(tmp_path: Path) -> None:
     """YAML would make something else of them."""
     text = "name: orders\nday: 2026-01-02\nversion: 1.10\n"
-    (found,) = read_declared([written(tmp_path, "a.yaml", text)])
-    assert found.config == {"name": "orders", "day": "2026-01-02", "version": "1.10"}
+    (connector,) = read_declared([written(tmp_path, "a.yaml", text)])
+    assert connector.config == {"name": "orders", "day": "2026-01-02", "version": "1.10"}
 
 
 def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
@@ -79,7 +79,10 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
     """In the order of their names; what is something else is left alone."""
     for name in ("b.json", "a.properties", "notes.txt"):
         written(tmp_path, name, f'{{"name": "{name}"}}' if name[0] == "b" else f"name={name}")
-    assert [one.name for one in read_declared([str(tmp_path)])] == ["a.properties", "b.json"]
+    assert [connector.name for connector in read_declared([str(tmp_path)])] == [
+        "a.properties",
+        "b.json",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -94,8 +97,8 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
         ('{"a": {}}', "'a' has no config"),
     ],
 )
-def test_what_is_no_connector(tmp_path: Path, text: str, says: str) -> None:
-    """One sentence that names the file."""
+def test_files_that_declare_no_connector(tmp_path: Path, text: str, says: str) -> None:
+    """The error is one sentence that names the file."""
     path = written(tmp_path, "x", text)
     with pytest.raises(InputRefused) as refused:
         read_declared([path])

@@ -21,9 +21,9 @@ NOBODY = "http://127.0.0.1:1"
 async def test_a_catalogue_is_written_once(tmp_path: Path) -> None:
     """An existing file is replaced only where that is wanted."""
     file = tmp_path / "catalogue.json"
-    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
-    await asyncio.to_thread(one.create)
-    async with running(one.where, "--quiet") as served:
+    calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    await asyncio.to_thread(calls.create)
+    async with running(calls.where, "--quiet") as served:
         words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9", "--file", file)
         result = await asyncio.to_thread(call, *words)
         assert (result.code, result.out) == (0, ""), result.err
@@ -51,25 +51,25 @@ async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None
     async with running(where, "--quiet", *map(str, named)) as served:
         words = ("describe", "plugin", "io.example.S", "--cluster", f"{served.url}/compat/4.0")
         result = await asyncio.to_thread(call, *words, "-o", "json")
-    texts = {one["name"]: one["documentation"] for one in result.json}
+    texts = {key["name"]: key["documentation"] for key in result.json}
     assert texts["topics"] == "Where it reads."
     assert len(texts["topics.regex"]) > len("Where it reads."), "the description of this project"
 
 
 async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
     """On a terminal."""
-    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
-    await asyncio.to_thread(one.create)
-    async with running(one.where, "--quiet") as served:
+    calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    await asyncio.to_thread(calls.create)
+    async with running(calls.where, "--quiet") as served:
         words = ("plugins", "harvest", "--worker", f"{served.url}/compat/3.9")
-        seen = await asyncio.to_thread(at_a_terminal, "stderr", *words)
-    assert f"asking {served.url}" in seen.terminal
-    assert json.loads(seen.elsewhere)["harvested"]
+        output = await asyncio.to_thread(at_a_terminal, "stderr", *words)
+    assert f"asking {served.url}" in output.terminal
+    assert json.loads(output.elsewhere)["harvested"]
 
 
 @pytest.mark.parametrize("words", [(), ("--worker", NOBODY, "--jars", "libs")])
 def test_one_source_is_named(words: tuple[str, ...]) -> None:
-    """Neither none nor two."""
+    """The command needs exactly one source."""
     result = call("plugins", "harvest", *words)
     assert result.code == 2
     assert "name one source: --worker URL or --jars FOLDER" in result.err
@@ -109,10 +109,10 @@ def test_nobody_listens() -> None:
 
 def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
     """Without a word behind it the command lists them."""
-    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
-    one.create()
-    assert "FileStreamSourceConnector" in one.done("plugins")
-    assert one.done("plugins", "list", "--type", "predicate") == one.done(
+    calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    calls.create()
+    assert "FileStreamSourceConnector" in calls.done("plugins")
+    assert calls.done("plugins", "list", "--type", "predicate") == calls.done(
         "plugins", "--type", "predicate"
     )
 
@@ -121,7 +121,7 @@ def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "told"),
+    ("names", "sentence"),
     [
         (None, "is no folder"),
         ((), "holds no connect-runtime-*.jar"),
@@ -130,7 +130,7 @@ def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
     ],
 )
 def test_a_folder_without_kafkas_jars(
-    tmp_path: Path, names: tuple[str, ...] | None, told: str
+    tmp_path: Path, names: tuple[str, ...] | None, sentence: str
 ) -> None:
     """A sentence says which folder is meant."""
     folder = tmp_path / "libs"
@@ -139,7 +139,7 @@ def test_a_folder_without_kafkas_jars(
     for name in names or ():
         (folder / name).touch()
     result = call("plugins", "harvest", "--jars", folder)
-    assert (result.code, told in result.err) == (2, True), result.err
+    assert (result.code, sentence in result.err) == (2, True), result.err
 
 
 def test_several_releases_are_each_named_once(tmp_path: Path) -> None:
@@ -180,8 +180,8 @@ def test_a_java_that_is_too_old_for_the_jars(tmp_path: Path) -> None:
     (tmp_path / "connect-runtime-4.0.0.jar").touch()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
-    told = "class file has wrong version 61.0, should be 55.0"
-    java.write_text(f"#!/bin/sh\necho '{told}' >&2\nexit 1\n", "ascii")
+    complaint = "class file has wrong version 61.0, should be 55.0"
+    java.write_text(f"#!/bin/sh\necho '{complaint}' >&2\nexit 1\n", "ascii")
     java.chmod(0o755)
     result = call(
         "plugins", "harvest", "--jars", tmp_path, environment={"JAVA_HOME": str(tmp_path)}

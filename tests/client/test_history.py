@@ -13,7 +13,7 @@ CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 
 @pytest.fixture
 def changed(cluster: ClusterCalls) -> ClusterCalls:
-    """A connector whose topic has been changed; what it was created by is at config@0."""
+    """A connector whose topic has been changed; its creation is at config@0."""
     cluster.create()
     cluster.done("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
     return cluster
@@ -48,7 +48,9 @@ def test_a_connector_that_was_not_there(changed: ClusterCalls) -> None:
     changed.done("delete", "orders")
     gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
     facts = {
-        one["item"]: (one["before"], one["after"]) for one in gone if one["aspect"] == "config"
+        difference["item"]: (difference["before"], difference["after"])
+        for difference in gone
+        if difference["aspect"] == "config"
     }
     assert facts["topic"] == ("lines", None)
     refused = changed.refused("diff", "nix", "--from", "config@0")
@@ -72,8 +74,12 @@ def test_difference_of_a_connector_that_was_paused_or_stopped(
 def test_difference_words_active_topics_as_the_history_does() -> None:
     """`diff` words a recorded connector's active topics as its history does."""
     by_diff, by_history = (
-        [line for line in call("--cluster", LIFE, *told).out.splitlines() if "active topic" in line]
-        for told in (("diff", "pages", "--from", "config@2"), ("history", "pages"))
+        [
+            line
+            for line in call("--cluster", LIFE, *arguments).out.splitlines()
+            if "active topic" in line
+        ]
+        for arguments in (("diff", "pages", "--from", "config@2"), ("history", "pages"))
     )
     worded = [line.removeprefix("pages").split() for line in by_diff]
     assert ["active", "topic", "alpha", "∅", "→", "true"] in worded
@@ -87,15 +93,15 @@ def test_difference_of_a_secret_is_told_to_machines_without_the_secret(
     cluster.create(config=SOURCE | {"database.password": "pearl"})
     cluster.done("patch", "orders", "-s", "database.password=ruby")
     result = cluster.ask("diff", "orders", "--from", "config@0", "-o", "json")
-    (found,) = json.loads(result.out)
-    assert (found["before"], found["after"]) == ("[hidden]", "[hidden]")
-    assert "another value" in found["words"]
+    (difference,) = json.loads(result.out)
+    assert (difference["before"], difference["after"]) == ("[hidden]", "[hidden]")
+    assert "another value" in difference["words"]
     assert "pearl" not in result.out + result.err
     assert "ruby" not in result.out + result.err
 
 
-def test_difference_of_a_deleted_connector_does_not_tell_its_offsets(cluster: ClusterCalls) -> None:
-    """They still lie in the log, and a new connector of its name inherits them."""
+def test_difference_of_a_deleted_connector_leaves_its_offsets_out(cluster: ClusterCalls) -> None:
+    """The offsets still lie in the log; a new connector of that name inherits them."""
     cluster.create(initial_state="STOPPED")
     offsets = [{"partition": {"filename": "/f"}, "offset": {"position": 1}}]
     cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
@@ -129,8 +135,8 @@ def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) ->
         0,
         "orders: already as it was at config@0 (nothing is written)\n",
     )
-    told = changed.json("undo", "orders", "--to", "config@0", "--yes")
-    assert told[0]["result"] == "already as it was at config@0"
+    results = changed.json("undo", "orders", "--to", "config@0", "--yes")
+    assert results[0]["result"] == "already as it was at config@0"
     assert changed.json("history", "orders") == before
     assert [command["command"] for command in changed.json("commands")["commands"]].count(
         "restore"

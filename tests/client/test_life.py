@@ -16,8 +16,8 @@ def test_from_beginning_to_end(cluster: ClusterCalls) -> None:
     assert cluster.done(*alter, "--source-offset", '{"position": 5}') == (
         "orders: altered (The offsets for this connector have been altered successfully)\n"
     )
-    wanted = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
-    assert cluster.json("offsets", "orders") == wanted
+    expected = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
+    assert cluster.json("offsets", "orders") == expected
     assert cluster.done("delete", "orders") == "orders: deleted\n"
     assert cluster.json("get") == {}
 
@@ -117,8 +117,8 @@ def test_a_dry_run_writes_nothing(cluster: ClusterCalls) -> None:
     """The dry run shows the records and writes nothing."""
     cluster.create()
     before = cluster.json("history", "orders")
-    (told,) = cluster.json("stop", "orders", "--dry-run")
-    (records,) = [step["records"] for step in told["plan"]["steps"] if step["name"] == "state"]
+    (result,) = cluster.json("stop", "orders", "--dry-run")
+    (records,) = [step["records"] for step in result["plan"]["steps"] if step["name"] == "state"]
     assert [record["key"] for record in records] == ["target-state-orders"]
     assert "orders would be stopped: " in cluster.done("stop", "orders", "--dry-run")
     assert cluster.json("history", "orders") == before
@@ -144,8 +144,8 @@ def test_a_key_without_a_value(cluster: ClusterCalls) -> None:
     assert "  transforms:      ∅\n" in described
 
 
-def test_what_is_waited_for_does_not_come(cluster: ClusterCalls) -> None:
-    """The command is done; exit code 5 says that no worker has reported the state."""
+def test_waiting_for_a_state_times_out(cluster: ClusterCalls) -> None:
+    """The command is done; exit code 5 means that no worker has reported the state."""
     cluster.create()
     result = cluster.ask("pause", "orders", "--wait", "--timeout", "0")
     assert result.code == 5
@@ -155,10 +155,10 @@ def test_what_is_waited_for_does_not_come(cluster: ClusterCalls) -> None:
     )
 
 
-def test_whoever_changes_something_is_named(
+def test_the_audit_trail_names_the_user(
     cluster: ClusterCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The audit has the user who typed it."""
+    """The principal of a command is the user who typed it."""
     monkeypatch.setenv("LOGNAME", "ada")
     cluster.create()
     cluster.ask("pause", "nix")
@@ -170,17 +170,17 @@ def test_whoever_changes_something_is_named(
 
 
 @pytest.mark.parametrize(
-    ("verb", "wanted"), [("resume", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")]
+    ("verb", "state"), [("resume", "RUNNING"), ("pause", "PAUSED"), ("stop", "STOPPED")]
 )
-def test_what_is_wanted_where_nothing_is_reported(
-    cluster: ClusterCalls, verb: str, wanted: str
+def test_unreported_states_are_shown_as_wanted(
+    cluster: ClusterCalls, verb: str, state: str
 ) -> None:
-    """An unreported state is marked as wanted; JSON does not report it."""
+    """A table marks the target state as wanted; JSON has no status."""
     cluster.create()
     cluster.create("more")
     cluster.done(verb, "orders")
-    assert f"orders  source  {wanted} (wanted)" in cluster.done("get")
-    assert f"State:  {wanted} (wanted)" in cluster.done("describe", "orders")
+    assert f"orders  source  {state} (wanted)" in cluster.done("get")
+    assert f"State:  {state} (wanted)" in cluster.done("describe", "orders")
     assert "status" not in cluster.json("get")["orders"]
     assert cluster.json("describe", "orders")["status"] is None
 

@@ -26,9 +26,9 @@ CONFIG = {**SOURCE, "name": "orders"}
 @pytest.fixture
 def other(tmp_path: Path) -> ClusterCalls:
     """A second cluster, with a connector of its own."""
-    one = ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
-    one.create("pages")
-    return one
+    calls = ClusterCalls(f"sqlite:///{tmp_path}/other.db", tmp_path)
+    calls.create("pages")
+    return calls
 
 
 @pytest.fixture(autouse=True)
@@ -122,7 +122,7 @@ def test_killed_at_one_gap(
     moving = CutOffMigration("orders", cluster.where, other.where, folder, deletes=True)
     with pytest.raises(Killed):
         asyncio.run(moving.run(gap))
-    states = [there[0] for there in map(present, (cluster, other)) if there is not None]
+    states = [connector[0] for connector in map(present, (cluster, other)) if connector is not None]
     assert states.count("RUNNING") <= 1
     asyncio.run(moving.run())
     assert (present(cluster), present(other)) == (None, ("RUNNING", CONFIG, OFFSETS))
@@ -202,10 +202,10 @@ def test_a_step_that_fails(
         asyncio.run(moving.run(meddling={gap: meddle}))
     assert words in failure.value.message
     assert failure.value.message.endswith("; everything is as before")
-    there, here = present(other), present(cluster)
-    assert here is not None
-    assert here[:2] == ("RUNNING", CONFIG)
-    assert there is None or there[1] == {**CONFIG, "topic": "foreign"}
+    at_target, at_source = present(other), present(cluster)
+    assert at_source is not None
+    assert at_source[:2] == ("RUNNING", CONFIG)
+    assert at_target is None or at_target[1] == {**CONFIG, "topic": "foreign"}
     assert moving.journal.read() is None
 
 
@@ -231,15 +231,15 @@ def test_bad_input(cluster: ClusterCalls, other: ClusterCalls, folder: Path) -> 
     down = migrate("--from", cluster.where, "--to", "http://127.0.0.1:1", "--yes")
     assert (down.code, "cannot be reached" in down.err) == (4, True)
     other.create()
-    there = migrate(*places(cluster, other), "--yes")
-    assert (there.code, "has a connector orders already" in there.err) == (3, True)
+    existing = migrate(*places(cluster, other), "--yes")
+    assert (existing.code, "has a connector orders already" in existing.err) == (3, True)
     assert present(cluster) == before
 
 
 def test_a_journal_of_another_migration(
     cluster: ClusterCalls, other: ClusterCalls, folder: Path
 ) -> None:
-    """It must be ended first, and the sentence says how; what is no journal is refused."""
+    """The error says how to end the other migration first. A file that is no journal is refused."""
     cluster.create(initial_offsets=OFFSETS)
     moving = CutOffMigration("orders", cluster.where, other.where, folder)
     with pytest.raises(Killed):
@@ -262,13 +262,13 @@ def test_a_journal_of_another_migration(
 async def test_releases_that_cannot(cluster: ClusterCalls, tmp_path: Path) -> None:
     """A worker without STOPPED, or without initial states, is refused before anything happens."""
     await asyncio.to_thread(cluster.create)
-    for version, here, sentence in (
+    for version, side, sentence in (
         ("3.4.1", "--from", "which cannot stop a connector and read its offsets: that takes 3.5.0"),
         ("3.6.2", "--to", "which cannot create a stopped connector: that takes 3.7.0 or newer"),
     ):
-        there = "--to" if here == "--from" else "--from"
+        other_side = "--to" if side == "--from" else "--from"
         async with standing_in({"/": [PreparedAnswer(200, {"version": version})]}) as url:
-            words = (here, url, there, cluster.where, "--yes")
+            words = (side, url, other_side, cluster.where, "--yes")
             result = await asyncio.to_thread(migrate, *words)
         assert (result.code, sentence in result.err) == (3, True), result
     del tmp_path

@@ -50,8 +50,8 @@ async def test_over_the_network(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [("describe", "a/b"), ("pause", "a/b")])
-async def test_what_a_release_cannot_be_asked_about(tmp_path: Path, words: tuple[str, str]) -> None:
-    """4.x refuses some paths: the error says so, and the other connectors are shown."""
+async def test_paths_that_a_release_refuses(tmp_path: Path, words: tuple[str, str]) -> None:
+    """Kafka 4.x refuses some paths: the error says so, and the other connectors are shown."""
     local = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("a/b", "orders"):
         await asyncio.to_thread(

@@ -1,4 +1,4 @@
-"""Offsets as values: both shapes they come in, and what takes one list to another."""
+"""Offsets as values: both shapes, and the alteration from one list to another."""
 
 from typing import Any
 
@@ -37,23 +37,23 @@ def test_shapes(body: Any, offsets: list[OffsetEntry]) -> None:
 
 
 @pytest.mark.parametrize("body", [{}, {"offsets": 1}, 5, [1], [{"x": 1}], {"offsets": {"sink": 1}}])
-def test_what_are_no_offsets(body: Any) -> None:
-    """They are refused with a sentence."""
+def test_bodies_without_offsets_are_refused(body: Any) -> None:
+    """The refusal is a sentence."""
     with pytest.raises(ValueError, match=r"no list of offsets|has a partition and an offset"):
         offsets_in(body)
 
 
 lists = st.dictionaries(st.sampled_from("abcd"), st.integers(0, 3), max_size=4).map(
-    lambda known: [{"partition": {"p": key}, "offset": {"o": n}} for key, n in known.items()]
+    lambda offsets: [{"partition": {"p": key}, "offset": {"o": n}} for key, n in offsets.items()]
 )
 
 
 @given(lists, lists)
 def test_an_alteration_makes_one_list_the_other(before: list[Any], after: list[Any]) -> None:
     """Applied as Connect does it; and it holds nothing that is so already."""
-    state = {one["partition"]["p"]: one["offset"] for one in before}
+    state = {entry["partition"]["p"]: entry["offset"] for entry in before}
     altered = alteration(before, after)
-    assert all(state.get(one["partition"]["p"]) != one["offset"] for one in altered)
-    state |= {one["partition"]["p"]: one["offset"] for one in altered}
-    wanted = {one["partition"]["p"]: one["offset"] for one in after}
-    assert {key: value for key, value in state.items() if value is not None} == wanted
+    assert all(state.get(entry["partition"]["p"]) != entry["offset"] for entry in altered)
+    state |= {entry["partition"]["p"]: entry["offset"] for entry in altered}
+    expected = {entry["partition"]["p"]: entry["offset"] for entry in after}
+    assert {key: value for key, value in state.items() if value is not None} == expected

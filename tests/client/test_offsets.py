@@ -54,8 +54,8 @@ def test_nothing_edited(stopped: ClusterCalls) -> None:
     assert stopped.done("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
-def test_what_cannot_be_understood_is_asked_again(stopped: ClusterCalls) -> None:
-    """A slip in the editor costs no edits: it opens once more with what was written."""
+def test_the_editor_reopens_after_a_parse_error(stopped: ClusterCalls) -> None:
+    """A typing error costs no edits: the editor opens again with the same text."""
     editor = stopped.editor("{", "")
     result = stopped.ask("offsets", "edit", "orders", editor=editor, typed="n\n")
     assert result.code == 1
@@ -77,16 +77,18 @@ SAY_STOP = (
 )
 
 
-@pytest.mark.parametrize("more", [("--yes",), ("--dry-run",)])
-def test_what_is_not_stopped(stopped: ClusterCalls, more: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("options", [("--yes",), ("--dry-run",)])
+def test_running_connectors_must_be_stopped_first(
+    stopped: ClusterCalls, options: tuple[str, ...]
+) -> None:
     """The error names the command to stop the connector."""
     stopped.done("resume", "orders")
-    refusal = stopped.refused("offsets", "reset", "orders", *more)
+    refusal = stopped.refused("offsets", "reset", "orders", *options)
     assert refusal == f"orders is not stopped, {SAY_STOP}".strip()
 
 
 def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
-    """Not even with `--stop`, and so it cannot show what would be written then."""
+    """A dry run with `--stop` stops nothing either, so it cannot show the later records."""
     stopped.done("resume", "orders")
     refusal = stopped.refused("offsets", "reset", "orders", "--stop", "--dry-run")
     assert "a dry run stops nothing, so run `controlplane stop orders` first" in refusal

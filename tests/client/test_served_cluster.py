@@ -19,11 +19,13 @@ async def service(tmp_path: Path) -> AsyncIterator[RunningService]:
     issued = call("credential", "token", "ci", "--role", "operate")
     (tmp_path / "tokens").write_text(issued.out, "ascii")
     (tmp_path / "token").write_text(issued.err.rpartition("Bearer ")[2], "ascii")
-    told = {"auth.token.file": tmp_path / "tokens", "auth.anonymous.role": "view"}
-    overrides = [word for key, value in told.items() for word in ("--override", f"{key}={value}")]
-    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
-    await asyncio.to_thread(one.create)
-    async with running(one.where, "--quiet", *overrides) as served:
+    settings = {"auth.token.file": tmp_path / "tokens", "auth.anonymous.role": "view"}
+    overrides = [
+        word for key, value in settings.items() for word in ("--override", f"{key}={value}")
+    ]
+    calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    await asyncio.to_thread(calls.create)
+    async with running(calls.where, "--quiet", *overrides) as served:
         yield served
 
 
@@ -36,8 +38,8 @@ async def asked(
     return result.code, result.out or result.err
 
 
-async def test_who_asks_counts(service: RunningService, tmp_path: Path) -> None:
-    """An operator may stop but not delete; an anonymous user may view; refusals give the reason."""
+async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -> None:
+    """An operator may stop but not delete; an anonymous user may view. Refusals give the reason."""
     assert await asked(service, tmp_path, "stop", "orders") == (0, "orders: stopped\n")
     code, said = await asked(service, tmp_path, "delete", "orders")
     assert (code, said.startswith("Error: ")) == (3, True)
@@ -71,7 +73,7 @@ async def test_changes_are_told_as_they_happen(service: RunningService, tmp_path
         assert created["connector"] == "orders"
         await asked(service, tmp_path, "stop", "orders")
         changes = (json.loads(line) async for line in watching.stdout)
-        assert "STOPPED" in [one["after"] async for one in _until(changes, "STOPPED")]
+        assert "STOPPED" in [change["after"] async for change in _until(changes, "STOPPED")]
     finally:
         watching.kill()
         await watching.wait()

@@ -111,8 +111,8 @@ def test_a_dry_run_reports_refusals_too(three: ClusterCalls) -> None:
 @pytest.mark.parametrize("words", [("-e", "x.*"), (*PATTERN[:2], "x.*"), ("-e", "x", "y")])
 def test_patterns_that_match_nothing(three: ClusterCalls, words: tuple[str, ...]) -> None:
     """One sentence, exit code 3, and nothing planned or changed."""
-    for more in ((), ("--dry-run",)):
-        reason = three.refused("stop", *words, *more)
+    for options in ((), ("--dry-run",)):
+        reason = three.refused("stop", *words, *options)
         assert reason.endswith(": `controlplane get` lists all")
 
 

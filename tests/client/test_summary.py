@@ -22,23 +22,23 @@ WANTED = httpx.Response(200, json={"targets": {"x": "STOPPED"}})
 async def test_a_worker_of_kafkas_tells_nobody() -> None:
     """A worker of Kafka is not asked for target states."""
     worker = FakeWorker(WANTED)
-    (one,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
-    assert (one.state_in_words, worker.asked) == ("-", [])
+    (summary,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
+    assert (summary.state_in_words, worker.asked) == ("-", [])
 
 
 async def test_beneath_compat_nobody_tells_either() -> None:
     """/compat/ has no target states."""
     api = await FakeWorker(NO_ENDPOINT, server="controlplane").api()
-    (one,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
-    assert one.state_in_words == "-"
+    (summary,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
+    assert summary.state_in_words == "-"
 
 
-async def test_what_is_reported_is_shown_as_it_is() -> None:
-    """A reported state needs no target state; only the others are asked for."""
+async def test_reported_states_are_shown_unchanged() -> None:
+    """A reported state needs no target state; the client asks only for the others."""
     worker = FakeWorker(WANTED, server="controlplane")
     reported = ConnectorSummary("x", INFO, REPORTED)
-    (one,) = await with_wanted(await worker.api(), [reported])
-    assert (one.state_in_words, worker.asked) == ("PAUSED", [])
+    (summary,) = await with_wanted(await worker.api(), [reported])
+    assert (summary.state_in_words, worker.asked) == ("PAUSED", [])
     both = await with_wanted(await worker.api(), [reported, ConnectorSummary("y", INFO, None)])
     assert [each.state_in_words for each in both] == ["PAUSED", "-"]
 
@@ -52,8 +52,8 @@ async def test_what_is_reported_is_shown_as_it_is() -> None:
         ("Jetty(9.4.57)", None, "RUNNING"),
     ],
 )
-async def test_what_it_was_told_to_be(server: str, status: Any, state: str) -> None:
-    """Known by us; of a worker of Kafka's seen by what is reported."""
+async def test_target_states(server: str, status: Any, state: str) -> None:
+    """Our service knows the target state; for a worker of Kafka, the reported state implies it."""
     api = await FakeWorker(WANTED, server=server).api()
     assert await target_state(api, ConnectorSummary("x", INFO, status)) == state
 
@@ -66,9 +66,9 @@ async def test_wanted_states_are_read_page_by_page() -> None:
         server="controlplane",
     )
     both = [ConnectorSummary("x", INFO, None), ConnectorSummary("y", INFO, None)]
-    found = await with_wanted(await worker.api(), both)
-    assert [one.wanted for one in found] == ["STOPPED", "PAUSED"]
-    assert [one.url.query for one in worker.asked] == [b"", b"after=x"]
+    filled = await with_wanted(await worker.api(), both)
+    assert [summary.wanted for summary in filled] == ["STOPPED", "PAUSED"]
+    assert [request.url.query for request in worker.asked] == [b"", b"after=x"]
 
 
 async def test_those_without_a_status_are_asked_for_together() -> None:
@@ -79,9 +79,13 @@ async def test_those_without_a_status_are_asked_for_together() -> None:
         httpx.Response(200, json={"x": infos["x"] | {"status": REPORTED}}),
         httpx.Response(200, json=infos),
     )
-    found = await summaries(await worker.api())
-    assert [(one.name, one.state) for one in found] == [("a/b", "-"), ("x", "PAUSED"), ("y", "-")]
-    assert [one.url.query for one in worker.asked] == [
+    listed = await summaries(await worker.api())
+    assert [(summary.name, summary.state) for summary in listed] == [
+        ("a/b", "-"),
+        ("x", "PAUSED"),
+        ("y", "-"),
+    ]
+    assert [request.url.query for request in worker.asked] == [
         b"",
         b"expand=status&expand=info",
         b"expand=info",

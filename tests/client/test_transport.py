@@ -46,7 +46,7 @@ def client() -> httpx.AsyncClient:
     )
 
 
-async def test_what_is_asked_arrives() -> None:
+async def test_requests_arrive_unchanged() -> None:
     """Method, raw path, body and principal arrive."""
     async with client() as asking:
         answer = await asking.put("/a%2Fb", content=b"body")

@@ -1,4 +1,4 @@
-"""`--wait`: what is looked for, and when looking ends."""
+"""`--wait`: the awaited states, and the end of waiting."""
 
 from typing import Any
 
@@ -22,7 +22,10 @@ def reported(state: str, *tasks: str, configured: int | None = None) -> list[htt
     """Two answers: a connector, and its status."""
     number = len(tasks) if configured is None else configured
     info = {"name": "x", "config": {}, "tasks": [{"task": task} for task in range(number)]}
-    states = [{"id": place, "state": one, "worker_id": "w"} for place, one in enumerate(tasks)]
+    states = [
+        {"id": place, "state": task_state, "worker_id": "w"}
+        for place, task_state in enumerate(tasks)
+    ]
     status: dict[str, Any] = {"connector": {"state": state, "worker_id": "w"}, "tasks": states}
     return [httpx.Response(200, json=info), httpx.Response(200, json=status)]
 
@@ -66,8 +69,8 @@ async def test_not_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
         await wait_for(await FakeWorker(*looks).api(), "x", goal, 0)
 
 
-async def test_what_looks_reached_for_a_moment_is_not() -> None:
-    """A restart is not seen in the first status behind it."""
+async def test_a_state_reached_for_a_moment_does_not_count() -> None:
+    """The first status after a restart may still show the old state."""
     looks = [
         reported("RUNNING", state) for state in ("RUNNING", "RESTARTING", "RUNNING", "RUNNING")
     ]
@@ -76,8 +79,8 @@ async def test_what_looks_reached_for_a_moment_is_not() -> None:
     assert len(worker.asked) == 8
 
 
-async def test_what_fails_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a while: what has failed before a restart is soon something else."""
+async def test_waiting_ends_when_a_connector_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting ends after a while only: a failure from before a restart soon disappears."""
     monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [answer for _ in range(20) for answer in reported("RUNNING", "FAILED")]
     with pytest.raises(ConnectorFailed, match=r"x fails \(connector RUNNING, tasks: 1 FAILED\)"):

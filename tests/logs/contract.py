@@ -88,10 +88,14 @@ class LogContract(ReadingContract):
         ]
         before = await filled.ends(TOPICS)
         positions = await filled.append(records)
-        assert [one[:2] for one in positions] == [("offsets", 2), ("config", 0), ("offsets", 2)]
+        assert [position[:2] for position in positions] == [
+            ("offsets", 2),
+            ("config", 0),
+            ("offsets", 2),
+        ]
         assert before["offsets"][2] <= positions[0].offset < positions[2].offset
-        there = {one.position: one.key for one in await everything(filled)}
-        assert [there[one] for one in positions] == [one.key for one in records]
+        keys = {entry.position: entry.key for entry in await everything(filled)}
+        assert [keys[position] for position in positions] == [appended.key for appended in records]
         ends = await filled.ends(TOPICS)
         assert (ends["offsets"][:2], ends["status"]) == (before["offsets"][:2], before["status"])
 
@@ -103,7 +107,7 @@ class LogContract(ReadingContract):
             ends = await log.ends(["config", "offsets"])
             assert all(ends[topic][part] > offset for topic, part, offset in positions)
             read = await entries_of(log.read(["config", "offsets"], stop=ends))
-            assert {*positions} <= {one.position for one in read}
+            assert {*positions} <= {entry.position for entry in read}
 
     async def test_append_keeps_every_byte(self, log: Log) -> None:
         """Reads return the appended records: keys, values, headers that repeat or have no value."""
@@ -140,12 +144,12 @@ class LogContract(ReadingContract):
         await make_topics(log)
         batches = [[record("config", 0, f"{n}.{i}") for i in range(n % 7)] for n in range(200)]
         answers = await asyncio.gather(*(log.append(batch) for batch in batches))
-        there = {e.position: e.key for e in await everything(log)}
+        keys = {e.position: e.key for e in await everything(log)}
         for batch, positions in zip(batches, answers, strict=True):
-            assert [there.pop(position) for position in positions] == [r.key for r in batch]
+            assert [keys.pop(position) for position in positions] == [r.key for r in batch]
             offsets = [position.offset for position in positions]
             assert offsets == sorted({*offsets})
-        assert not there
+        assert not keys
 
     async def test_cancelled_append_is_whole_or_absent(self, log: Log) -> None:
         """Appends that are cancelled anywhere leave all of their records or none; others go on."""
@@ -198,8 +202,8 @@ class LogContract(ReadingContract):
         await log.claim()
         ends = await log.ends(["config"])
         results = await asyncio.gather(*appends, return_exceptions=True)
-        fenced = [one for one in results if isinstance(one, BaseException)]
-        assert all(isinstance(one, Fenced) for one in fenced)
+        fenced = [result for result in results if isinstance(result, BaseException)]
+        assert all(isinstance(error, Fenced) for error in fenced)
         read = await entries_of(log.read(["config"], stop=ends))
         assert len(read) == len(results) - len(fenced)
         assert dict(await log.ends(["config"])) == dict(ends)

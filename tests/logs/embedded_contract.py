@@ -100,8 +100,8 @@ class EmbeddedContract(LogContract):
         """Importing again adds nothing, importing more adds what is new."""
         assert await filled.put(SAMPLE) == 0
         assert await filled.put([]) == 0
-        more = [*SAMPLE, entry(9), entry(9), entry(12)]
-        assert await filled.put(more) == 2
+        entries = [*SAMPLE, entry(9), entry(9), entry(12)]
+        assert await filled.put(entries) == 2
         assert await everything(filled) == by_place([*SAMPLE, entry(9), entry(12)])
         assert await filled.append([record("config", 0)]) == [Position("config", 0, 13)]
 
@@ -230,17 +230,19 @@ class EmbeddedContract(LogContract):
         await log.append([record("offsets", 0, f"{n % 3}") for n in range(100)])
         await log.append([record("offsets", 1, f"{n % 3}") for n in range(100)])
         batches = log.read(["offsets"])
-        seen = list((await anext(batches)).entries())
+        entries_seen = list((await anext(batches)).entries())
         await log.compact("offsets")
-        seen += await entries_of(batches)
-        assert set(await everything(log)) <= set(seen)
+        entries_seen += await entries_of(batches)
+        assert set(await everything(log)) <= set(entries_seen)
 
     # --- retention -----------------------------------------------------------------------------
 
     async def test_trim_removes_a_prefix(self, filled: EmbeddedLog) -> None:
         """Entries before the offset are removed; positions of the others and the ends stay."""
         assert await filled.trim("config", [4]) == 3
-        left = [one for one in by_place(SAMPLE) if one.topic != "config" or one.offset >= 4]
+        left = [
+            sample for sample in by_place(SAMPLE) if sample.topic != "config" or sample.offset >= 4
+        ]
         assert await everything(filled) == left
         assert await filled.trim("config", [4]) == 0
         assert (await filled.starts(["config"]))["config"] == [4]
@@ -252,12 +254,12 @@ class EmbeddedContract(LogContract):
         assert await filled.trim("offsets", [10]) == 1
         assert await filled.trim("offsets", []) == 0
         assert await filled.trim("offsets", [0, -5, 0]) == 0
-        assert [one.position for one in await entries_of(filled.read(["offsets"]))] == [
+        assert [kept.position for kept in await entries_of(filled.read(["offsets"]))] == [
             Position("offsets", 2, 0),
             Position("offsets", 2, 2),
         ]
         assert len(await entries_of(filled.read(["config"]))) == len(
-            [one for one in SAMPLE if one.topic == "config"]
+            [sample for sample in SAMPLE if sample.topic == "config"]
         )
 
     async def test_trim_takes_all_and_no_more(self, filled: EmbeddedLog) -> None:
@@ -275,12 +277,12 @@ class EmbeddedContract(LogContract):
         await make_topics(log)
         await log.append([record("offsets", 0, f"{n}") for n in range(9_000)])
         batches = log.read(["offsets"])
-        seen = list((await anext(batches)).entries())
+        entries_seen = list((await anext(batches)).entries())
         assert await log.trim("offsets", [8_990]) == 8_990
-        seen += await entries_of(batches)
+        entries_seen += await entries_of(batches)
         left = await everything(log)
-        assert [one.offset for one in left] == list(range(8_990, 9_000))
-        assert set(left) <= set(seen)
+        assert [kept.offset for kept in left] == list(range(8_990, 9_000))
+        assert set(left) <= set(entries_seen)
 
     async def test_a_tail_passes_what_was_removed(self, filled: EmbeddedLog) -> None:
         """An empty batch reaches the end if the last records are gone."""
@@ -291,7 +293,7 @@ class EmbeddedContract(LogContract):
         batches = await until_ends(tail, reached)
         assert not any(map(len, batches))
         await filled.append([record("config", 0)])
-        assert [one.offset for one in await take(tail, 1)] == [8]
+        assert [appended.offset for appended in await take(tail, 1)] == [8]
 
     async def test_trim_of_what_is_not_there(self, filled: EmbeddedLog) -> None:
         """A missing topic or partition raises `LogNotUsable`, and nothing is removed."""

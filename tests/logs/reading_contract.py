@@ -126,8 +126,8 @@ class ReadingContract:
 
     async def test_only_the_topics_asked_for(self, filled: ReadableLog) -> None:
         """A topic is read once, however often it is named; others are not."""
-        asked = iter(["offsets", "status", "offsets"])
-        assert by_place(await entries_of(filled.read(asked))) == of("offsets")
+        topics = iter(["offsets", "status", "offsets"])
+        assert by_place(await entries_of(filled.read(topics))) == of("offsets")
 
     @pytest.mark.parametrize(
         ("start", "stop", "offsets"),
@@ -183,9 +183,9 @@ class ReadingContract:
     async def test_tail_begins_with_what_is_there(self, filled: ReadableLog) -> None:
         """A tail gives first what lies behind its start."""
         start = {"config": [5], "offsets": [0, 0, 1]}
-        wanted = [e for e in of("config", "offsets") if e.offset >= start[e.topic][e.partition]]
-        taken = await take(filled.tail(["config", "offsets"], start), len(wanted))
-        assert by_place(taken) == wanted
+        expected = [e for e in of("config", "offsets") if e.offset >= start[e.topic][e.partition]]
+        taken = await take(filled.tail(["config", "offsets"], start), len(expected))
+        assert by_place(taken) == expected
 
     async def test_tail_reaches_the_ends(self, filled: ReadableLog) -> None:
         """The last batch of each partition goes up to its end, and no offset comes twice."""

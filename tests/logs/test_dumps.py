@@ -94,14 +94,14 @@ def test_every_history_is_read_whole(path: Path) -> None:
     ]
 
 
-def test_what_kcat_prints(read: Read) -> None:
-    """Bytes that are no UTF-8, control characters, null, headers that repeat or are null."""
+def test_output_of_kcat(read: Read) -> None:
+    """Records have invalid UTF-8, control characters, nulls, and repeated or null headers."""
     assert read(KCAT) == Dump("kcat", RECORDS, [], {})
 
 
 @pytest.mark.parametrize("text", [CONSOLE_3_9, CONSOLE_4_3], ids=["3.9", "4.3"])
-def test_what_the_console_consumer_prints(read: Read, text: bytes) -> None:
-    """The same records, with all columns of either release, partitions in any order."""
+def test_output_of_the_console_consumer(read: Read, text: bytes) -> None:
+    """Records are the same, with all columns of either release and partitions in any order."""
     dump = read(text, topic="t")
     assert (dump.format, dump.entries, dump.problems) == ("console", RECORDS, [])
 
@@ -311,7 +311,7 @@ CONSOLE_WRONG = {
 
 @pytest.mark.parametrize("case", CONSOLE_WRONG)
 def test_a_line_of_the_console_that_cannot_be_read(read: Read, case: str) -> None:
-    """Also a last line that may be whole: it is not taken, and what to do is said."""
+    """The line is left out, also a last line that may be whole. The problem says what to do."""
     wrong, reason = CONSOLE_WRONG[case]
     dump = read(CONSOLE_3_9 + wrong, topic="t")
     assert dump.entries == RECORDS
@@ -425,6 +425,6 @@ def test_no_line_is_lost_in_silence(
     except LogNotUsable:
         return
     numbered = enumerate(content.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1)
-    told = {*lines_told_of(dump), *(remark.line for remark in dump.remarks)}
-    texts = {text for number, text in numbered if text.strip() and number not in told}
+    reported_lines = {*lines_told_of(dump), *(remark.line for remark in dump.remarks)}
+    texts = {text for number, text in numbered if text.strip() and number not in reported_lines}
     assert len(dump.entries) == len(texts)

@@ -72,37 +72,41 @@ def read(
 
     Entries and last rows of the batch must agree.
     """
-    found = decode(
+    read_batch = decode(
         partition_frames(FetchedPartition(AT, 0, 0, 0, list(aborted), records), start), stop
     )
-    if found is None:
+    if read_batch is None:
         return None
-    for seen in (True, False):
-        told = {one.key: one.value for one in found.entries() if seen or not one.aborted}
+    for with_aborted in (True, False):
+        expected = {
+            entry.key: entry.value
+            for entry in read_batch.entries()
+            if with_aborted or not entry.aborted
+        }
         last: dict[bytes | None, bytes | None] = {}
-        found.keep_last(last, aborted=seen)
-        assert last == told
-    return found
+        read_batch.keep_last(last, aborted=with_aborted)
+        assert last == expected
+    return read_batch
 
 
-def decoded(found: Batch | None) -> ColumnBatch | None:
+def decoded(read_batch: Batch | None) -> ColumnBatch | None:
     """All columns of it."""
-    return batch_of(list(found.entries())) if found else None
+    return batch_of(list(read_batch.entries())) if read_batch else None
 
 
-def places(found: Batch | None) -> list[tuple[int, bool]]:
+def places(read_batch: Batch | None) -> list[tuple[int, bool]]:
     """Offsets, and whether they are marked as aborted."""
-    return [(entry.offset, entry.aborted) for entry in found.entries()] if found else []
+    return [(entry.offset, entry.aborted) for entry in read_batch.entries()] if read_batch else []
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_columns(codec: int) -> None:
     """Batches of every codec keep all fields of their records."""
     headers: Headers = (("h", b"1"), ("h", None))
-    found = read(
+    read_batch = read(
         batch(5, b"a", None, b"", codec=codec, headers=headers) + batch(90, b"z" * 999, codec=codec)
     )
-    assert decoded(found) == ColumnBatch(
+    assert decoded(read_batch) == ColumnBatch(
         *AT,
         offsets=[5, 6, 7, 90],
         timestamps=[5, 6, 7, 90],
@@ -125,17 +129,17 @@ def test_columns(codec: int) -> None:
 )
 def test_parts_of_batches(start: int, stop: int | None, offsets: list[int]) -> None:
     """Batches come whole: what lies before the start or from the stop on is cut off."""
-    found = read(batch(5, b"a", b"b", b"c") + batch(9, b"d", b"e"), start, stop)
-    assert [at for at, _ in places(found)] == offsets
+    read_batch = read(batch(5, b"a", b"b", b"c") + batch(9, b"d", b"e"), start, stop)
+    assert [at for at, _ in places(read_batch)] == offsets
 
 
 def test_sparse_columns_are_cut_too() -> None:
     """Headers and aborted marks stay with their records."""
     records = batch(0, b"a", b"b", producer=7, headers=(("h", b""),)) + batch(2, b"c")
-    found = read(records, 1, aborted=((7, 0),))
-    assert found is not None
-    assert found.headers == {0: (("h", b""),)}
-    assert found.aborted == {0}
+    read_batch = read(records, 1, aborted=((7, 0),))
+    assert read_batch is not None
+    assert read_batch.headers == {0: (("h", b""),)}
+    assert read_batch.aborted == {0}
 
 
 def test_half_a_batch_at_the_end_is_left() -> None:
@@ -163,15 +167,15 @@ def test_aborted_transactions() -> None:
             marker(9, 1, COMMIT),
         )
     )
-    found = read(records, aborted=((1, 4), (1, 0)))
-    assert [at for at, aborted in places(found) if aborted] == [0, 4]
-    assert [at for at, aborted in places(found) if not aborted] == [1, 2, 5, 8]
+    read_batch = read(records, aborted=((1, 4), (1, 0)))
+    assert [at for at, aborted in places(read_batch) if aborted] == [0, 4]
+    assert [at for at, aborted in places(read_batch) if not aborted] == [1, 2, 5, 8]
 
 
 def test_reading_begins_inside_of_an_aborted_transaction() -> None:
     """Its first offset may lie before what is read."""
-    found = read(batch(5, b"a", producer=1) + marker(6, 1, ABORT), 5, aborted=((1, 2),))
-    assert places(found) == [(5, True)]
+    read_batch = read(batch(5, b"a", producer=1) + marker(6, 1, ABORT), 5, aborted=((1, 2),))
+    assert places(read_batch) == [(5, True)]
 
 
 def test_only_markers() -> None:
@@ -194,9 +198,9 @@ def test_emptied_batches() -> None:
 
 def test_time_of_the_broker() -> None:
     """A batch stamped by the broker gives all its records that time."""
-    found = read(batch(5, b"a", b"b", attributes=APPEND_TIME))
-    assert found is not None
-    assert found.timestamps == [6, 6]
+    read_batch = read(batch(5, b"a", b"b", attributes=APPEND_TIME))
+    assert read_batch is not None
+    assert read_batch.timestamps == [6, 6]
 
 
 @pytest.mark.parametrize(("magic", "timestamps"), [(0, [-1, -1]), (1, [100, 101])])
@@ -205,23 +209,29 @@ def test_old_formats(magic: int, timestamps: list[int]) -> None:
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 16)
     for offset in (0, 1):
         builder.append(offset, 100 + offset, b"k", b"v")
-    found = read(bytes(builder.build()))
-    assert found is not None
-    assert (found.offsets, found.values, found.timestamps) == ([0, 1], [b"v", b"v"], timestamps)
+    read_batch = read(bytes(builder.build()))
+    assert read_batch is not None
+    assert (read_batch.offsets, read_batch.values, read_batch.timestamps) == (
+        [0, 1],
+        [b"v", b"v"],
+        timestamps,
+    )
 
 
 @pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
 def test_header_names_that_are_no_text(codec: int) -> None:
-    """They are read as Java reads them; nothing else of the batch is lost."""
+    """Header names are decoded as in Java; the rest of the batch is kept."""
     plain = batch(0, b"a", None, headers=(("AB", None), ("c", b"1")), codec=0)
     broken = bytearray(plain.replace(b"AB", b"\xffB"))
     if codec:
         broken = _compressed(broken, codec)
-    found = read(batch(0, b"first") + checked(broken).replace(plain[:8], struct.pack(">q", 1), 1))
-    assert found is not None
-    assert found.values == [b"first", b"a", None]
-    assert found.timestamps == [0, 0, 1]
-    assert found.headers == dict.fromkeys((1, 2), (("\ufffdB", None), ("c", b"1")))
+    read_batch = read(
+        batch(0, b"first") + checked(broken).replace(plain[:8], struct.pack(">q", 1), 1)
+    )
+    assert read_batch is not None
+    assert read_batch.values == [b"first", b"a", None]
+    assert read_batch.timestamps == [0, 0, 1]
+    assert read_batch.headers == dict.fromkeys((1, 2), (("\ufffdB", None), ("c", b"1")))
 
 
 def _compressed(made: bytearray, codec: int) -> bytearray:
@@ -257,8 +267,8 @@ def test_any_bytes(body: bytes, codec: int, count: int) -> None:
     struct.pack_into(">i", made, 8, len(made) - 12)
     struct.pack_into(">i", made, 57, count)
     with suppress(LogCorrupt):
-        found = read(checked(made))
-        assert found is None or len(found) <= count
+        read_batch = read(checked(made))
+        assert read_batch is None or len(read_batch) <= count
 
 
 @given(st.integers(-20, 70), st.integers(-128, 127), st.binary(max_size=80))
@@ -376,7 +386,7 @@ async def test_no_broker_there(stranger: str) -> None:
 
 
 @pytest.mark.parametrize("stranger", ["goodbye", "nonsense"])
-async def test_what_to_do_about_a_stranger(stranger: str) -> None:
+async def test_a_server_other_than_kafka_is_reported(stranger: str) -> None:
     """The error names the settings to check."""
     async with listening(STRANGERS[stranger]) as address:
         with pytest.raises(LogError, match=r"check the address and security\.protocol"):
@@ -386,8 +396,8 @@ async def test_what_to_do_about_a_stranger(stranger: str) -> None:
 PATIENT = ReadLimits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patience_ms=0)
 
 
-async def test_what_is_tried_again() -> None:
-    """Outages as long as there is patience; refusals not at first; damage never."""
+async def test_failures_that_are_retried() -> None:
+    """Outages are retried while patience lasts. First refusals and damage are not retried."""
     outage, refusal, damage = LogUnavailable("out"), LogNotUsable("no"), LogCorrupt("bad")
     forever = Retry(PATIENT, None)
     for _ in range(5):

@@ -45,7 +45,7 @@ async def log_of(*entries: Entry, **sizes: int) -> MemoryLog:
 async def contents(log: MemoryLog) -> list[Entry]:
     """Every record, by its position."""
     batches = [batch async for batch in log.read(list(await log.topics()))]
-    return sorted(entries_of(batches), key=lambda found: found.position)
+    return sorted(entries_of(batches), key=lambda entry: entry.position)
 
 
 async def copied(source: MemoryLog, target: MemoryLog) -> LogCopy:
@@ -61,7 +61,7 @@ def expected(*entries: Entry) -> list[Entry]:
     """The records without gaps between them."""
     ends: dict[tuple[str, int], int] = {}
     moved = []
-    for original in sorted(entries, key=lambda found: found.position):
+    for original in sorted(entries, key=lambda entry: entry.position):
         place = original.topic, original.partition
         moved.append(msgspec.structs.replace(original, offset=ends.setdefault(place, 0)))
         ends[place] += 1
@@ -87,10 +87,10 @@ async def test_continued_after_any_cut(cut: int) -> None:
 async def test_compacted_meanwhile() -> None:
     """Records that a later one of their key replaces may be missing; others may not."""
     source, whole = await log_of(*CONTENT), expected(*CONTENT)
-    compacted = [found for found in whole if found.value != b"{}" or found.topic != TOPICS.config]
+    compacted = [entry for entry in whole if entry.value != b"{}" or entry.topic != TOPICS.config]
     target = await log_of(*compacted)
     assert (await copied(source, target)).runs.records == len(CONTENT) - 1
-    torn = await log_of(*(found for found in whole if found.key != b"k"))
+    torn = await log_of(*(entry for entry in whole if entry.key != b"k"))
     with pytest.raises(LogNotUsable, match="connect-offsets-1 already has records, and lacks some"):
         await copied(source, torn)
 

@@ -38,11 +38,11 @@ async def embedded(tmp_path: Path, entries: list[Entry]) -> Path:
 
 async def test_a_dump_is_a_log(histories: Path, entries: list[Entry]) -> None:
     """Read into memory, with its format."""
-    found = await open_log(str(histories / "aborted-3.9.log.jsonl"))
-    assert isinstance(found.log, ReadableLog)
-    assert (found.form, found.problems) == ("histories", ())
-    assert await every_entry(found.log) == entries
-    await found.log.close()
+    opened = await open_log(str(histories / "aborted-3.9.log.jsonl"))
+    assert isinstance(opened.log, ReadableLog)
+    assert (opened.form, opened.problems) == ("histories", ())
+    assert await every_entry(opened.log) == entries
+    await opened.log.close()
 
 
 @pytest.mark.parametrize("form", ["{}", "sqlite:///{}"])
@@ -50,19 +50,19 @@ async def test_an_embedded_log_by_path_or_address(
     embedded: Path, entries: list[Entry], form: str
 ) -> None:
     """A file is looked into; `sqlite:///` says it."""
-    found = await open_log(form.format(embedded))
-    assert found.form == "sqlite"
-    assert await every_entry(found.log) == entries
-    await found.log.close()
+    opened = await open_log(form.format(embedded))
+    assert opened.form == "sqlite"
+    assert await every_entry(opened.log) == entries
+    await opened.log.close()
 
 
 async def test_a_log_that_was_opened_cannot_be_written(embedded: Path) -> None:
     """Opening is for reading."""
-    found = await open_log(str(embedded))
-    assert isinstance(found.log, SqliteLog)
+    opened = await open_log(str(embedded))
+    assert isinstance(opened.log, SqliteLog)
     with pytest.raises(LogNotUsable):
-        await found.log.create_topic("more", 1)
-    await found.log.close()
+        await opened.log.create_topic("more", 1)
+    await opened.log.close()
 
 
 @pytest.mark.parametrize(

@@ -43,8 +43,8 @@ def test_a_known_remark_is_named(tmp_path: Path, record: bytes, line: bytes, at:
         b"Processed a total of many messages",
     ],
 )
-def test_what_may_hide_a_loss_is_no_remark(tmp_path: Path, line: bytes) -> None:
-    """After an error records may be missing, and half a record may stand behind a remark."""
+def test_lines_that_may_hide_a_loss_are_no_remarks(tmp_path: Path, line: bytes) -> None:
+    """Records may be missing after an error; half a record may follow a remark."""
     (tmp_path / "dump").write_bytes(KCAT % 5 + line + b"\n")
     (problem,) = read_dump(tmp_path / "dump").problems
     assert (problem.line, problem.taken) == (2, False)

@@ -40,8 +40,8 @@ def kill(process: "subprocess.Popen[bytes]", acks: int) -> set[bytes]:
     process.stdout.close()
     assert process.wait() == -signal.SIGKILL
     # A line that lost its end was not told: the process died while it wrote it.
-    told = b"".join(acked) + rest
-    return set(told[: told.rfind(b"\n") + 1].split())
+    printed = b"".join(acked) + rest
+    return set(printed[: printed.rfind(b"\n") + 1].split())
 
 
 async def keys(log: SqliteLog, topic: str) -> list[bytes | None]:

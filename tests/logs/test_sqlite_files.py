@@ -188,15 +188,15 @@ def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
         asyncio.run(make_log(path))
         path.chmod(file_mode)
         folder.chmod(folder_mode)
-        told = told_to_a_stranger(path, how)
+        sentence = told_to_a_stranger(path, how)
         folder.chmod(0o700)
-        assert "check the access rights" in told
-        assert str(path) in told
+        assert "check the access rights" in sentence
+        assert str(path) in sentence
         assert names(folder) == ["control.log"]
 
 
 async def test_only_the_owner_may_read(tmp_path: Path) -> None:
-    """Only the owner may read the log, its companions and its backups: they hold secrets."""
+    """The owner alone may read the log, its companions and its backups: they hold secrets."""
     log = await SqliteLog.open(tmp_path / "control.log")
     await make_topics(log)
     await log.backup(tmp_path / "copy.log")
@@ -235,9 +235,9 @@ def test_upgrade_from_every_version(version: int) -> None:
     upgrade(connection, future[:version])
     for _ in range(2):
         upgrade(connection, future)
-        there = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
-        assert {"log", "partition", "fence", "two"} <= there
-        assert "one" not in there
+        tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema")}
+        assert {"log", "partition", "fence", "two"} <= tables
+        assert "one" not in tables
     assert connection.execute("PRAGMA user_version").fetchone() == (len(future),)
     connection.close()
 
@@ -325,7 +325,7 @@ async def test_an_older_log_is_named_by_its_next_writer(tmp_path: Path) -> None:
 
 
 def test_no_name_looks_like_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kafka's never do, so that they can be given on a command line."""
+    """Kafka's ids never begin with a hyphen, so that a command line can take them."""
     made = iter(["-" * 22, "a" * 22])
     monkeypatch.setattr("secrets.token_urlsafe", lambda _: next(made))
     connection = sqlite3.connect(":memory:", isolation_level=None)

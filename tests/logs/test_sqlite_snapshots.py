@@ -1,4 +1,4 @@
-"""Snapshots beside the embedded log: complete or not there, and gone with what they stood for."""
+"""Snapshots beside the embedded log: complete or absent, and removed with their records."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -34,10 +34,12 @@ async def make(shelf: SnapshotStore, topic: str, *pieces: bytes, kind: str = "ki
 
 
 async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[int]:
-    """The complete ones, the newest first."""
+    """Numbers of the complete snapshots, the newest first."""
     kept = await shelf.kept(topic, kind)
-    assert [str(one.number).encode() for one in kept] == [one.about for one in kept]
-    return [one.number for one in kept]
+    assert [str(snapshot.number).encode() for snapshot in kept] == [
+        snapshot.about for snapshot in kept
+    ]
+    return [snapshot.number for snapshot in kept]
 
 
 async def pieces(shelf: SnapshotStore, number: int) -> list[bytes]:
@@ -45,8 +47,8 @@ async def pieces(shelf: SnapshotStore, number: int) -> list[bytes]:
     return [piece async for piece in shelf.pieces(number)]
 
 
-async def test_what_was_kept_comes_back(log: SqliteLog) -> None:
-    """Pieces in the order in which they were added, also more of them than one read takes."""
+async def test_stored_snapshots_are_read_back(log: SqliteLog) -> None:
+    """Pieces come back in the order of adding, also when they exceed one read."""
     shelf = log.snapshots
     many = [b"%d" % n for n in range(1_000)]
     number = await shelf.begin("config", "kind")
@@ -74,8 +76,11 @@ async def test_the_newest_few_of_a_topic_stay(log: SqliteLog) -> None:
     assert await numbers(shelf, "offsets") == [other]
 
 
-async def test_what_nobody_finished_is_swept(log: SqliteLog) -> None:
-    """A maker that died is followed by one that begins anew; it can add no more, if it lives."""
+async def test_unfinished_snapshots_are_removed(log: SqliteLog) -> None:
+    """A new snapshot removes the unfinished one of a dead maker.
+
+    A maker that still lives can add nothing more.
+    """
     shelf = log.snapshots
     dead = await shelf.begin("config", "kind")
     assert await shelf.add(dead, [b"half"])
@@ -90,7 +95,7 @@ async def test_what_nobody_finished_is_swept(log: SqliteLog) -> None:
 
 @pytest.mark.parametrize("how", ["compact", "trim"])
 async def test_a_snapshot_goes_with_records_that_it_stood_for(log: SqliteLog, how: str) -> None:
-    """Also one that is just being made; other topics keep theirs."""
+    """Unfinished snapshots of the topic are removed too; other topics keep theirs."""
     shelf = log.snapshots
     gone, other = await make(shelf, "config", b"c"), await make(shelf, "offsets", b"o")
     begun = await shelf.begin("config", "kind")
@@ -106,7 +111,7 @@ async def test_a_snapshot_goes_with_records_that_it_stood_for(log: SqliteLog, ho
 
 
 async def test_appending_leaves_snapshots_alone(log: SqliteLog) -> None:
-    """They stand for what was there."""
+    """Snapshots cover the records before the append."""
     number = await make(log.snapshots, "config", b"c")
     await log.append([record("config", 0)])
     await log.add_partitions("offsets", 5)
@@ -125,5 +130,5 @@ async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path
 
 
 def test_a_log_need_not_keep_any() -> None:
-    """In memory nothing outlives the process, so nothing is begun from."""
+    """A log in memory ends with the process and has no snapshots."""
     assert snapshot_store_of(MemoryLog()) is None

@@ -23,8 +23,8 @@ NEVER_MS = 3_600_000
 HEADERS = (("name", b"value"), ("name", None), ("half \ud800 a pair", b""))
 
 
-async def test_what_this_process_appends_is_not_read_again(log: SqliteLog) -> None:
-    """The tail has the appended record, headers too, although it was trimmed from the file."""
+async def test_own_appends_are_not_read_again(log: SqliteLog) -> None:
+    """The tail has the appended record with its headers, although it was trimmed from the file."""
     tail = log.tail(["config"], {})
     await log.append([record("config", 0)])
     assert len(await take(tail, 1)) == 1
@@ -56,7 +56,7 @@ async def test_an_import_between_appends(log: SqliteLog) -> None:
         log.append([record("config", 0)]),
     )
     taken += await take(tail, 5_004)
-    assert [one.offset for one in taken] == [*range(5_002), 5_007, 5_009, 5_010]
+    assert [tailed.offset for tailed in taken] == [*range(5_002), 5_007, 5_009, 5_010]
 
 
 async def test_partitions_that_are_added(log: SqliteLog) -> None:
@@ -67,7 +67,7 @@ async def test_partitions_that_are_added(log: SqliteLog) -> None:
     await log.add_partitions("offsets", 5)
     await log.append([record("offsets", 4), record("config", 0)])
     taken += await take(tail, 1)
-    assert [(one.partition, one.offset) for one in taken] == [(0, 0), (4, 0)]
+    assert [(tailed.partition, tailed.offset) for tailed in taken] == [(0, 0), (4, 0)]
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -75,7 +75,7 @@ async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
     """Both tails get every record once, in order."""
     random = seeded(f"tail/{seed}")
     other = await SqliteLog.open(path)
-    tails = [one.tail(["config", "offsets"], {}) for one in (log, other)]
+    tails = [opened.tail(["config", "offsets"], {}) for opened in (log, other)]
     taken: list[list[Entry]] = [[], []]
     written = 0
     for _ in range(60):
@@ -92,7 +92,7 @@ async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
             entries.extend(await take(tail, written - len(entries)))
         assert by_place(entries) == await everything(log)
         for topic in ("config", "offsets"):
-            offsets = [one.offset for one in entries if one.topic == topic]
+            offsets = [tailed.offset for tailed in entries if tailed.topic == topic]
             assert offsets == sorted(offsets)
     await other.close()
 

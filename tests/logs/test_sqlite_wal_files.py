@@ -55,7 +55,7 @@ async def test_a_log_in_a_directory_that_may_not_be_written(archived: Path) -> N
     """An archive, a read-only mount: there cannot be a write-ahead log, and none is needed."""
     with unprivileged():
         log = await SqliteLog.open(archived, create=False, read_only=True)
-        assert [one.value for one in await read_all(log)] == [b"v"]
+        assert [entry.value for entry in await read_all(log)] == [b"v"]
         await log.close()
     assert [file.name for file in archived.parent.iterdir()] == ["log.db"]
 

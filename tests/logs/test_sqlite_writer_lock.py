@@ -69,7 +69,7 @@ def test_a_link_in_place_of_the_companion_is_not_followed(tmp_path: Path) -> Non
     assert (tmp_path / "victim").read_text() == "victim"
 
 
-def test_what_cannot_be_locked_is_left_alone(tmp_path: Path) -> None:
+def test_a_missing_folder_is_not_locked(tmp_path: Path) -> None:
     """The lock ignores a missing folder: opening the log reports it."""
     with writer_lock(tmp_path / "none" / "state.db"):
         pass

@@ -49,7 +49,7 @@ class SimulatedBroker:
                 self._alter(action)
 
     def _alter(self, action: AlterGroup) -> None:
-        """Do what can be done of it.
+        """Apply the changes that are possible.
 
         A group that has no offsets left is gone, and then has none to remove.
         """

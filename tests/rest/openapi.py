@@ -66,12 +66,12 @@ class Description:
         self, value: Mapping[str, Any], schema: DescribedSchema, place: str
     ) -> Iterator[str]:
         """Stricter than JSON Schema: a member that is not described is a fault."""
-        known, rest = schema.get("properties", {}), schema.get("additionalProperties")
+        properties, rest = schema.get("properties", {}), schema.get("additionalProperties")
         for name, member in value.items():
-            if name not in known and rest is None:
+            if name not in properties and rest is None:
                 yield f"{place} has an unknown member {name}"
             else:
-                yield from self._faults(member, known.get(name, rest), f"{place}.{name}")
+                yield from self._faults(member, properties.get(name, rest), f"{place}.{name}")
 
 
 def _is_anything(schema: DescribedSchema) -> bool:

@@ -21,10 +21,10 @@ ORDERS = {
 
 @asynccontextmanager
 async def asked(
-    settings: Settings | None = None, **given: Any
+    settings: Settings | None = None, **options: Any
 ) -> AsyncIterator[tuple[ControlPlane, httpx.AsyncClient]]:
     """A plane with a connector `orders`, and a client of it."""
-    async with plane_on(MemoryLog(), settings, plugins=catalogue(), **given) as plane:
+    async with plane_on(MemoryLog(), settings, plugins=catalogue(), **options) as plane:
         await plane.execute(CreateConnector("orders", ORDERS))
         async with client_of(plane.app) as client:
             yield plane, client

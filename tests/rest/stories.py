@@ -86,10 +86,10 @@ class HistoryReplay:
     async def take(self, step: StoryStep, *, sent: bool = True) -> list[ComparedAnswer]:
         """Live through one step; a request that is not `sent` leaves its records all the same."""
         self._now_ms = max(self._now_ms, step.at_ms)
-        told: list[ComparedAnswer] = []
+        answers: list[ComparedAnswer] = []
         if step.kind == "request" and sent:
             await self._reach(step.before)
-            told.append(await self._request(step))
+            answers.append(await self._request(step))
         self._compacted |= step.kind == "compacted"
         if step.kind == "start":
             await self._start(step)
@@ -97,8 +97,8 @@ class HistoryReplay:
             await self._reach(step.positions)
         if step.kind == "observe":
             self._consume(step)
-            told += [await self._observed(step, path) for path in step.answers]
-        return told
+            answers += [await self._observed(step, path) for path in step.answers]
+        return answers
 
     # --- what happens to the cluster --------------------------------------------------------------
 
@@ -140,8 +140,8 @@ class HistoryReplay:
     async def _write_missing(self, positions: Ends) -> list[Position]:
         """Take what is not there from the recording, in its order."""
         until = before(self._entries, positions)
-        missing = [one for one in until if one.position not in self._there]
-        self._there |= {one.position for one in missing}
+        missing = [entry for entry in until if entry.position not in self._there]
+        self._there |= {entry.position for entry in missing}
         written = []
         for entry in missing:
             ends = await self._log.ends([entry.topic])
@@ -157,9 +157,9 @@ class HistoryReplay:
             offsets = step.answers.get(f"/connectors/{name}/offsets")
             if status is None or offsets is None or not _is_running_sink(status):
                 continue
-            for one in offsets.answer.get("offsets", []):
-                topic = one["partition"]["kafka_topic"]
-                self._broker.ends[topic] = one["offset"]["kafka_offset"]
+            for entry in offsets.answer.get("offsets", []):
+                topic = entry["partition"]["kafka_topic"]
+                self._broker.ends[topic] = entry["offset"]["kafka_offset"]
                 self._broker.consume(f"connect-{name}", topic)
 
     # --- what is asked ----------------------------------------------------------------------------
@@ -180,18 +180,18 @@ class HistoryReplay:
         )
 
     def _recognize(self, step: StoryStep, written: list[Entry]) -> tuple[Entry, ...]:
-        """Take recorded records with the same bytes as written; return those without any."""
+        """Match written and recorded records of equal bytes; return the unmatched written ones."""
         until = before(self._entries, step.positions)
-        left = [one for one in until if one.position not in self._there]
+        left = [entry for entry in until if entry.position not in self._there]
         unrecorded = []
         for entry in written:
-            same = (one for one in left if _content(one) == _content(entry))
-            found = next(same, None)
-            if found is None:
+            same = (candidate for candidate in left if _content(candidate) == _content(entry))
+            match = next(same, None)
+            if match is None:
                 unrecorded.append(entry)
             else:
-                left.remove(found)
-                self._there.add(found.position)
+                left.remove(match)
+                self._there.add(match.position)
         return tuple(unrecorded)
 
     async def _observed(self, step: StoryStep, path: str) -> ComparedAnswer:

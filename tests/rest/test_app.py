@@ -126,20 +126,20 @@ async def test_path_before_method(client: httpx.AsyncClient) -> None:
     assert response.json() == NO_PATH
 
 
-@pytest.mark.parametrize("asked", ["/connectors/pages/stop", "/connectors/nix/stop?dry_run=true"])
-async def test_a_log_that_is_only_read(client: httpx.AsyncClient, asked: str) -> None:
+@pytest.mark.parametrize("path", ["/connectors/pages/stop", "/connectors/nix/stop?dry_run=true"])
+async def test_a_log_that_is_only_read(client: httpx.AsyncClient, path: str) -> None:
     """A change is refused with the reason; a release's dialect has no text for it."""
-    response = await client.put(asked)
+    response = await client.put(path)
     assert response.status_code == 405
     assert response.json()["message"].startswith("This service only reads its log")
-    assert (await client.put(f"/compat/3.9{asked}")).json() == NO_METHOD
+    assert (await client.put(f"/compat/3.9{path}")).json() == NO_METHOD
 
 
 async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> None:
     """GET is 405; 404 where the release has no such command."""
-    asked = "/connectors/pages/stop"
-    assert (await client.get(asked)).json() == NO_METHOD
-    assert (await client.get(asked, params={"profile": "3.4"})).json() == NO_PATH
+    path = "/connectors/pages/stop"
+    assert (await client.get(path)).json() == NO_METHOD
+    assert (await client.get(path, params={"profile": "3.4"})).json() == NO_PATH
 
 
 async def test_head(client: httpx.AsyncClient) -> None:
@@ -293,17 +293,17 @@ VECTORS: list[tuple[dict[str, list[int]], list[str]]] = [
 
 
 @pytest.mark.parametrize(("ends", "notices"), VECTORS)
-async def test_what_a_vector_leaves_open_is_noticed(
+async def test_gaps_of_a_vector_are_noticed(
     client: httpx.AsyncClient, ends: dict[str, list[int]], notices: list[str]
 ) -> None:
     """A header lists topics that a vector omits and offsets beyond the log."""
     for path in ("/connectors", "/connectors/nix"):  # asked twice: a kept answer tells it, too
         response = await client.get(f"{path}?as_of={vector(ends)}")
-        told = response.headers.get("x-controlplane-notice", "")
-        assert told == "; ".join(notices)
+        notice = response.headers.get("x-controlplane-notice", "")
+        assert notice == "; ".join(notices)
     newer = await client.get(f"/connectors?profile=9.0&as_of={vector(ends)}")
-    told = newer.headers["x-controlplane-notice"]
-    assert told == "; ".join([*notices, "release 9.0 is not known; read as 4.3.0"])
+    notice = newer.headers["x-controlplane-notice"]
+    assert notice == "; ".join([*notices, "release 9.0 is not known; read as 4.3.0"])
 
 
 async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
@@ -428,17 +428,19 @@ async def test_log_that_fails() -> None:
     async with following("life-3.9") as follower:
         app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         async with client_of(app) as client:
-            known = await client.get("/connectors")
+            before = await client.get("/connectors")
             await follower._log.close()
-            assert (await client.get("/connectors")).json() == known.json()
+            assert (await client.get("/connectors")).json() == before.json()
             refused = await client.get("/connectors?as_of=config@3")
     assert refused.status_code == 503
     assert refused.json()["error_code"] == 503
     assert refused.headers["retry-after"] == "1"
 
 
-async def test_what_cannot_be_written_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Even then a client gets JSON with the status that Connect's own defects have."""
+async def test_an_answer_that_cannot_be_encoded_is_a_defect(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The client still gets JSON, with the status of Connect's own defects."""
     async with following("life-3.9") as follower:
         broken = Answer(200, {"a": object()})
 

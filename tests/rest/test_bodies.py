@@ -53,9 +53,9 @@ def told(kind: str, body: bytes, profile: Profile) -> str:
     return "OK"
 
 
-def kafkas(release: str, asked: list[tuple[str, bytes]]) -> Iterator[str | None]:
+def kafkas(release: str, requests: list[tuple[str, bytes]]) -> Iterator[str | None]:
     """Verdicts of Kafka's classes with their Jackson; None if the release has no such request."""
-    lines = "".join(f"{kind} {base64.b64encode(body).decode()}\n" for kind, body in asked)
+    lines = "".join(f"{kind} {base64.b64encode(body).decode()}\n" for kind, body in requests)
     command = [str(java()), "-Xmx128m", *SHORT_LIVED, "-cp", release_path(release), str(HARNESS)]
     done = subprocess.run(
         command, input=lines, capture_output=True, text=True, timeout=PATIENCE_S, check=True
@@ -72,11 +72,11 @@ def kafkas(release: str, asked: list[tuple[str, bytes]]) -> Iterator[str | None]
 @pytest.mark.parametrize("release", RELEASES)
 def test_words_are_jacksons(release: str) -> None:
     """Over three hundred bodies, most of them broken: the very words of that release's worker."""
-    asked = [(kind, body) for kind, some in BODIES.items() for body in some]
-    asked += [("config", body) for body in BAD_CHARACTERS]
+    requests = [(kind, body) for kind, samples in BODIES.items() for body in samples]
+    requests += [("config", body) for body in BAD_CHARACTERS]
     wrong = [
         f"{kind} {body!r}\n  Kafka: {theirs}\n  ours:  {ours}"
-        for (kind, body), theirs in zip(asked, kafkas(release, asked), strict=True)
+        for (kind, body), theirs in zip(requests, kafkas(release, requests), strict=True)
         if theirs is not None and theirs != (ours := told(kind, body, Profile.of(release)))
     ]
     assert not wrong, "\n".join(wrong)
@@ -178,10 +178,10 @@ def test_offsets_keep_their_numbers() -> None:
 
 @pytest.mark.parametrize("body", [b'{"offsets":[]}', b'{"offsets":null}', b"{}"])
 def test_offsets_are_needed(body: bytes) -> None:
-    """An alteration without offsets asks for nothing."""
-    wanted = 400, "Partitions / offsets need to be provided for an alter offsets request"
-    assert refusal(bodies.alteration, body, V39) == wanted
-    assert refusal(bodies.alteration, body, OURS) == wanted
+    """An alteration without offsets is refused."""
+    expected = 400, "Partitions / offsets need to be provided for an alter offsets request"
+    assert refusal(bodies.alteration, body, V39) == expected
+    assert refusal(bodies.alteration, body, OURS) == expected
 
 
 def test_offsets_in_the_form_of_the_kip() -> None:
@@ -211,7 +211,7 @@ def test_offsets_of_no_kind(body: bytes) -> None:
 
 @pytest.mark.parametrize("profile", [Profile.of("3.7"), V39, OURS], ids=str)
 @pytest.mark.parametrize("body", LIMITS, ids=len)
-def test_what_is_too_large_is_refused(body: bytes, profile: Profile) -> None:
+def test_oversized_bodies_are_refused(body: bytes, profile: Profile) -> None:
     """Digits, names and levels have limits in releases with Jackson 2.15 or later."""
     assert " exceeds the maximum allowed (" in refusal(bodies.create, body, profile)[1]
 

@@ -54,13 +54,13 @@ async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
         nobody = await client.patch(f"{at}/nobody/config", content="null", headers=headers)
         assert nobody.status_code == 404
         assert nobody.json()["message"] == "Connector nobody not found"
-        there = await client.patch(f"{at}/orders/config", content="null", headers=headers)
-        assert there.status_code == 500
-        assert there.json()["message"].endswith('because "patch" is null')
+        existing = await client.patch(f"{at}/orders/config", content="null", headers=headers)
+        assert existing.status_code == 500
+        assert existing.json()["message"].endswith('because "patch" is null')
 
 
 @pytest.mark.parametrize(
-    ("name", "found"),
+    ("name", "escaped"),
     [
         ("a+b&c", "a+b&c"),
         ("a b", "a%20b"),
@@ -70,14 +70,14 @@ async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
         ("ä|", "%C3%A4%7C"),
     ],
 )
-async def test_a_location_escapes_what_a_release_escapes(name: str, found: str) -> None:
+async def test_a_location_escapes_what_a_release_escapes(name: str, escaped: str) -> None:
     """A worker keeps whatever may stand in a path; at the root a `Location` can be asked."""
     config = ORDERS | {"name": name}
     async with asked() as (_, client):
         for release in ("2.3", "3.9", "4.3"):
             base = f"/compat/{release}"
             created = await client.post(f"{base}/connectors", json={"name": name, "config": config})
-            assert created.headers["location"] == f"http://connect{base}/connectors/{found}"
+            assert created.headers["location"] == f"http://connect{base}/connectors/{escaped}"
             await client.delete(f"/connectors/{quote(name, safe='')}")
         created = await client.post("/connectors", json={"name": name, "config": config})
         assert (await client.get(created.headers["location"])).json()["name"] == name
@@ -101,8 +101,8 @@ async def test_a_name_with_braces_has_no_location_in_a_release(name: str, messag
         assert name in (await client.get("/connectors")).json()
 
 
-async def test_what_an_old_release_writes_is_its_own() -> None:
-    """A worker of 3.4 pauses in its own words, without `state.v2`."""
+async def test_an_old_release_writes_its_own_form() -> None:
+    """A worker of 3.4 writes the target state PAUSED without `state.v2`."""
     async with asked() as (_, client):
         for release, value in (("3.4", '{"state":"PAUSED"}'), ("3.9", '"state.v2":"PAUSED"')):
             plan = await client.put(f"/compat/{release}/connectors/orders/pause?dry_run=true")
@@ -171,7 +171,7 @@ async def test_the_past_is_not_changed() -> None:
         assert "as_of=" in answer.json()["message"]
 
 
-async def test_who_asks_is_written_down() -> None:
+async def test_the_principal_is_recorded() -> None:
     """The principal is anonymous without authentication."""
     async with asked() as (plane, client):
         await client.put("/connectors/orders/pause")
@@ -231,8 +231,8 @@ async def test_however_many_releases_are_asked_for() -> None:
     ("release", "path", "status"),
     [("3.4", "fence", 415), ("3.5", "fence", 400), ("3.4", "tasks", 415), ("3.5", "tasks", 400)],
 )
-async def test_what_workers_send_each_other(release: str, path: str, status: int) -> None:
-    """Any content type is accepted from 3.5 on; the signature is missing here."""
+async def test_content_types_between_workers(release: str, path: str, status: int) -> None:
+    """Any content type is accepted from 3.5 on: these requests fail for their missing signature."""
     async with asked() as (_, client):
         answer = await client.request(
             "PUT" if path == "fence" else "POST",
@@ -256,8 +256,8 @@ async def test_another_writer_takes_over() -> None:
         assert refused.status_code == 500
         assert refused.json()["message"].startswith("Failed to write to config topic; this may be")
         for path in ("/connectors", "/connectors/orders", "/compat/3.9/", "/health"):
-            told = (await client.get(path)).headers[NOTICE]
-            assert "commands are refused from now on: This writer has epoch 1" in told
+            notice = (await client.get(path)).headers[NOTICE]
+            assert "commands are refused from now on: This writer has epoch 1" in notice
         ill = await client.get("/health")
         assert (ill.status_code, ill.json()["status"]) == (500, "unhealthy")
         assert (await plane.plan(StopConnector("orders"))) is not None

@@ -153,15 +153,15 @@ async def test_names_on_every_route(name: str, dialect: str) -> None:
         ]
         await scene.runtime.settle(long=True)
         done += [await client.delete(f"{at}/offsets"), await client.delete(at)]
-        assert all(one.is_success for one in done), [one.text for one in done]
+        assert all(response.is_success for response in done), [response.text for response in done]
         assert {*views.connectors(scene.plane.state)} == {"orders", "copies", "sink"}
 
 
-async def test_what_success_is_called() -> None:
-    """201 with a Location, 200, 204, 202: each its own, and no type without a body."""
+async def test_statuses_of_success() -> None:
+    """Statuses are 201 with a Location, 200, 204 or 202; an empty body has no content type."""
     async with at_rest() as scene:
         client, at = scene.client, f"{BASE}/connectors"
-        told = [
+        responses = [
             await client.post(at, json={"name": "a", "config": FILE}),
             await client.put(f"{at}/b/config", json=FILE),
             await client.put(f"{at}/b/config", json=FILE),
@@ -179,9 +179,13 @@ async def test_what_success_is_called() -> None:
             await client.delete(f"{at}/b"),
         ]
     codes = [201, 201, 200, 200, 200, 202, 202, 204, 204, 202, 204, 202, 200, 200, 204]
-    assert [one.status_code for one in told] == codes
-    assert ["location" in one.headers for one in told] == [code == 201 for code in codes]
-    assert all(("content-type" in one.headers) == bool(one.content) for one in told)
+    assert [response.status_code for response in responses] == codes
+    assert ["location" in response.headers for response in responses] == [
+        code == 201 for code in codes
+    ]
+    assert all(
+        ("content-type" in response.headers) == bool(response.content) for response in responses
+    )
 
 
 def _source_offsets(position: int) -> Any:
@@ -196,8 +200,8 @@ async def test_without_status_a_connector_is_not_expanded() -> None:
         assert (await client.get(f"{path}&expand=status")).json() == {}
 
 
-async def test_a_trace_is_told_where_there_is_one() -> None:
-    """And left out where not."""
+async def test_a_trace_is_shown_where_there_is_one() -> None:
+    """A status without a trace has no such member."""
     async with at_rest() as scene:
         await scene.client.put(f"{BASE}/connectors/sick/config", json=SICK)
         await scene.runtime.settle(long=True)
@@ -211,10 +215,10 @@ async def test_a_trace_is_told_where_there_is_one() -> None:
 async def test_a_version_is_told_where_there_is_one() -> None:
     """From 4.1 on a status has a version, possibly null; a plugin only if it has one."""
     async with at_rest() as scene:
-        for release, told in (("3.9", False), ("4.3", True)):
+        for release, has_version in (("3.9", False), ("4.3", True)):
             path = f"/compat/{release}/connectors/orders/status"
             status = (await scene.client.get(path)).json()
-            assert ("version" in status["connector"]) is told
+            assert ("version" in status["connector"]) is has_version
     catalogue = parse_catalogue(b'[{"class": "lab.Source", "type": "source"}]')
     async with following("life-3.9") as follower:
         service = Service(follower, Profile.of("3.9"), BodyProcesses(), catalogue)
@@ -231,16 +235,19 @@ async def test_nothing_is_forwarded(forward: str) -> None:
     """
     async with at_rest() as scene:
         at = f"{BASE}/connectors/orders"
-        told = [
+        responses = [
             await scene.client.put(f"{at}/config{forward}", json=FILE),
             await scene.client.post(f"{at}/restart{forward}"),
             await scene.client.delete(f"{at}{forward}"),
         ]
-    assert [one.status_code for one in told] == [200, 204, 204]
+    assert [response.status_code for response in responses] == [200, 204, 204]
 
 
-async def test_whoever_waits_too_long_is_told_and_it_is_done() -> None:
-    """500 with the stage; 3.6 tells none. What was asked for happens all the same."""
+async def test_a_request_that_times_out_is_still_completed() -> None:
+    """The timeout is 500 and names the stage, except in 3.6.
+
+    The command is completed all the same.
+    """
     goes_on = asyncio.Event()
 
     async def held(command: CommandRequest, _: Step) -> None:
@@ -266,7 +273,7 @@ async def test_an_unknown_connector_is_not_stopped() -> None:
 
 
 async def test_no_offsets_come_before_no_connector() -> None:
-    """The body is looked at first."""
+    """The body is checked before the connector."""
     async with asked() as (_, client):
         answer = await client.patch(f"{BASE}/connectors/nix/offsets", json={"offsets": []})
     assert (answer.status_code, answer.json()["message"]) == (400, NO_OFFSETS)
@@ -329,12 +336,12 @@ async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) 
     """Seven texts; the eighth is that there are none."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/sink/offsets"
-        wanted = {"offsets": [{"partition": partition, "offset": offset}]}
-        told = [
-            await scene.client.patch(at, json=wanted),
+        alteration = {"offsets": [{"partition": partition, "offset": offset}]}
+        responses = [
+            await scene.client.patch(at, json=alteration),
             await scene.client.patch(at, json={"offsets": []}),
         ]
-    assert [(one.status_code, one.json()["message"]) for one in told] == [
+    assert [(response.status_code, response.json()["message"]) for response in responses] == [
         (400, text),
         (400, NO_OFFSETS),
     ]
@@ -347,7 +354,7 @@ async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
         at = f"{BASE}/connectors/{connector}/offsets"
         assert len((await scene.client.get(at)).json()["offsets"]) == 1
         twice = [await scene.client.delete(at), await scene.client.delete(at)]
-        assert [one.status_code for one in twice] == [200, 200]
+        assert [response.status_code for response in twice] == [200, 200]
         assert twice[0].json() == twice[1].json()
         assert (await scene.client.get(at)).json() == {"offsets": []}
 
@@ -398,7 +405,7 @@ def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dic
     ],
 )
 async def test_signatures(headers: dict[str, str], status: int, text: str) -> None:
-    """Missing, of a kind that is not taken, somebody else's, the cluster's."""
+    """Signatures may be missing, of an unknown algorithm, of a foreign key, or right."""
     async with at_rest() as scene:
         answer = await scene.client.put(f"{BASE}/connectors/orders/fence", headers=headers)
     assert answer.status_code == status

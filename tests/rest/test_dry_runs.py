@@ -143,7 +143,7 @@ async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
-async def test_whoever_only_reads_plans_the_same() -> None:
+async def test_a_read_only_service_plans_the_same() -> None:
     """A read-only service assumes an empty consumer group, and says so."""
     async with at_rest() as scene, only_read(scene) as client:
         before = await scene.seen()
@@ -167,7 +167,7 @@ async def test_whoever_only_reads_plans_the_same() -> None:
         ({"dry_run": "true", "as_of": "config@0"}, 400, "as_of= asks for the past"),
     ],
 )
-async def test_whoever_only_reads_does_nothing(
+async def test_a_read_only_service_changes_nothing(
     query: dict[str, str], status: int, says: str
 ) -> None:
     """A read-only service refuses each query."""
@@ -176,8 +176,8 @@ async def test_whoever_only_reads_does_nothing(
         assert (answer.status_code, says in answer.json()["message"]) == (status, True)
 
 
-async def test_whoever_only_reads_beneath_compat() -> None:
-    """A dry run is of that release; what is none is no method there."""
+async def test_a_read_only_service_beneath_compat() -> None:
+    """A dry run plans as that release does; a request without a dry run gets 405."""
     async with at_rest() as scene, only_read(scene) as client:
         stop = "/compat/3.9/connectors/orders/stop"
         assert (await client.put(stop, params={"dry_run": "true"})).json()["profile"] == "3.9.2"

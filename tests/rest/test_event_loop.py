@@ -94,7 +94,7 @@ def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path
 
 
 def test_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """So does a patch of one key of it, which brings little and answers all."""
+    """A patch of one key of it has a small request and a large answer, and leaves it free too."""
     assert longest_turn(asking(tmp_path, put_and_patch)) < TURN
 
 
@@ -213,7 +213,7 @@ async def _state_of(log: ReadableLog) -> ClusterState:
 
 
 async def test_a_large_answer_leaves_in_pieces() -> None:
-    """Else the loop would copy all that the client has not taken yet."""
+    """In one piece, the loop would copy all that the client has not taken yet."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -63,7 +63,7 @@ def test_a_text_of_a_client_does_not_stop_the_server(code: str) -> None:
     ],
 )
 def test_an_ordinary_topics_regex_is_matched(pattern: str, text: str, *, matched: bool) -> None:
-    """Also with groups, classes and a few quantifiers."""
+    """Groups, classes and a few quantifiers are ordinary."""
     assert matches(pattern, text) is matched
 
 
@@ -90,8 +90,8 @@ async def test_after_the_end_commands_are_refused_in_connects_words() -> None:
     async with client_of(plane.app) as client:
         for base, status in (("", 503), ("/compat/3.9", 500)):
             answer = await client.post(f"{base}/connectors", json={"name": "n", "config": ORDERS})
-            told = {"error_code": status, "message": "Worker is shutting down"}
-            assert (answer.status_code, answer.json()) == (status, told)
+            expected = {"error_code": status, "message": "Worker is shutting down"}
+            assert (answer.status_code, answer.json()) == (status, expected)
 
 
 async def test_refused_requests_are_one_line_of_the_log(

@@ -123,7 +123,7 @@ def told(answer: httpx.Response) -> tuple[int, bytes, Mapping[str, str]]:
 
 
 async def change_everything(client: httpx.AsyncClient) -> None:
-    """Both connectors are other ones now, then they are gone."""
+    """Change both connectors, then delete them."""
     for name in ("orders", "new"):
         await client.put(f"/connectors/{name}/config", json=ORDERS | {"file": "other.txt"})
         await client.put(f"/connectors/{name}/stop")
@@ -177,7 +177,7 @@ async def test_the_first_answer_comes_in_the_words_of_the_first_release(tmp_path
         PatchConfig("orders", {"topic": "t"}),
         DeleteConnector("orders"),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda command: type(command).__name__,
 )
 async def test_an_embedding_program_gets_the_first_outcome(command: Any, tmp_path: Path) -> None:
     """`execute` too, also for a key that came over HTTP."""
@@ -230,7 +230,7 @@ async def test_an_answer_is_stored_once_and_only_for_a_key(tmp_path: Path) -> No
             for entry in await entries(log, [COMMANDS])
             if b'"finished"' in (entry.value or b"")
         ]
-        assert [b"pearl" in (one.value or b"") for one in finished[-3:]] == [False, False, True]
+        assert [b"pearl" in (entry.value or b"") for entry in finished[-3:]] == [False, False, True]
         trail = await client.get("/commands")
         assert "pearl" not in trail.text
 
@@ -249,7 +249,9 @@ async def test_an_archive_without_secrets_has_none_of_stored_answers(tmp_path: P
     assert any(b'"connector":{"config"' in value and b"[hidden]" in value for value in values)
     assert not any(b"pearl" in value for value in values)
     planned = [
-        b64decode(one) for value in values for one in re.findall(rb'"value":"([^"]+)"', value)
+        b64decode(encoded)
+        for value in values
+        for encoded in re.findall(rb'"value":"([^"]+)"', value)
     ]
     assert any(b"[hidden]" in value for value in planned)
     assert not any(b"pearl" in value for value in planned)

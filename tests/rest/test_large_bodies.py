@@ -54,7 +54,7 @@ def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
     assert large < small + 100_000
 
 
-async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() -> None:
+async def test_faults_of_a_short_body_precede_its_signature() -> None:
     """A short body is parsed before its signature is checked; a long one is not."""
     async with asked() as (_, client):
         short = await client.post(INTERNAL, content=b"{", headers=JSON)
@@ -67,7 +67,7 @@ async def test_what_is_wrong_with_a_short_body_is_told_before_its_signature() ->
 
 
 def test_a_large_odd_body_is_read_in_another_process() -> None:
-    """This one only hands it over; the event loop is free meanwhile."""
+    """The server's process only hands the body over; its event loop is free meanwhile."""
     path = "/connector-plugins/FileStreamSource/config/validate"
     small, large = (asking("PUT", path, odd_config(number)) for number in (2_000, 16_000))
     assert large < small + 40 * 14_000  # reading one key takes some 400
@@ -96,8 +96,8 @@ async def test_few_large_bodies_are_read_at_once() -> None:
     with pytest.raises(TooBusy):
         await processes.read(len, body)
     reading[0].cancel()
-    found = await asyncio.gather(*reading, return_exceptions=True)
-    assert found[1:] == [len(body)] * (PROCESSES_MAX - 1)
+    results = await asyncio.gather(*reading, return_exceptions=True)
+    assert results[1:] == [len(body)] * (PROCESSES_MAX - 1)
     assert await processes.read(len, body) == len(body)
 
 
@@ -128,14 +128,14 @@ async def test_thousands_of_partitions_are_altered_in_one_request() -> None:
         await client.put("/connectors/orders/stop")
         done = await client.patch("/connectors/orders/offsets", json={"offsets": offsets})
         assert done.status_code == 200
-        found = (await client.get("/connectors/orders/offsets")).json()["offsets"]
-        assert len(found["source"]) == 5_000
+        stored = (await client.get("/connectors/orders/offsets")).json()["offsets"]
+        assert len(stored["source"]) == 5_000
         assert plane.failure is None
 
 
 async def test_a_body_of_too_many_values_is_refused() -> None:
     """The limit counts values, not bytes, and is a setting."""
-    told: list[dict[str, Any]] = []
+    messages: list[dict[str, Any]] = []
     error: RestError | None = None
 
     async def app(scope: Any, receive: Any, send: Any) -> None:
@@ -147,7 +147,7 @@ async def test_a_body_of_too_many_values_is_refused() -> None:
             error = refused
 
     async def sending(message: Any) -> None:
-        told.append(message)
+        messages.append(message)
 
     bounds = LoadLimiter(app, HttpLimits(body_max_values=100), Profile.of("kip"))
     for number, refused in ((99, False), (100, True)):

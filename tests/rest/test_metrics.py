@@ -125,10 +125,10 @@ async def test_names_of_exporters_that_ask_over_http(history: Scraped) -> None:
         assert value == numbers[state]
 
 
-async def test_which_build_it_is_and_how_its_process_fares() -> None:
-    """Version and Python as labels; processor, memory and files as every exporter names them."""
-    async with measured() as it:
-        samples = (await it.scraped()).samples
+async def test_metrics_of_the_build_and_the_process() -> None:
+    """Version and Python are labels; processor, memory and files have the usual exporter names."""
+    async with measured() as measured_plane:
+        samples = (await measured_plane.scraped()).samples
     (build,) = [name for name in samples if name.startswith("controlplane_build_info")]
     assert f"version={version('controlplane')}" in build
     assert f"python={platform.python_version()}" in build
@@ -137,15 +137,17 @@ async def test_which_build_it_is_and_how_its_process_fares() -> None:
     assert any(name.startswith("python_gc_collections_total") for name in samples)
 
 
-async def test_where_the_log_has_been_read_to() -> None:
-    """Each partition's position; what lies behind it is the lag."""
-    async with measured() as it:
-        before = await it.scraped()
+async def test_positions_and_lag_of_the_log() -> None:
+    """Each partition has its position and its lag: the number of records behind the position."""
+    async with measured() as measured_plane:
+        before = await measured_plane.scraped()
         place = "{partition=0,topic=connect-configs}"
         body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
-        assert (await it.client.post("/connectors", json=body)).status_code == 201
-        after = await it.scraped()
-        positions = [one.of_family("controlplane_log_position")[place] for one in (before, after)]
+        assert (await measured_plane.client.post("/connectors", json=body)).status_code == 201
+        after = await measured_plane.scraped()
+        positions = [
+            scrape.of_family("controlplane_log_position")[place] for scrape in (before, after)
+        ]
         assert positions[0] < positions[1]
         lags = after.of_family("controlplane_projection_lag_records")
         assert len(lags) == len(after.of_family("controlplane_log_position")) == 1 + 1 + 25 + 5
@@ -157,14 +159,14 @@ async def test_where_the_log_has_been_read_to() -> None:
 
 async def test_commands_are_counted_with_their_outcome() -> None:
     """By kind; what was refused has its reason."""
-    async with measured() as it:
+    async with measured() as measured_plane:
         for _ in range(2):
-            await it.client.put("/connectors/nix/stop")
+            await measured_plane.client.put("/connectors/nix/stop")
         body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
-        await it.client.post("/connectors", json=body)
-        await it.client.put("/connectors/x/pause")
-        found = (await it.scraped()).of_family("controlplane_command_seconds_count")
-        assert found == {
+        await measured_plane.client.post("/connectors", json=body)
+        await measured_plane.client.put("/connectors/x/pause")
+        counts = (await measured_plane.scraped()).of_family("controlplane_command_seconds_count")
+        assert counts == {
             "{command=stop,outcome=no such connector}": 2,
             "{command=create,outcome=done}": 1,
             "{command=pause,outcome=done}": 1,
@@ -173,29 +175,29 @@ async def test_commands_are_counted_with_their_outcome() -> None:
 
 async def test_requests_are_counted_by_endpoint() -> None:
     """Unknown paths share one series."""
-    async with measured() as it:
+    async with measured() as measured_plane:
         for name in ("a", "b", "c%2Fd"):
-            await it.client.get(f"/connectors/{name}")
-        await it.client.get("/compat/3.9/connectors/a")
+            await measured_plane.client.get(f"/connectors/{name}")
+        await measured_plane.client.get("/compat/3.9/connectors/a")
         for path in ("/nix", "/nox", "/connectors/a/nix"):
-            await it.client.get(path)
-        await it.client.request("BREW", "/connectors")
-        found = (await it.scraped()).of_family("controlplane_http_requests_total")
-        assert found == {
+            await measured_plane.client.get(path)
+        await measured_plane.client.request("BREW", "/connectors")
+        counts = (await measured_plane.scraped()).of_family("controlplane_http_requests_total")
+        assert counts == {
             "{method=GET,route=/connectors/{},status=404}": 4,
             "{method=GET,route=other,status=404}": 3,
             "{method=other,route=/connectors,status=405}": 1,
         }
-        again = (await it.scraped()).of_family("controlplane_http_requests_total")
+        again = (await measured_plane.scraped()).of_family("controlplane_http_requests_total")
         assert again["{method=GET,route=/metrics,status=200}"] == 1
 
 
 async def test_two_planes_do_not_mix() -> None:
     """Each plane counts its own requests."""
-    async with measured() as one, measured() as other:
-        await one.client.get("/connectors")
-        found = (await other.scraped()).of_family("controlplane_http_requests_total")
-        assert found == {}
+    async with measured() as first_plane, measured() as other:
+        await first_plane.client.get("/connectors")
+        counts = (await other.scraped()).of_family("controlplane_http_requests_total")
+        assert counts == {}
 
 
 async def test_two_listeners_of_one_service_tell_the_same() -> None:
@@ -214,41 +216,41 @@ async def test_two_listeners_of_one_service_tell_the_same() -> None:
 
 async def test_formats() -> None:
     """Prometheus' own, and OpenMetrics for who accepts it; with a head, and by no other method."""
-    async with measured() as it:
-        plain = await it.client.get("/metrics")
+    async with measured() as measured_plane:
+        plain = await measured_plane.client.get("/metrics")
         assert plain.headers["content-type"].startswith("text/plain; version=")
         accept = {"accept": "application/openmetrics-text; version=1.0.0"}
-        other = await it.client.get("/metrics", headers=accept)
+        other = await measured_plane.client.get("/metrics", headers=accept)
         assert other.headers["content-type"].startswith("application/openmetrics-text")
         assert [*openmetrics_families(other.text)]  # type: ignore[no-untyped-call]
-        assert (await it.client.head("/metrics")).status_code == 200
-        assert (await it.client.post("/metrics")).status_code == 404
-        assert (await it.client.get("/compat/3.9/metrics")).status_code == 404
+        assert (await measured_plane.client.head("/metrics")).status_code == 200
+        assert (await measured_plane.client.post("/metrics")).status_code == 404
+        assert (await measured_plane.client.get("/compat/3.9/metrics")).status_code == 404
 
 
 async def test_metrics_name_connectors_and_are_protected(tmp_path: Path) -> None:
     """Scraping takes VIEW, unless the metrics are open."""
-    async with measured(Protection(known(tmp_path))) as it:
-        assert (await it.client.get("/metrics")).status_code == 401
+    async with measured(Protection(known(tmp_path))) as measured_plane:
+        assert (await measured_plane.client.get("/metrics")).status_code == 401
         headers = {"authorization": f"Bearer {TOKENS['vera']}"}
-        scraped = Scraped.of((await it.client.get("/metrics", headers=headers)).text)
+        scraped = Scraped.of((await measured_plane.client.get("/metrics", headers=headers)).text)
         refused = "controlplane_http_requests_total{method=GET,route=/metrics,status=401}"
         assert scraped.samples[refused] == 1
-    async with measured(Protection(known(tmp_path, metrics_open=True))) as it:
-        assert (await it.client.get("/metrics")).status_code == 200
+    async with measured(Protection(known(tmp_path, metrics_open=True))) as measured_plane:
+        assert (await measured_plane.client.get("/metrics")).status_code == 200
 
 
 async def test_names_that_are_no_text() -> None:
     """A name of the log may be anything: quotes, line ends, half of a surrogate pair."""
-    async with measured() as it:
-        log = it.plane.log
+    async with measured() as measured_plane:
+        log = measured_plane.plane.log
         names = ['a"b\\c\nd', "\ud800"]
         value = b'{"properties":{"connector.class":"x"}}'
         keys = [f"connector-{name}".encode("utf-8", "surrogatepass") for name in names]
         records = [Record("connect-configs", 0, 1, key, value, ()) for key in keys]
         await log.append(records, None)
-        await until(lambda: len(it.plane.state.config.connectors) == len(names))
-        response = await it.client.get("/metrics")
+        await until(lambda: len(measured_plane.plane.state.config.connectors) == len(names))
+        response = await measured_plane.client.get("/metrics")
         assert response.status_code == 200
         totals = Scraped.of(response.text).of_family(
             "kafka_connect_worker_connector_total_task_count"
@@ -264,19 +266,19 @@ class AwaitableNotices(FollowerNotices):
 
 async def test_a_log_that_is_away() -> None:
     """The known state is still exposed, marked as old; nothing unknown is exposed."""
-    metrics, told, log = Metrics(), AwaitableNotices(), MemoryLog()
+    metrics, notices, log = Metrics(), AwaitableNotices(), MemoryLog()
     for topic in ("connect-configs", "connect-offsets", "connect-status", "connect-commands"):
         await log.create_topic(topic, 1)
     cable = Cable(log)
     limits = FollowerLimits(retry_first_ms=1, retry_last_ms=1, topics_poll_ms=1)
-    async with Follower(cable, limits=limits, notices=metrics.counting_logger(told)) as follower:
+    async with Follower(cable, limits=limits, notices=metrics.counting_logger(notices)) as follower:
         service = Service(follower, KIP, BodyProcesses(), catalogue(), log=cable)
         transport = httpx.ASGITransport(metrics.with_metrics(App(service), service))
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
             assert Scraped.of((await client.get("/metrics")).text).samples[UP] == 1
             cable.cut.set()
-            await told.failed.wait()
+            await notices.failed.wait()
             away = Scraped.of((await client.get("/metrics")).text)
             assert away.samples[FOLLOWED] == 0
             assert away.samples[UP] == 0
@@ -284,7 +286,7 @@ async def test_a_log_that_is_away() -> None:
             assert away.of_family("controlplane_log_position")
             assert away.of_family("controlplane_projection_lag_records") == {}
             cable.cut.clear()
-            await told.back.wait()
+            await notices.back.wait()
             assert Scraped.of((await client.get("/metrics")).text).samples[FOLLOWED] == 1
 
 

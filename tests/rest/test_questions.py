@@ -67,8 +67,8 @@ async def test_every_endpoint_is_that_of_a_release() -> None:
     """An endpoint that a release lacks is missing under that `profile`."""
     async with at_rest() as scene:
         for release in ("2.3", "3.4", "3.9", "4.3"):
-            there = {*_paths(release)}
+            paths = {*_paths(release)}
             for path in PATHS:
                 answer = await scene.client.get(f"/{path}", params={"profile": release})
                 missing = answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
-                assert missing is (path not in there), (release, path)
+                assert missing is (path not in paths), (release, path)

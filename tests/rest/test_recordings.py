@@ -62,11 +62,11 @@ async def test_answers_of_real_workers(life: WorkerLife) -> None:
     assert step.release is not None
     async with served(life.history, step.release, exactly_once=life.exactly_once) as client:
         differing = {}
-        for path, given in step.answers.items():
-            found = await ask(client, path, moment)
-            beyond = "consumer group" in str(found.answer)
-            if not beyond and not same(given, found):
-                differing[path] = given, found
+        for path, recorded in step.answers.items():
+            ours = await ask(client, path, moment)
+            beyond = "consumer group" in str(ours.answer)
+            if not beyond and not same(recorded, ours):
+                differing[path] = recorded, ours
     assert differing == {}
 
 

@@ -109,8 +109,10 @@ def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
             statuses.add(answer.status_code)
             _check(case, answer)
 
-        operations = [one.ok() for one in schema.get_all_operations() if isinstance(one, Ok)]
-        for operation in sorted(operations, key=lambda one: one.method == "delete"):
+        operations = [
+            result.ok() for result in schema.get_all_operations() if isinstance(result, Ok)
+        ]
+        for operation in sorted(operations, key=lambda operation: operation.method == "delete"):
             for cases in _drawn(operation):
                 _for_each(cases, ask)
     return statuses

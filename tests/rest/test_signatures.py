@@ -26,12 +26,12 @@ def headers(algorithm: str = "HmacSHA256", signed: str = SIGNED) -> Mapping[str,
     }
 
 
-def refusal(told: Mapping[str, str], key: SessionKey | None = KEY) -> RestError:
+def refusal(request_headers: Mapping[str, str], key: SessionKey | None = KEY) -> RestError:
     """Error for a request with these headers."""
-    found = signature(told, key)
-    assert found is not None
+    session_signature = signature(request_headers, key)
+    assert session_signature is not None
     with pytest.raises(RestError) as refused:
-        found.check(BODY)
+        session_signature.check(BODY)
     return refused.value
 
 
@@ -39,16 +39,16 @@ def refusal(told: Mapping[str, str], key: SessionKey | None = KEY) -> RestError:
 def test_signed(signed: str) -> None:
     """The body with the key; padding may be left out, as Java's decoder has it."""
     assert SIGNED.endswith("=")
-    found = signature(headers(signed=signed), KEY)
-    assert found is not None
-    found.check(BODY)
+    session_signature = signature(headers(signed=signed), KEY)
+    assert session_signature is not None
+    session_signature.check(BODY)
 
 
 @pytest.mark.parametrize("missing", headers())
 def test_unsigned(missing: str) -> None:
     """Both headers are needed; one alone is no signature."""
-    told = {name: value for name, value in headers().items() if name != missing}
-    assert signature(told, KEY) is None
+    incomplete = {name: value for name, value in headers().items() if name != missing}
+    assert signature(incomplete, KEY) is None
 
 
 @pytest.mark.parametrize("signed", ["", "AAAA", b64encode(b"x" * 32).decode()])
@@ -58,7 +58,7 @@ def test_signed_by_somebody_else(signed: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "text"),
+    ("request_headers", "text"),
     [
         (headers("NoSuch"), "Algorithm NoSuch not available"),
         (headers("HmacSHA384"), "This worker does not support the 'HmacSHA384' key signing"),
@@ -68,9 +68,9 @@ def test_signed_by_somebody_else(signed: str) -> None:
         (headers("HmacMD5", signed="!"), "Illegal base64 character 21"),
     ],
 )
-def test_no_signature_of_ours(told: Mapping[str, str], text: str) -> None:
+def test_no_signature_of_ours(request_headers: Mapping[str, str], text: str) -> None:
     """An unreadable signature, or another algorithm, is the client's error."""
-    message = refusal(told)
+    message = refusal(request_headers)
     assert isinstance(message, BadRequest)
     assert str(message).startswith(text)
 

@@ -63,7 +63,7 @@ async def test_raw_targets(address: tuple[str, int], target: bytes) -> None:
 
 
 async def test_headers(address: tuple[str, int]) -> None:
-    """An error outside of the endpoints has no type; the server tells who it is, once."""
+    """An error outside of the endpoints has no type; the `Server` header is sent once."""
     status, headers, body = await ask(address, get(b"/nix"))
     assert status == b"HTTP/1.1 404 Not Found"
     assert body == b'{"error_code":404,"message":"HTTP 404 Not Found"}'
@@ -116,18 +116,18 @@ async def test_ends_with_idle_connections() -> None:
 
 def test_port_taken() -> None:
     """A port in use is one clear error."""
-    with listen("127.0.0.1", 0) as taken, pytest.raises(NoListener) as told:
+    with listen("127.0.0.1", 0) as taken, pytest.raises(NoListener) as error:
         listen("127.0.0.1", taken.getsockname()[1])
-    assert str(told.value).startswith("cannot listen on 127.0.0.1:")
-    assert str(told.value).endswith("(Address already in use)")
-    assert not told.value.wrong_host
+    assert str(error.value).startswith("cannot listen on 127.0.0.1:")
+    assert str(error.value).endswith("(Address already in use)")
+    assert not error.value.wrong_host
 
 
 def test_unknown_host() -> None:
     """An invalid address is one clear error."""
-    with pytest.raises(NoListener, match=r"cannot listen on 256\.0\.0\.1:0") as told:
+    with pytest.raises(NoListener, match=r"cannot listen on 256\.0\.0\.1:0") as error:
         listen("256.0.0.1", 0)
-    assert told.value.wrong_host
+    assert error.value.wrong_host
 
 
 @pytest.mark.parametrize(("host", "shown"), [("127.0.0.1", "127.0.0.1"), ("::1", "[::1]")])

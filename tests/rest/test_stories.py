@@ -52,7 +52,9 @@ async def test_every_answer_is_given_again(history: str) -> None:
     unrecorded = {
         (history, answer.step.n): answer.unrecorded for answer in answers if answer.unrecorded
     }
-    assert unrecorded.keys() == {one for one in COMPACTED_AWAY if one[0] == history}, unrecorded
+    assert unrecorded.keys() == {place for place in COMPACTED_AWAY if place[0] == history}, (
+        unrecorded
+    )
     counts = Counter(answer.step.kind for answer in answers)
     assert (counts["request"], counts["observe"]) == ANSWERS[history]
 
@@ -72,8 +74,10 @@ def test_no_history_is_left_out() -> None:
     steps = [step for name in stories for step in read_story(HISTORIES / f"{name}.story.jsonl")]
     sent = sum(requests for requests, _ in ANSWERS.values())
     assert sum(step.kind == "request" for step in steps) == sent + len(EXCEPTIONS)
-    assert sum(len(step.answers) for step in steps) == sum(seen for _, seen in ANSWERS.values())
+    assert sum(len(step.answers) for step in steps) == sum(
+        observed for _, observed in ANSWERS.values()
+    )
 
 
-def _shown(one: ComparedAnswer) -> str:
-    return f"{one.step.n} {one.path}: {one.ours} {one.location}, not {one.recorded}"
+def _shown(answer: ComparedAnswer) -> str:
+    return f"{answer.step.n} {answer.path}: {answer.ours} {answer.location}, not {answer.recorded}"

@@ -41,7 +41,7 @@ def test_plain_paths_are_taken_as_they_are(path: str, release: str) -> None:
         ("/connectors/a#b?c", None, None),
     ],
 )
-def test_what_servers_refuse(
+def test_targets_that_servers_refuse(
     target: str, old: type[RestError] | None, new: type[RestError] | None
 ) -> None:
     """Releases up to 3.9 and from 4.0 on run on different servers."""
@@ -54,7 +54,7 @@ def test_what_servers_refuse(
 
 
 @pytest.mark.parametrize(
-    ("target", "told"),
+    ("target", "sentence"),
     [
         ("/connectors/50%", "The path holds '%', which is no escape: write a percent sign as %25"),
         ("/connectors/%zz/status", "The path holds '%zz', which is no escape"),
@@ -62,14 +62,14 @@ def test_what_servers_refuse(
         ("connectors", "The target of a request must be a path that begins with a slash"),
     ],
 )
-def test_what_we_refuse(target: str, told: str) -> None:
-    """At the root a sentence says what is wrong."""
-    with pytest.raises(BadRequest, match=re.escape(told)):
+def test_targets_that_we_refuse(target: str, sentence: str) -> None:
+    """At the root a sentence explains the refusal."""
+    with pytest.raises(BadRequest, match=re.escape(sentence)):
         parse_target(target, Profile.of(KIP))
 
 
 @pytest.mark.parametrize("name", ["a{b}", "a%2Fb%00", "\ufffd", "a|b", ".."])
-def test_what_we_take(name: str) -> None:
+def test_targets_that_we_accept(name: str) -> None:
     """Any readable segment can be a name."""
     target = parse_target(f"/connectors/{name}", Profile.of(KIP))
     assert target.segments == ("connectors", unquote(name))

@@ -48,15 +48,15 @@ async def test_it_is_created_where_unknown_classes_are_trusted() -> None:
 
 @BASES
 async def test_an_existing_connector_of_an_unknown_class_is_read_and_steered(base: str) -> None:
-    """Only requests that need the class are refused, as by a worker without it."""
+    """Requests that need the class are refused, as by a worker without it; others are not."""
     log = MemoryLog()
     async with asking(log, trust_unknown_classes=True) as client:
         await client.post("/connectors", json={"name": "a", "config": CONFIG})
     async with asking(log) as client:
         path = f"{base}/connectors/a"
-        told = (await client.get(path)).json()
-        assert told["config"] == CONFIG | {"name": "a"}
-        assert told["type"] == "unknown"
+        connector = (await client.get(path)).json()
+        assert connector["config"] == CONFIG | {"name": "a"}
+        assert connector["type"] == "unknown"
         for verb, status in (("pause", 202), ("resume", 202), ("stop", 204)):
             assert (await client.put(f"{path}/{verb}")).status_code == status
         failed = 500 if "3.9" in base else 400

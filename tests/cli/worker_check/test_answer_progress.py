@@ -12,7 +12,7 @@ SETTLE_S = 5.0
 
 def given(worker: object, before: object, after: object) -> ComparedAnswers:
     """Answers of one round, all with status 200."""
-    return ComparedAnswers(*(RecordedAnswer(200, one) for one in (worker, before, after)))
+    return ComparedAnswers(*(RecordedAnswer(200, answer) for answer in (worker, before, after)))
 
 
 def standing(*rounds: tuple[float, ComparedAnswers]) -> Standing:
@@ -31,7 +31,7 @@ def test_agreement_counts_at_once() -> None:
 
 
 def test_a_difference_must_stay() -> None:
-    """Only after `settle_s` without a move of either side."""
+    """A difference counts after `settle_s` without a change on either side."""
     same = given(1, 2, 2)
     assert standing((0, same)) is Standing.MOVES
     assert standing((0, same), (4.9, same)) is Standing.MOVES
@@ -55,7 +55,7 @@ def test_a_difference_may_disappear() -> None:
 
 
 def test_silence_starts_anew() -> None:
-    """Nothing is known of a worker while it is silent."""
+    """The state of a silent worker is unknown."""
     progress, same = AnswerProgress(), given(1, 2, 2)
     progress.take(same, 0, SETTLE_S)
     progress.fall_silent("starts", is_gone=False)

@@ -29,7 +29,7 @@ def log(*records: tuple[str, int, str, bytes | None]) -> list[Entry]:
     entries: list[Entry] = []
     for topic, partition, key, value in records:
         name = f"connect-{topic}"
-        offset = sum((one.topic, one.partition) == (name, partition) for one in entries)
+        offset = sum((entry.topic, entry.partition) == (name, partition) for entry in entries)
         entries.append(Entry(name, partition, offset, len(entries), key.encode(), value))
     return entries
 
@@ -43,9 +43,11 @@ def explained(
     folded = checked.answer(fold(in_order(entries), profile), path)
     explainer = Explainer(in_order(entries), topics, profile, checked, exactly_once=False)
     worker = checked.comparable(path, RecordedAnswer(status, answer))
-    found = explainer.explain(path, ComparedAnswers(worker, folded, folded))
-    place = None if found.record is None else position_text(found.record.position, topics)
-    return place, found
+    explanation = explainer.explain(path, ComparedAnswers(worker, folded, folded))
+    place = (
+        None if explanation.record is None else position_text(explanation.record.position, topics)
+    )
+    return place, explanation
 
 
 TASKS = [
@@ -84,9 +86,9 @@ REPORT = {"state": "RUNNING", "worker_id": "w:1"}
 )
 def test_the_order_between_partitions(path: str, status: int, answer: Any) -> None:
     """Edge 20: the tombstone explains, and the task's record is named beside it."""
-    place, found = explained(EDGE, path, status, answer)
-    assert (place, found.order_edge) == ("status@1", True)
-    assert found.reason == (
+    place, explanation = explained(EDGE, path, status, answer)
+    assert (place, explanation.order_edge) == ("status@1", True)
+    assert explanation.reason == (
         "order between partitions: only a worker that read status@1:0 after this tombstone "
         "shows task 0"
     )
@@ -97,9 +99,9 @@ def test_another_state_of_a_task_is_no_order_edge() -> None:
     failed = Entry("connect-status", 1, 1, 99, b"status-task-c-0", FAILED)
     tasks = [{"id": 0, **REPORT}]
     answer = {"name": "c", "connector": REPORT, "tasks": tasks}
-    place, found = explained([*EDGE, failed], "/connectors/c/status", 200, answer)
-    assert (place, found.order_edge) == ("status@1:1", False)
-    assert found.reason == "the worker answers as before this record"
+    place, explanation = explained([*EDGE, failed], "/connectors/c/status", 200, answer)
+    assert (place, explanation.order_edge) == ("status@1:1", False)
+    assert explanation.reason == "the worker answers as before this record"
 
 
 def test_an_offset_in_two_partitions() -> None:
@@ -107,9 +109,9 @@ def test_an_offset_in_two_partitions() -> None:
     key = '["c",{"f":1}]'
     entries = log(TASKS[0], ("offsets", 0, key, b'{"at":1}'), ("offsets", 3, key, b'{"at":2}'))
     answer = {"offsets": [{"partition": {"f": 1}, "offset": {"at": 1}}]}
-    place, found = explained(entries, "/connectors/c/offsets", 200, answer)
-    assert (place, found.order_edge) == ("offsets@3:0", True)
-    assert found.reason == "order between partitions: the same key is at offsets@0"
+    place, explanation = explained(entries, "/connectors/c/offsets", 200, answer)
+    assert (place, explanation.order_edge) == ("offsets@3:0", True)
+    assert explanation.reason == "order between partitions: the same key is at offsets@0"
 
 
 @pytest.mark.parametrize("release", ["3.4", "3.9", "4.3"])
@@ -118,8 +120,8 @@ def test_a_record_that_is_not_taken(release: str) -> None:
     entries = log(
         *TASKS, ("configs", 0, "connector-c", OTHER), ("configs", 0, "connector-d", OTHER)
     )
-    place, found = explained(entries, "/connectors/c/config", 200, {"name": "c"}, release)
-    assert (place, found.reason) == ("config@3", "the worker answers as before this record")
+    place, explanation = explained(entries, "/connectors/c/config", 200, {"name": "c"}, release)
+    assert (place, explanation.reason) == ("config@3", "the worker answers as before this record")
     place, _ = explained(entries, "/connectors", 200, ["c"], release)
     assert place == "config@4"
     place, _ = explained(entries, "/connectors/c", 404, {"error_code": 404}, release)
@@ -131,9 +133,9 @@ def test_a_batch_that_is_lost() -> None:
     entries = log(
         *TASKS, ("configs", 0, "commit-c", b'{"tasks":"x"}'), ("configs", 0, "connector-d", OTHER)
     )
-    place, found = explained(entries, "/connectors", 200, ["c"])
+    place, explanation = explained(entries, "/connectors", 200, ["c"])
     assert place == "config@3"
-    assert found.reason == (
+    assert explanation.reason == (
         "a worker throws at this record and loses what follows: it has not taken config@4"
     )
 
@@ -148,34 +150,34 @@ def test_a_log_thread_that_has_ended() -> None:
     ]
     entries = [*log(*TASKS), poison, *later]
     for release, place in (("3.8", "config@3"), ("3.9", "config@603")):
-        known = ["c", *(str(number) for number in range(599))]
-        assert explained(entries, "/connectors", 200, known, release)[0] == place
+        connectors = ["c", *(str(number) for number in range(599))]
+        assert explained(entries, "/connectors", 200, connectors, release)[0] == place
 
 
 def test_a_commit_before_its_config() -> None:
     """Compaction has put the commit first: a starting worker drops the tasks from 3.7.1 on."""
     entries = log(*TASKS[1:], TASKS[0])
     answer = {"name": "c", "config": {"name": "c"}, "tasks": [C0]}
-    place, found = explained(entries, "/connectors/c", 200, answer)
+    place, explanation = explained(entries, "/connectors/c", 200, answer)
     assert place == "config@1"
-    assert found.reason.startswith("this commit lies before its connector's config")
+    assert explanation.reason.startswith("this commit lies before its connector's config")
 
 
 def test_a_record_that_is_ignored() -> None:
     """The worker shows what no reader of the log takes from it."""
     entries = log(("configs", 0, "connector-c", CONFIG), ("configs", 0, "connector-c", b"[]"))
-    place, found = explained(entries, "/connectors/c/config", 200, {"name": "z"})
+    place, explanation = explained(entries, "/connectors/c/config", 200, {"name": "z"})
     assert place == "config@1"
-    assert found.reason.startswith("readers of the log ignore this record: ")
+    assert explanation.reason.startswith("readers of the log ignore this record: ")
 
 
 def test_the_last_record_or_none() -> None:
     """Without another cause, the last record about the part; perhaps there is none."""
-    place, found = explained(log(*TASKS), "/connectors/c/config", 200, {"name": "z"})
+    place, explanation = explained(log(*TASKS), "/connectors/c/config", 200, {"name": "z"})
     assert place == "config@0"
-    assert found.reason.endswith("the worker may know records that compaction removed")
-    place, found = explained(log(*TASKS), "/connectors", 200, ["c", "gone"])
-    assert (place, found.reason) == (
+    assert explanation.reason.endswith("the worker may know records that compaction removed")
+    place, explanation = explained(log(*TASKS), "/connectors", 200, ["c", "gone"])
+    assert (place, explanation.reason) == (
         None,
         "the log has no record about it; compaction may have removed it",
     )

@@ -17,11 +17,11 @@ SECONDS = ("--settle", "0.5", "--timeout", "60")
 @pytest.fixture
 def cluster(tmp_path: Path) -> ClusterCalls:
     """A log with two connectors."""
-    one = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
+    calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("orders", "a/b"):
         config = {"connector.class": "FileStreamSource", "topic": "t", "file": "f"}
-        one.done("apply", "-f", one.file("one.json", {"name": name, "config": config}))
-    return one
+        calls.done("apply", "-f", calls.file("one.json", {"name": name, "config": config}))
+    return calls
 
 
 async def verify(log: str, *words: object) -> CommandResult:
@@ -37,11 +37,11 @@ def empty(folder: Path) -> Path:
     return log
 
 
-def answers(names: object = (), **more: list[PreparedAnswer]) -> dict[str, list[PreparedAnswer]]:
+def answers(names: object = (), **by_path: list[PreparedAnswer]) -> dict[str, list[PreparedAnswer]]:
     """Answers of a worker whose connectors have these names."""
     return {
         "/connectors": [PreparedAnswer(200, names)],
-        **{f"/{path}": given for path, given in more.items()},
+        **{f"/{path}": prepared for path, prepared in by_path.items()},
     }
 
 
@@ -76,7 +76,11 @@ async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
     assert '∅ → "orders"' in rows[0]
     assert "config@0 connector-orders" in rows[0]
     assert rows[0].endswith("Z  the worker answers as before this record")
-    difference = next(one for one in machine.json["differences"] if one["path"] == "/connectors")
+    difference = next(
+        difference
+        for difference in machine.json["differences"]
+        if difference["path"] == "/connectors"
+    )
     assert difference["worker"] == url
     assert difference["of_worker"] == {"status": 200, "answer": ["a/b"]}
     assert difference["of_log"]["answer"] == ["a/b", "orders"]
@@ -85,7 +89,7 @@ async def test_a_worker_that_lacks_a_connector(cluster: ClusterCalls) -> None:
 
 
 async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> None:
-    """It has connectors, and none of those of the log."""
+    """The worker has connectors, and none of those of the log."""
     async with standing_in(answers(["pages"])) as url:
         result = await verify(cluster.where, "--against", url, *SECONDS)
     assert result.code == 1
@@ -93,7 +97,7 @@ async def test_a_worker_of_other_topics_is_suspected(cluster: ClusterCalls) -> N
 
 
 async def test_a_worker_that_starts_and_rebalances(tmp_path: Path) -> None:
-    """It is asked again: while Jetty has no paths yet, while it starts, while it rebalances."""
+    """Requests are repeated while Jetty has no paths, and while the worker starts or rebalances."""
     prepared = {
         "/": [
             PreparedAnswer(404, "<html>Not Found</html>", is_page=True),
@@ -135,7 +139,7 @@ async def test_a_worker_that_never_stands_still(tmp_path: Path) -> None:
 
 
 async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
-    """Nothing is compared; the sentence names the worker and the option."""
+    """The command compares nothing; the error names the worker and the option."""
     async with standing_in({}) as url:
         result = await verify(cluster.where, "--against", f"{url},http://127.0.0.1:1")
     assert (result.code, result.out) == (4, "")
@@ -143,8 +147,8 @@ async def test_a_worker_that_is_down(cluster: ClusterCalls) -> None:
     assert result.err.strip().endswith("check --against")
 
 
-async def test_what_is_no_worker(cluster: ClusterCalls) -> None:
-    """Another web server; a worker of another cluster; a release that is none of Kafka's."""
+async def test_servers_that_are_no_worker_of_the_cluster(cluster: ClusterCalls) -> None:
+    """Examples: another web server, a worker of another cluster, a release that Kafka never had."""
     async with standing_in({"/": [PreparedAnswer(200, {"hello": "world"})]}) as url:
         result = await verify(cluster.where, "--against", url)
     assert (result.code, result.out) == (3, "")
@@ -157,10 +161,10 @@ async def test_what_is_no_worker(cluster: ClusterCalls) -> None:
     fork = {"version": "7.9.0-ccs"}
     async with standing_in({"/": [PreparedAnswer(200, fork)]}) as url:
         result = await verify(cluster.where, "--against", url)
-        known = await verify(cluster.where, "--against", url, "--release", "3.9", *SECONDS)
+        with_release = await verify(cluster.where, "--against", url, "--release", "3.9", *SECONDS)
     assert (result.code, result.out) == (2, "")
     assert "is of the unknown release 7.9.0-ccs: give the release of Kafka" in result.err
-    assert known.code == 1
+    assert with_release.code == 1
 
 
 @pytest.mark.parametrize(

@@ -45,12 +45,12 @@ class Client:
         return f"{answer['thrown']}: {answer['message']}"
 
     async def _called(self, method: str, name: str, config: object) -> Any:
-        asked, said = self._process.stdin, self._process.stdout
-        assert asked is not None
-        assert said is not None
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
         call = {"method": method, "name": name, "config": config or {}}
-        asked.write(json.dumps(call).encode() + b"\n")
-        answer = json.loads(await said.readline())
+        stdin.write(json.dumps(call).encode() + b"\n")
+        answer = json.loads(await stdout.readline())
         await self.world.settle()
         return answer
 
@@ -139,12 +139,17 @@ async def _deleted(client: Client, name: str) -> None:
 
 
 async def test_plugins() -> None:
-    """Listed, and asked whether a config is right."""
+    """The client lists plugins and validates a config."""
     async with client_of("3.9.1") as client:
-        listed = {one["className"]: one["type"] for one in await client("getConnectorPlugins")}
+        listed = {
+            plugin["className"]: plugin["type"] for plugin in await client("getConnectorPlugins")
+        }
         assert {SOURCE: "source", SINK: "sink"}.items() <= listed.items()
         config = {**CONFIG, "name": "orders", "tasks.max": "none"}
-        found = await client("validateConnectorPluginConfig", "FileStreamSource", config)
-        errors = {one["value"]["name"]: one["value"]["errors"] for one in found["configs"]}
-        assert found["errorCount"] == sum(map(len, errors.values()))
+        validation = await client("validateConnectorPluginConfig", "FileStreamSource", config)
+        errors = {
+            key_info["value"]["name"]: key_info["value"]["errors"]
+            for key_info in validation["configs"]
+        }
+        assert validation["errorCount"] == sum(map(len, errors.values()))
         assert "Not a number of type INT" in errors["tasks.max"][0]

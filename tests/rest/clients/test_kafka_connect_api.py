@@ -21,9 +21,9 @@ class Using:
         self._world = world
         self.cluster = Cluster(Api(url=world.url))
 
-    async def ask(self, what: Callable[[], Any]) -> Any:
+    async def ask(self, call: Callable[[], Any]) -> Any:
         """Make a call in a thread and wait until the cluster is quiet."""
-        answer = await asyncio.to_thread(what)
+        answer = await asyncio.to_thread(call)
         await self._world.settle()
         return answer
 
@@ -69,7 +69,7 @@ async def _paused_and_restarted(using: Using) -> None:
     await using.ask(orders.restart_all_tasks)
     await using.ask(orders.cycle_connector)
     status = await using.ask(lambda: orders.status)
-    assert [status["connector"]["state"], *(one["state"] for one in status["tasks"])] == [
+    assert [status["connector"]["state"], *(task["state"] for task in status["tasks"])] == [
         "RUNNING",
         "RUNNING",
     ]

@@ -18,7 +18,7 @@ WORKER = "127.0.0.1:8083"
 
 
 class Kc:
-    """The command, in a process of its own each time; then the connectors are waited for."""
+    """The command, in a new process for each call; each call then waits for the connectors."""
 
     def __init__(self, world: AtWork) -> None:
         self._world = world
@@ -125,14 +125,14 @@ async def test_plugins() -> None:
     """
     async with at_work("3.9.1") as world:
         kc = Kc(world)
-        classes = {one["class"]: one["type"] for one in await kc.told("list-plugins")}
+        classes = {plugin["class"]: plugin["type"] for plugin in await kc.told("list-plugins")}
         assert {SOURCE: "source", SINK: "sink"}.items() <= classes.items()
         failed = await kc("validate-config", SOURCE, "--config-data", json.dumps(CONFIG))
         assert failed.startswith("500 Server Error: Internal Server Error for url: ")
 
 
-async def test_what_the_command_cannot_do() -> None:
-    """Validating and stopping, by the library that it is made of."""
+async def test_validating_and_stopping_by_the_library() -> None:
+    """The library under `kc` validates and stops; the `kc` command cannot."""
     async with at_work("3.9.1", files=FILES) as world:
         client = KafkaConnect(world.url)
 
@@ -142,9 +142,11 @@ async def test_what_the_command_cannot_do() -> None:
             return answer
 
         wrong = {"connector.class": SOURCE, "tasks.max": "none"}
-        found = await ask(client.validate_connector_config, "FileStreamSource", wrong)
-        errors = {config["value"]["name"]: config["value"]["errors"] for config in found["configs"]}
-        assert found["error_count"] == sum(map(len, errors.values())) > 1
+        validation = await ask(client.validate_connector_config, "FileStreamSource", wrong)
+        errors = {
+            config["value"]["name"]: config["value"]["errors"] for config in validation["configs"]
+        }
+        assert validation["error_count"] == sum(map(len, errors.values())) > 1
         assert errors["topic"] == [
             'Missing required configuration "topic" which has no default value.'
         ]

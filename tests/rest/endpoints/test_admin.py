@@ -38,7 +38,7 @@ RELEASES = ("2.8.2", "3.9.1", "4.3.0", "kip")
 
 
 def test_a_worker_is_healthy_starting_or_unhealthy() -> None:
-    """KIP-1017; what it is about just now stands behind the sentence."""
+    """KIP-1017 defines status and sentence; the current trouble follows the sentence."""
     assert health(started=True)[:2] == (
         200,
         {
@@ -97,15 +97,17 @@ class Long(Cable):
     async def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """Wait, and then as it is."""
+        """Wait for the permission, then read the log."""
         self.begun += 1
         await self.may_be_read.wait()
         async for batch in super().read(topics, start, stop):
             yield batch
 
 
-async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A log that takes long is read once, however often it is asked for meanwhile."""
+async def test_health_requests_share_one_read_of_a_slow_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Several health requests start one read of a slow log, not one each."""
     monkeypatch.setattr(worker_endpoints, "HEALTH_S", 0.05)
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -127,7 +129,7 @@ async def test_whoever_asks_how_it_is_does_not_hold_it_up(monkeypatch: pytest.Mo
     await log.close()
 
 
-async def test_who_it_is_it_tells_without_its_log() -> None:
+async def test_the_root_document_needs_no_log() -> None:
     """The root document is served without a log, in every dialect, with a notice."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
@@ -164,7 +166,7 @@ def levels(loggers: Loggers, release: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_level_can_be_set_and_is_shown(release: str) -> None:
-    """A logger of Python's has the level that was asked for, under Log4j's name."""
+    """The Python logger gets the requested level; the answer has Log4j's name for it."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     for level, number in LEVELS.items():
         assert loggers.change("some.logger", level, profile) == ["some.logger"]
@@ -179,15 +181,15 @@ def test_levels_are_those_that_commands_know() -> None:
 
 
 def test_levels_between_those_of_log4j() -> None:
-    """Shown as the lowest level that lets nothing more through."""
+    """A level in between is shown as the lowest Log4j level that lets nothing more through."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of("3.9.1")
     for number, shown in ((0, "INFO"), (2, "TRACE"), (11, "INFO"), (51, "OFF"), (2**40, "OFF")):
         loggers.named("some").setLevel(number)
         assert loggers.level("some", profile)["level"] == shown
 
 
-def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
-    """One that only has others beneath it is not there; names are those of Python's loggers."""
+def test_a_logger_is_listed_once_it_is_used() -> None:
+    """A logger that only has children is not listed; names are those of Python's loggers."""
     loggers = Loggers(lambda: 0, separate_hierarchy(logging.WARNING))
     library = loggers.named("library.part")
     assert levels(loggers, "3.9.1") == {"root": "WARN"}
@@ -200,7 +202,7 @@ def test_a_logger_is_told_of_once_somebody_asks_for_it() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
-    """Its name is one in any case, and no beginning of it means it."""
+    """The name of the root logger may be in any case; a prefix of it means another logger."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     assert loggers.change("ro", "DEBUG", profile) == ["ro"]
     assert loggers.level("Root", profile)["level"] == "INFO"
@@ -208,8 +210,8 @@ def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
     assert loggers.level("ro", profile)["level"] == "ERROR"
 
 
-def test_what_is_told_follows_the_levels() -> None:
-    """The level of our own logger, or of one above it."""
+def test_log_lines_follow_the_levels() -> None:
+    """The level of our own logger or of one of its parents applies."""
     stream, loggers = io.StringIO(), Loggers(lambda: 0, separate_hierarchy())
     tell = logger(stream, loggers.named(LOGGER))
     profile = Profile.of("kip")
@@ -217,8 +219,8 @@ def test_what_is_told_follows_the_levels() -> None:
         loggers.change("root", level, profile)
         tell.info(f"info-{level}")
         tell.warning(f"warning-{level}")
-    told = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
-    assert told == ["warning-WARN", "info-INFO", "warning-INFO"]
+    events = [line.partition("event=")[2] for line in stream.getvalue().splitlines()]
+    assert events == ["warning-WARN", "info-INFO", "warning-INFO"]
 
 
 async def put_level(client: httpx.AsyncClient, target: str, level: str) -> httpx.Response:
@@ -247,8 +249,8 @@ async def test_a_level_for_this_worker_is_no_record() -> None:
         assert plane.state.config.offset == before
 
 
-async def test_where_a_log_is_only_read_there_is_no_cluster_to_tell() -> None:
-    """This worker's own loggers can be set all the same."""
+async def test_a_read_only_worker_sets_only_its_own_loggers() -> None:
+    """Levels for the cluster are refused with 405; this worker's own loggers can be set."""
     async with following("life-3.9") as follower:
         service = Service(follower, Profile.of("3.9"), BodyProcesses(), loggers=Loggers(lambda: 0))
         async with client_of(App(service)) as client:
@@ -263,13 +265,13 @@ PUBLIC = {"/", "/health", "/connectors", "/connector-plugins"}
 
 
 @pytest.mark.parametrize(
-    ("endpoint_set", "there"),
+    ("endpoint_set", "served_paths"),
     [(EndpointSet.ALL, ADMIN | PUBLIC), (EndpointSet.ADMIN, ADMIN), (EndpointSet.PUBLIC, PUBLIC)],
 )
-async def test_what_administers_may_be_elsewhere(
-    endpoint_set: EndpointSet, there: set[str]
+async def test_admin_endpoints_may_have_their_own_listener(
+    endpoint_set: EndpointSet, served_paths: set[str]
 ) -> None:
-    """With `admin.listeners` it is there alone, and nothing else is there."""
+    """`admin.listeners` serves the admin endpoints and nothing else; other listeners lack them."""
     async with following("life-3.9") as follower:
         service = Service(
             follower,
@@ -279,9 +281,9 @@ async def test_what_administers_may_be_elsewhere(
             endpoint_set=endpoint_set,
         )
         async with client_of(App(service)) as client:
-            found = {path: await client.get(path) for path in ADMIN | PUBLIC}
-    assert {path for path, answer in found.items() if answer.status_code == 200} == there
-    absent = [answer for path, answer in found.items() if path not in there]
+            answers = {path: await client.get(path) for path in ADMIN | PUBLIC}
+    assert {path for path, answer in answers.items() if answer.status_code == 200} == served_paths
+    absent = [answer for path, answer in answers.items() if path not in served_paths]
     assert all(answer.json()["message"] == "HTTP 404 Not Found" for answer in absent)
 
 
@@ -309,8 +311,8 @@ async def test_the_description_has_the_endpoints_of_its_listener(*, administered
 VALIDATE = "/connector-plugins/FileStreamSource/config/validate"
 
 
-async def test_what_no_config_is_is_the_askers_fault() -> None:
-    """Under `kip`; releases answer 500, with a Java class in front."""
+async def test_invalid_configs_are_client_errors() -> None:
+    """Under `kip` they get 400; releases answer 500, with a Java class in front of the message."""
     async with served("life-3.9") as client:
         nothing = await client.put(VALIDATE, json={"name": "x"})
         broken = await client.put(
@@ -327,6 +329,6 @@ async def test_what_no_config_is_is_the_askers_fault() -> None:
 
 
 async def test_the_root_is_a_release_that_clients_know() -> None:
-    """They compare it: `kip` answers as the newest."""
+    """Clients compare the version at the root: `kip` answers as the newest release."""
     async with served("life-3.9", "kip") as client:
         assert (await client.get("/")).json()["version"] == "4.3.0"

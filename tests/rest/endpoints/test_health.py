@@ -28,7 +28,7 @@ async def served(path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(autouse=True)
 def fresh_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each question about health looks anew."""
+    """Every request checks health anew."""
     monkeypatch.setattr(probe, "LASTS_S", 0.0)
 
 
@@ -82,7 +82,7 @@ async def test_a_full_disk_makes_health_unhealthy(
 
 
 async def test_health_answers_while_another_process_locks_the_log(tmp_path: Path) -> None:
-    """A write that does not come back is no reason to be silent."""
+    """Health answers although its own write still waits for the lock."""
     path = tmp_path / "state.db"
     async with served(path) as client:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:

@@ -33,8 +33,11 @@ async def test_a_misspelt_dry_run_deletes_nothing(front: str, slip: str) -> None
 
 
 @pytest.mark.parametrize("front", ["", "/compat/3.9"])
-async def test_two_answers_to_whether_it_is_a_dry_run_are_refused(front: str) -> None:
-    """Also two releases to answer as. The same value twice is no contradiction."""
+async def test_contradicting_query_parameters_are_refused(front: str) -> None:
+    """Two values of `dry_run=` or `profile=` contradict each other.
+
+    The same value twice does not.
+    """
     async with asked() as (plane, client):
         path = f"{front}/connectors/orders"
         for query in ("dry_run=false&dry_run=true", "dry_run=&dry_run=true"):
@@ -81,8 +84,10 @@ async def test_two_answers_to_whether_it_is_a_dry_run_are_refused(front: str) ->
         ("GET", "/connectors?profile=", "unknown release"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(method: str, target: str, words: str) -> None:
-    """On `/`, with the names and the values that there are; nothing is done."""
+async def test_impossible_query_parameters_are_refused(
+    method: str, target: str, words: str
+) -> None:
+    """At `/` the refusal lists the possible names and values; no command is executed."""
     async with asked() as (plane, client):
         before = plane.state
         body = {"level": "INFO"} if "loggers" in target else None
@@ -112,7 +117,7 @@ async def test_reads_of_connect_tell_what_they_ignore() -> None:
     "query", ["x=y", "includetasks=true", "includeTasks=banana", "foward=true"]
 )
 async def test_a_release_ignores_what_kafka_ignores(query: str, front: str) -> None:
-    """Other unknown parameters, and values that make no sense, are as Kafka takes them."""
+    """Other unknown parameters and meaningless values are handled as in Kafka."""
     async with asked(Settings(profile="3.9")) as (_, client):
         path = f"{front}/connectors/orders/restart"
         plain = await client.post(path)
@@ -142,5 +147,5 @@ async def test_the_root_of_a_release_still_guards_dry_runs_and_what_is_ours() ->
         for target in ("?dryrun=true", "?x=1&profile=3.9", "?profile=3.4&profile=3.9"):
             assert (await client.delete(f"/connectors/orders{target}")).status_code == 400
         assert views.connectors(plane.state) == ["orders"]
-        told = (await client.get("/targets?conector=orders")).json()["message"]
-        assert "did you mean connector=?" in told
+        message = (await client.get("/targets?conector=orders")).json()["message"]
+        assert "did you mean connector=?" in message

@@ -28,18 +28,18 @@ V39 = Profile.of("3.9.1")
 
 
 def asked(
-    method: str, target: str, body: Any = None, profile: Profile = V39, **more: Any
+    method: str, target: str, body: Any = None, profile: Profile = V39, **options: Any
 ) -> AnyCommand:
     """The command of a request whose body is a JSON value."""
     sent = None if body is None else msgspec.json.encode(body)
-    return command_of(method, target, sent, profile, **more)
+    return command_of(method, target, sent, profile, **options)
 
 
 def refusal(method: str, target: str, body: Any = None, profile: Profile = V39) -> tuple[int, Any]:
     """Status and message with which a request is refused."""
-    with pytest.raises(RestError) as found:
+    with pytest.raises(RestError) as refused:
         asked(method, target, body, profile)
-    answer = found.value.answer()
+    answer = refused.value.answer()
     return answer.status, answer.body["message"]
 
 
@@ -62,7 +62,7 @@ def refusal(method: str, target: str, body: Any = None, profile: Profile = V39) 
     ],
 )
 def test_routes_come_with_releases(method: str, target: str, since: str) -> None:
-    """A request means something from the release on that brought it."""
+    """A route exists from the release on that introduced it."""
     path = tuple(target.strip("/").split("/"))
     having = [profile.release for profile in PROFILES if method in _methods(path, target, profile)]
     assert (having[0], having[-1]) == (since, KIP)
@@ -76,13 +76,13 @@ def _methods(path: tuple[str, ...], target: str, profile: Profile) -> Methods:
 
 
 def test_routes_need_what_profiles_have() -> None:
-    """Every row asks a profile something that a profile can answer."""
+    """Every row names an attribute that profiles have."""
     fields = {row.field for row in BEHAVIOURS}
     assert {route.needs for route in ROUTES} - {None} <= fields
 
 
 def test_every_command_is_one_request() -> None:
-    """Each command of Connect's is asked for in one way."""
+    """Each command has a single route."""
     made = [route.command for route in ROUTES]
     assert len(set(made)) == len(made)
 
@@ -131,11 +131,14 @@ def test_create_without_a_name() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "state"), [("running", Target.STARTED), ("PAUSED", Target.PAUSED), (None, None)]
+    ("initial_state", "state"),
+    [("running", Target.STARTED), ("PAUSED", Target.PAUSED), (None, None)],
 )
-def test_create_in_state(given: str | None, state: Target | None) -> None:
+def test_create_in_state(initial_state: str | None, state: Target | None) -> None:
     """RUNNING means STARTED (KIP-980)."""
-    command = asked("POST", "/connectors", {"name": "a", "config": {}, "initial_state": given})
+    command = asked(
+        "POST", "/connectors", {"name": "a", "config": {}, "initial_state": initial_state}
+    )
     assert isinstance(command, commands.CreateConnector)
     assert command.initial_state is state
 
@@ -185,7 +188,7 @@ def test_task_numbers() -> None:
 
 
 def test_loggers() -> None:
-    """Only the level of all workers is written; a release before KIP-976 writes none."""
+    """A command exists only for the level of all workers; a release before KIP-976 has none."""
     target = "/admin/loggers/org.example?scope=Cluster"
     assert asked("PUT", target, {"level": "debug", "x": 1}) == commands.SetLoggerLevel(
         "org.example", "debug"
@@ -197,7 +200,7 @@ def test_loggers() -> None:
 
 
 def test_internal_requests_are_signed() -> None:
-    """Workers sign what they tell the leader since KIP-507; the body is read before."""
+    """Workers sign requests to the leader since KIP-507; the body is read before the signature."""
     target = "/connectors/a/tasks"
     unsigned = (400, "Internal request missing required signature")
     assert refusal("POST", target, [{}]) == unsigned
@@ -249,7 +252,7 @@ INFO = {
 
 
 def test_created_is_told_where() -> None:
-    """201 and where it is found: by a release's rules, or with the name encoded whole."""
+    """201 with a Location: by the rules of the release, or with the whole name encoded."""
     answer = answered(commands.PutConfig("a", {}), Outcome(created=True))
     assert (answer.status, answer.body) == (201, INFO)
     command = commands.CreateConnector("ä/b c", {})
@@ -291,7 +294,7 @@ def test_created_with_offsets() -> None:
     ],
 )
 def test_done_without_a_word(command: AnyCommand, release: int, ours: int) -> None:
-    """No body, and so no type of it; KIP-558 calls a reset done where Kafka says accepted."""
+    """The answer has neither body nor content type. KIP-558 calls a reset done, Kafka accepted."""
     assert answered(command, Outcome())[:3] == (release, "", None)
     assert answered(command, Outcome(), OURS)[:3] == (ours, "", None)
 

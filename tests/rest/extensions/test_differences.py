@@ -9,17 +9,17 @@ async def test_a_target_state_is_a_difference() -> None:
     """The difference names the record that made it."""
     async with asked() as (_, client):
         await client.put("/connectors/orders/pause")
-        told = (await client.get("/diff?from=config@0&connector=orders")).json()
-        found = [change for change in told["changes"] if change["aspect"] == "target state"]
-        assert [(one["before"], one["after"], one["words"]) for one in found] == [
+        page = (await client.get("/diff?from=config@0&connector=orders")).json()
+        changes = [change for change in page["changes"] if change["aspect"] == "target state"]
+        assert [(change["before"], change["after"], change["words"]) for change in changes] == [
             ("STARTED", "PAUSED", "STARTED → PAUSED")
         ]
-        assert found[0]["record"]["topic"] == "connect-configs"
-        assert told["next"] is None
+        assert changes[0]["record"]["topic"] == "connect-configs"
+        assert page["next"] is None
 
 
 async def test_differences_page_by_page() -> None:
-    """The pages are the whole."""
+    """The pages together hold all differences."""
     async with asked() as (_, client):
         await client.patch("/connectors/orders/config", json={"topic": "x", "password": "s3cret"})
         await client.put("/connectors/orders/pause")
@@ -27,15 +27,15 @@ async def test_differences_page_by_page() -> None:
         pages: list[Any] = []
         query: dict[str, str] | None = {"from": "config@0", "limit": "1"}
         while query is not None:
-            told = (await client.get("/diff", params=query)).json()
-            pages += told["changes"]
-            query = None if told["next"] is None else {**query, "after": told["next"]}
+            page = (await client.get("/diff", params=query)).json()
+            pages += page["changes"]
+            query = None if page["next"] is None else {**query, "after": page["next"]}
         assert pages == whole
         assert "s3cret" not in str(whole)
 
 
-async def test_what_no_state_knows_is_not_found() -> None:
-    """Without from= it is not known what to compare with."""
+async def test_unknown_connectors_have_no_differences() -> None:
+    """An unknown connector is not found; a request without `from=` is refused."""
     async with asked() as (_, client):
         assert (await client.get("/diff?from=config@0&connector=nix")).status_code == 404
         assert (await client.get("/diff")).status_code == 400

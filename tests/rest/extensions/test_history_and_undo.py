@@ -11,13 +11,13 @@ async def test_history_tells_every_change() -> None:
     async with asked() as (_, client):
         await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
         await client.put("/connectors/orders/stop")
-        told = (await client.get("/connectors/orders/history")).json()
-        whats = [event["what"] for event in told["events"]]
+        history = (await client.get("/connectors/orders/history")).json()
+        whats = [event["what"] for event in history["events"]]
         assert whats[0] == "connector"
         assert whats[-1] == "target state"
-        assert told["events"][-1]["record"]["key"] == "target-state-orders"
-        assert "s3cret" not in str(told)
-        assert told["next"] is None
+        assert history["events"][-1]["record"]["key"] == "target-state-orders"
+        assert "s3cret" not in str(history)
+        assert history["next"] is None
 
 
 def behind_first(events: list[Any]) -> int:
@@ -35,9 +35,9 @@ async def test_history_page_by_page() -> None:
         query: dict[str, str] | None = {}
         while query is not None:
             path = "/connectors/orders/history"
-            told = (await client.get(path, params={"limit": "1", **query})).json()
-            pages += told["events"]
-            query = None if told["next"] is None else {"after": told["next"]}
+            page = (await client.get(path, params={"limit": "1", **query})).json()
+            pages += page["events"]
+            query = None if page["next"] is None else {"after": page["next"]}
         assert pages == whole
         spellings = [pages[0]["at"], "config@0:0", "connect-configs@0"]
         behind = [
@@ -45,7 +45,7 @@ async def test_history_page_by_page() -> None:
             for after in spellings
         ]
         assert spellings[0] == "config@0"
-        assert [told["events"] for told in behind] == [whole[behind_first(whole) :]] * 3
+        assert [page["events"] for page in behind] == [whole[behind_first(whole) :]] * 3
         bad = await client.get("/connectors/orders/history?after=nix")
         assert (bad.status_code, "after=nix" in bad.json()["message"]) == (400, True)
         for limit in ("0", "-1", "x", "10001", "²"):
@@ -57,22 +57,22 @@ async def test_history_begins_behind_a_record_of_another_connector() -> None:
     """`after=` takes every record of the log, in every spelling; one that is not there is named."""
     async with asked() as (_, client):
         path = "/connectors/orders/history"
-        known = (await client.get(path)).json()["events"]
+        events_before = (await client.get(path)).json()["events"]
         body = {"name": "new", "config": {"connector.class": "FileStreamSink", "topics": "t"}}
         assert (await client.post("/connectors", json=body)).status_code == 201
         (other,) = (await client.get("/connectors/new/history")).json()["events"][-1:]
         await client.put("/connectors/orders/pause")
         whole = (await client.get(path)).json()["events"]
         for after in (other["at"], f"connect-configs@{other['record']['offset']}"):
-            told = (await client.get(path, params={"after": after})).json()
-            assert told["events"] == whole[len(known) :], after
+            page = (await client.get(path, params={"after": after})).json()
+            assert page["events"] == whole[len(events_before) :], after
         refused = await client.get(path, params={"after": "config@999"})
         assert refused.status_code == 400
         assert "no record at config@999" in refused.json()["message"]
 
 
 async def test_history_of_the_past_and_of_strangers() -> None:
-    """as_of= ends it; what no record concerns is not found."""
+    """`as_of=` ends the history; a connector without records is not found."""
     async with asked() as (_, client):
         await client.put("/connectors/orders/pause")
         then = (await client.get("/connectors/orders/history?as_of=config@0")).json()
@@ -82,7 +82,7 @@ async def test_history_of_the_past_and_of_strangers() -> None:
 
 
 async def test_undo_puts_back() -> None:
-    """Shown first, then done: the config and the target state as they were."""
+    """A dry run shows the undo; the undo restores the config and the target state."""
     async with asked() as (plane, client):
         config = (await client.get("/connectors/orders/config")).json()
         await client.patch("/connectors/orders/config", json={"topic": "wrong"})

@@ -34,9 +34,9 @@ async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -
     for number in (100, 200):
         async with asked() as (plane, client):
             await plane.execute(PutConfig("orders", many_keys(number)))
-            told = await client.get(HISTORY)
-            sizes.append(len(told.content))
-            events = told.json()["events"]
+            response = await client.get(HISTORY)
+            sizes.append(len(response.content))
+            events = response.json()["events"]
             assert "value" not in events[0]["record"]
             whole = (await client.get(HISTORY, params={"records": "true"})).json()
             places = [(record["topic"], record["offset"]) for record in whole["records"]]
@@ -53,12 +53,12 @@ async def test_history_pages_within_a_record_that_changes_much() -> None:
         pages: list[Any] = []
         query: dict[str, str] = {"limit": "7"}
         while True:
-            told = (await client.get(HISTORY, params=query)).json()
-            assert len(told["events"]) <= 7
-            pages += told["events"]
-            if told["next"] is None:
+            page = (await client.get(HISTORY, params=query)).json()
+            assert len(page["events"]) <= 7
+            pages += page["events"]
+            if page["next"] is None:
                 break
-            query["after"] = told["next"]
+            query["after"] = page["next"]
         assert pages == whole
 
 
@@ -71,9 +71,9 @@ async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_earl
         for number in range(2):
             value = f"{number}" * 10_000
             await plane.execute(PutConfig("orders", many_keys(300, value)))
-        told = (await client.get(HISTORY)).json()
-        assert told["next"] is not None
-        assert len(told["events"]) < 600
+        page = (await client.get(HISTORY)).json()
+        assert page["next"] is not None
+        assert len(page["events"]) < 600
 
 
 async def test_history_of_task_configs_tells_the_members_that_changed() -> None:
@@ -102,14 +102,14 @@ async def test_history_ends_with_the_client_that_asked_for_it() -> None:
     class SlowLog(MemoryLog):
         slow = False
 
-        async def read(self, *args: Any, **given: Any) -> Any:
+        async def read(self, *args: Any, **options: Any) -> Any:
             if self.slow:
                 try:
                     gate.set()
                     await asyncio.Event().wait()
                 finally:
                     left.set()
-            async for batch in super().read(*args, **given):
+            async for batch in super().read(*args, **options):
                 yield batch
 
     log = SlowLog()
@@ -147,10 +147,10 @@ async def test_watch_does_not_repeat_a_record_for_each_key_that_it_changes() -> 
         watching(plane.app, "records=true") as whole,
     ):
         await plane.execute(PutConfig("orders", many_keys(20)))
-        told = [read(await plain.get())["data"]["record"] for _ in range(20)]
-        assert not any("value" in one for one in told)
-        told = [read(await whole.get())["data"]["record"] for _ in range(20)]
-        assert ["value" in one for one in told] == [False] * 19 + [True]
+        records = [read(await plain.get())["data"]["record"] for _ in range(20)]
+        assert not any("value" in record for record in records)
+        records = [read(await whole.get())["data"]["record"] for _ in range(20)]
+        assert ["value" in record for record in records] == [False] * 19 + [True]
 
 
 @pytest.mark.parametrize("topic", ["connect-offsets", "connect-status"])

@@ -26,16 +26,18 @@ async def document(client: httpx.AsyncClient, **query: str) -> dict[str, Any]:
     """The document of a service."""
     answered = await client.get("/openapi.json", params=query)
     assert answered.status_code == httpx.codes.OK
-    found: dict[str, Any] = answered.json()
-    return found
+    openapi: dict[str, Any] = answered.json()
+    return openapi
 
 
-def operations(told: dict[str, Any]) -> list[dict[str, Any]]:
+def operations(openapi: dict[str, Any]) -> list[dict[str, Any]]:
     """All operations of a document."""
-    return [one for path in told["paths"].values() for one in path.values()]
+    return [operation for path in openapi["paths"].values() for operation in path.values()]
 
 
-def faults(told: dict[str, Any], operation: dict[str, Any], answered: httpx.Response) -> list[str]:
+def faults(
+    openapi: dict[str, Any], operation: dict[str, Any], answered: httpx.Response
+) -> list[str]:
     """Contradictions between an answer and its description."""
     responses = operation["responses"]
     response = responses.get(str(answered.status_code), responses["default"])
@@ -45,8 +47,10 @@ def faults(told: dict[str, Any], operation: dict[str, Any], answered: httpx.Resp
     if "content" not in response:
         return ["a body where none is described"]
     schema = response["content"]["application/json"]["schema"]
-    validator = OAS31Validator({**schema, "components": told["components"]})
-    return [f"{one.json_path}: {one.message}" for one in validator.iter_errors(answered.json())]
+    validator = OAS31Validator({**schema, "components": openapi["components"]})
+    return [
+        f"{error.json_path}: {error.message}" for error in validator.iter_errors(answered.json())
+    ]
 
 
 @pytest.mark.parametrize(
@@ -55,13 +59,13 @@ def faults(told: dict[str, Any], operation: dict[str, Any], answered: httpx.Resp
 async def test_a_public_validator_accepts_the_document_of_every_release(release: str) -> None:
     """Each operation has an id of its own and says what it answers."""
     async with at_rest() as scene:
-        told = await document(scene.client, profile=release)
-    validate(told)
-    ids = [one["operationId"] for one in operations(told)]
+        openapi = await document(scene.client, profile=release)
+    validate(openapi)
+    ids = [operation["operationId"] for operation in operations(openapi)]
     assert len(ids) == len({*ids})
-    assert all(len(one["responses"]) > 1 for one in operations(told))
-    assert told["info"]["version"] == version("controlplane")
-    assert ("/health" in told["paths"]) is Profile.of(release).rest_health
+    assert all(len(operation["responses"]) > 1 for operation in operations(openapi))
+    assert openapi["info"]["version"] == version("controlplane")
+    assert ("/health" in openapi["paths"]) is Profile.of(release).rest_health
 
 
 async def test_metrics_are_described_where_they_are_served() -> None:
@@ -72,9 +76,9 @@ async def test_metrics_are_described_where_they_are_served() -> None:
         front = MiddlewareStack(protection, Profile.of("kip"), silent())
         transport = httpx.ASGITransport(front.before(scene.plane.service))
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            told = await document(client)
-            validate(told)
-            assert told["paths"]["/metrics"]["get"]["operationId"] == "getMetrics"
+            openapi = await document(client)
+            validate(openapi)
+            assert openapi["paths"]["/metrics"]["get"]["operationId"] == "getMetrics"
             assert (await client.get("/metrics")).status_code == httpx.codes.OK
 
 
@@ -83,17 +87,19 @@ async def test_answers_keep_to_their_schemas(release: str) -> None:
     """Every endpoint for reading answers as described."""
     async with at_rest() as scene:
         await scene.client.put("/connectors/nobody/pause")
-        told = await document(scene.client, profile=release)
-        reads = {path: one["get"] for path, one in told["paths"].items() if "get" in one}
+        openapi = await document(scene.client, profile=release)
+        reads = {
+            path: methods["get"] for path, methods in openapi["paths"].items() if "get" in methods
+        }
         for path in reads.keys() - {ENDLESS}:
             for connector in ("orders", "sink", "copies", "nobody"):
                 target = path.format(**OPEN | {"connector": quote(connector)})
                 query = QUERIES.get(path, "")
                 query += f"{'&' if query else '?'}profile={release}"
                 answered = await scene.client.get(f"{target}{query}")
-                assert faults(told, reads[path], answered) == [], target
+                assert faults(openapi, reads[path], answered) == [], target
         expanded = await scene.client.get("/connectors?expand=info&expand=status")
-        assert faults(told, reads["/connectors"], expanded) == []
+        assert faults(openapi, reads["/connectors"], expanded) == []
 
 
 CHANGES: tuple[tuple[str, str, Any], ...] = (
@@ -115,9 +121,9 @@ CHANGES: tuple[tuple[str, str, Any], ...] = (
 async def test_answers_of_commands_keep_to_their_schemas(*, dry: bool) -> None:
     """Done, refused, or only planned."""
     async with at_rest() as scene:
-        told = await document(scene.client)
+        openapi = await document(scene.client)
         for method, path, body in CHANGES:
             target = path.format(**OPEN) + ("?dry_run=true" if dry else "")
             answered = await scene.client.request(method, target, json=body)
-            operation = told["paths"][path][method.lower()]
-            assert faults(told, operation, answered) == [], (target, answered.text)
+            operation = openapi["paths"][path][method.lower()]
+            assert faults(openapi, operation, answered) == [], (target, answered.text)

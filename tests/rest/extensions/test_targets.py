@@ -11,8 +11,8 @@ async def test_targets() -> None:
             assert (await client.post("/connectors", json=body)).status_code == 201
         every = {"orders": "RUNNING", "p": "PAUSED", "s": "STOPPED"}
         assert (await client.get("/targets")).json() == {"targets": every, "next": None}
-        one = await client.get("/targets", params={"connector": "s"})
-        assert one.json() == {"targets": {"s": "STOPPED"}, "next": None}
+        response = await client.get("/targets", params={"connector": "s"})
+        assert response.json() == {"targets": {"s": "STOPPED"}, "next": None}
         none = await client.get("/targets", params={"connector": "nix"})
         assert none.json() == {"targets": {}, "next": None}
         await client.put("/connectors/s/resume")
@@ -27,15 +27,15 @@ async def test_targets_come_page_by_page() -> None:
         names = ["a", "b", "orders", "p"]
         for name in (name for name in names if name != "orders"):
             await client.post("/connectors", json={"name": name, "config": ORDERS})
-        found: list[str] = []
+        listed: list[str] = []
         after: dict[str, str] = {}
-        for more in (True, False):
+        for has_next in (True, False):
             page = (await client.get("/targets", params={"limit": "2", **after})).json()
             assert len(page["targets"]) == 2
-            found += page["targets"]
-            assert page["next"] == (found[-1] if more else None)
-            after = {"after": found[-1]}
-        assert sorted(found) == names
+            listed += page["targets"]
+            assert page["next"] == (listed[-1] if has_next else None)
+            after = {"after": listed[-1]}
+        assert sorted(listed) == names
         wrong = await client.get("/targets", params={"after": "nix"})
         assert wrong.status_code == 400
 
@@ -53,7 +53,7 @@ async def test_targets_speak_the_words_of_a_creation() -> None:
         for word in ("RUNNING", "PAUSED", "STOPPED"):
             body = {"name": word, "config": ORDERS, "initial_state": word}
             assert (await client.post("/connectors", json=body)).status_code == 201
-            told = await client.get("/targets", params={"connector": word})
-            assert told.json()["targets"] == {word: word}
+            response = await client.get("/targets", params={"connector": word})
+            assert response.json()["targets"] == {word: word}
         body = {"name": "x", "config": ORDERS, "initial_state": "STARTED"}
         assert (await client.post("/connectors", json=body)).status_code == 400

@@ -12,18 +12,20 @@ async def test_trail() -> None:
         await client.post("/connectors", json=secret)
         await client.put("/connectors/s/stop")
         await client.delete("/connectors/nix")
-        told = (await client.get("/commands")).json()["commands"]
-        assert [(one["command"], one["connector"], one["outcome"]) for one in told] == [
+        commands = (await client.get("/commands")).json()["commands"]
+        assert [
+            (command["command"], command["connector"], command["outcome"]) for command in commands
+        ] == [
             ("create", "orders", "done"),
             ("create", "s", "done"),
             ("stop", "s", "done"),
             ("delete", "nix", "refused"),
         ]
-        assert told[0]["principal"] == "embedded"
-        assert told[1]["principal"] == "anonymous"
-        assert told[-1]["reason"] == "Connector nix not found"
-        assert "s3cret" not in str(told)
-        assert "finished_at_ms" in told[0]
+        assert commands[0]["principal"] == "embedded"
+        assert commands[1]["principal"] == "anonymous"
+        assert commands[-1]["reason"] == "Connector nix not found"
+        assert "s3cret" not in str(commands)
+        assert "finished_at_ms" in commands[0]
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,8 @@ async def test_filters(query: str, commands: list[str]) -> None:
     async with asked() as (_, client):
         for path in ("orders/pause", "orders/resume", "nix/pause"):
             await client.put(f"/connectors/{path}")
-        told = (await client.get(f"/commands?{query}")).json()["commands"]
-        assert [one["command"] for one in told] == commands
+        trail = (await client.get(f"/commands?{query}")).json()["commands"]
+        assert [command["command"] for command in trail] == commands
 
 
 async def test_pages() -> None:
@@ -55,7 +57,7 @@ async def test_pages() -> None:
             await client.put("/connectors/orders/pause", headers={"idempotency-key": f"k{number}"})
         first = (await client.get("/commands?limit=4")).json()
         rest = (await client.get(f"/commands?limit=4&after={first['next']}")).json()
-        ids = [one["id"] for one in (*first["commands"], *rest["commands"])]
+        ids = [command["id"] for command in (*first["commands"], *rest["commands"])]
         assert ids[1:] == [f"k{number}" for number in range(5)]
         assert rest["next"] is None
 

@@ -24,7 +24,7 @@ WATCHERS = examples(500, proved=watch.WATCHERS_MOST)
 async def watching(
     app: ASGIApp, query: str = "", **headers: str
 ) -> AsyncIterator[asyncio.Queue[str]]:
-    """The blocks that a watcher gets; he goes away behind the block."""
+    """The blocks that a watcher receives; it disconnects at the end of the `with` block."""
     blocks: asyncio.Queue[str] = asyncio.Queue()
     gone = asyncio.Event()
     asked_once = False
@@ -81,8 +81,8 @@ async def test_changes_as_they_happen() -> None:
         assert json.loads(event["id"])["connect-configs"] == [data["record"]["offset"] + 1]
 
 
-async def test_who_was_away_misses_nothing() -> None:
-    """`Last-Event-ID` is where he was; what has happened since comes first, in order."""
+async def test_a_watcher_that_reconnects_misses_nothing() -> None:
+    """`Last-Event-ID` is the watcher's last position; changes since then come first, in order."""
     async with asked() as (plane, client):
         async with watching(plane.app) as blocks:
             await client.put("/connectors/orders/pause")
@@ -91,7 +91,7 @@ async def test_who_was_away_misses_nothing() -> None:
         await client.put("/connectors/orders/pause")
         async with watching(plane.app, last_event_id=last) as blocks:
             missed = [read(await blocks.get())["data"] for _ in range(2)]
-            assert [one["after"] for one in missed] == ["STARTED", "PAUSED"]
+            assert [change["after"] for change in missed] == ["STARTED", "PAUSED"]
             await client.put("/connectors/orders/resume")
             assert read(await blocks.get())["data"]["after"] == "STARTED"
 
@@ -109,8 +109,8 @@ async def test_from_a_moment_on() -> None:
         await client.put("/connectors/orders/resume")
         for name in ("as_of", "since"):
             async with watching(plane.app, f"{name}=config@0") as blocks:
-                told = [read(await blocks.get())["data"] for _ in range(2)]
-                assert [one["after"] for one in told] == ["PAUSED", "STARTED"]
+                changes = [read(await blocks.get())["data"] for _ in range(2)]
+                assert [change["after"] for change in changes] == ["PAUSED", "STARTED"]
             assert (await client.get(f"/watch?{name}=nonsense")).status_code == 400
 
 
@@ -122,13 +122,13 @@ async def test_as_a_release() -> None:
         watching(plane.app) as ours,
     ):
         await client.put("/connectors/orders/stop")
-        told = [read(await blocks.get())["data"] for blocks in (old, ours)]
-    assert [one["aspect"] for one in told] == ["target state", "target state"]
-    assert [one["after"] for one in told] == ["PAUSED", "STOPPED"]
+        changes = [read(await blocks.get())["data"] for blocks in (old, ours)]
+    assert [change["aspect"] for change in changes] == ["target state", "target state"]
+    assert [change["after"] for change in changes] == ["PAUSED", "STOPPED"]
 
 
-async def test_releases_that_are_watched_make_no_way() -> None:
-    """However many others are asked for; and there is room for some of them only."""
+async def test_folds_of_watched_releases_are_pinned() -> None:
+    """Reads of other releases do not evict them; the number of watched releases is limited."""
     async with asked() as (plane, client), AsyncExitStack() as stack:
         releases = ("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
         opened = [
@@ -160,7 +160,7 @@ async def test_secrets_are_hidden() -> None:
         assert "s3cret" not in json.dumps(event)
 
 
-async def test_what_was_never_sent_is_refused() -> None:
+async def test_an_invalid_last_event_id_is_refused() -> None:
     """An id is a vector of ends."""
     async with asked() as (_, client):
         answer = await client.get("/watch", headers={"last-event-id": "7"})

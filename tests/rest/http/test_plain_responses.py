@@ -58,8 +58,8 @@ def test_the_head_is_that_of_h11(status: int, reason: bytes, headers: HeaderLine
 
 
 @pytest.mark.parametrize("headers", LEFT_TO_H11.values(), ids=LEFT_TO_H11)
-def test_what_h11_changes_or_refuses_is_left_to_it(headers: HeaderLines) -> None:
-    """No head is made of such headers."""
+def test_headers_that_h11_changes_or_refuses_are_left_to_it(headers: HeaderLines) -> None:
+    """`head_of` returns None for such headers."""
     assert head_of(200, headers, len(BODY)) is None
 
 
@@ -165,7 +165,7 @@ async def test_requests_that_do_not_wait(
 async def test_the_refusal_after_a_response(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter], number: int
 ) -> None:
-    """It is the same after a plain response as after another: the client speaks HTTP/1.1."""
+    """The refusal is the same as after any other response: the client speaks HTTP/1.1."""
     reader, writer = connection
     writer.write(REQUEST % number)
     await reader.readuntil(expected(number)[-len(BODY) :])

@@ -27,12 +27,12 @@ GET = b"GET /connectors HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class ServedPlane(NamedTuple):
-    """A plane, a connection to it, and what its application was asked."""
+    """A plane, a connection to it, and the paths that its application was asked for."""
 
     plane: ControlPlane
     reader: asyncio.StreamReader
     writer: asyncio.StreamWriter
-    asked: list[str]
+    requested_paths: list[str]
 
     async def ask(self, request: bytes) -> bytes:
         """The body of an answer that has a length."""
@@ -48,22 +48,22 @@ async def served(
     limits: HttpLimits | None = None,
     protection: Protection | None = None,
 ) -> AsyncIterator[ServedPlane]:
-    """A plane with a connector; `state` is what those in front have found out about a request."""
-    asked: list[str] = []
+    """A plane with a connector; `state` is the request state set by the layers in front."""
+    requested_paths: list[str] = []
     async with plane_on(MemoryLog()) as plane:
         await plane.execute(CreateConnector("orders", ORDERS))
 
         async def app(scope: Scope, receive: Receive, send: Send) -> None:
-            asked.append(scope["path"])
-            known = {**scope.get("state", {}), **(state or {})}
-            await plane.app({**scope, "state": known}, receive, send)
+            requested_paths.append(scope["path"])
+            request_state = {**scope.get("state", {}), **(state or {})}
+            await plane.app({**scope, "state": request_state}, receive, send)
 
         listening = listen("127.0.0.1", 0)
         guarded = protected(app, protection or Protection())
         async with serving(guarded, listening, limits):
             reader, writer = await asyncio.open_connection(*listening.getsockname())
             try:
-                yield ServedPlane(plane, reader, writer, asked)
+                yield ServedPlane(plane, reader, writer, requested_paths)
             finally:
                 writer.close()
                 await writer.wait_closed()
@@ -71,39 +71,39 @@ async def served(
 
 @pytest.fixture
 def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let it be the same second all the while."""
+    """Freeze the date of answers."""
     find, keep = ResponseCache.find, ResponseCache.keep
     monkeypatch.setattr(
-        ResponseCache, "find", lambda one, request, _, peer: find(one, request, "now", peer)
+        ResponseCache, "find", lambda cache, request, _, peer: find(cache, request, "now", peer)
     )
     monkeypatch.setattr(
         ResponseCache,
         "keep",
-        lambda one, request, repeat, answer, _: keep(one, request, repeat, answer, "now"),
+        lambda cache, request, repeat, answer, _: keep(cache, request, repeat, answer, "now"),
     )
 
 
 @pytest.mark.usefixtures("one_date")
 async def test_asked_again() -> None:
     """The application is not asked again, and what is answered is the same, byte for byte."""
-    async with served() as one:
-        first = [await one.ask(GET) for _ in range(3)]
+    async with served() as service:
+        first = [await service.ask(GET) for _ in range(3)]
         assert first == [b'["orders"]'] * 3
-        assert one.asked == ["/connectors"]
-        await one.ask(GET.replace(b"/connectors ", b"/connectors?expand=info "))
-        assert len(one.asked) == 2
+        assert service.requested_paths == ["/connectors"]
+        await service.ask(GET.replace(b"/connectors ", b"/connectors?expand=info "))
+        assert len(service.requested_paths) == 2
 
 
 @pytest.mark.usefixtures("one_date")
 async def test_something_has_changed() -> None:
     """Every write invalidates all cached answers."""
-    async with served() as one:
-        assert await one.ask(GET) == b'["orders"]'
-        await one.plane.execute(CreateConnector("more", ORDERS))
-        assert await one.ask(GET) == b'["more","orders"]'
-        await one.plane.execute(StopConnector("orders"))
-        await one.ask(GET)
-        assert len(one.asked) == 3
+    async with served() as service:
+        assert await service.ask(GET) == b'["orders"]'
+        await service.plane.execute(CreateConnector("more", ORDERS))
+        assert await service.ask(GET) == b'["more","orders"]'
+        await service.plane.execute(StopConnector("orders"))
+        await service.ask(GET)
+        assert len(service.requested_paths) == 3
 
 
 @pytest.mark.usefixtures("one_date")
@@ -117,36 +117,36 @@ async def test_something_has_changed() -> None:
         b"PUT /connectors/orders/pause HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n",
     ],
 )
-async def test_what_is_asked_each_time(request_: bytes) -> None:
+async def test_uncacheable_requests_reach_the_application(request_: bytes) -> None:
     """Answers that depend on more than the state, and commands, are never cached."""
-    async with served() as one:
+    async with served() as service:
         for _ in range(3):
-            await one.ask(request_)
-        assert await one.ask(GET) == b'["orders"]'
-        assert len(one.asked) == 4
+            await service.ask(request_)
+        assert await service.ask(GET) == b'["orders"]'
+        assert len(service.requested_paths) == 4
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_who_is_known_is_asked_each_time() -> None:
-    """He may not be let in the next time."""
-    async with served({"principal": "alice"}) as one:
+async def test_answers_to_a_principal_are_not_cached() -> None:
+    """The principal may have lost access by the next request."""
+    async with served({"principal": "alice"}) as service:
         for _ in range(3):
-            await one.ask(GET)
-        assert len(one.asked) == 3
+            await service.ask(GET)
+        assert len(service.requested_paths) == 3
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_whose_token_is_gone_is_let_in_no_more(tmp_path: Path) -> None:
+async def test_a_removed_token_ends_its_cached_answers(tmp_path: Path) -> None:
     """Cached answers end with the token, on all connections."""
     tokens = tmp_path / "tokens"
     tokens.write_text(f"{Credential('ann', Role.VIEW, TokenHash.of('t0ken'))}\n", "ascii")
     asks = GET.replace(b"Host", b"Authorization: Bearer t0ken\r\nHost")
     auth = AuthSettings(token_file=str(tokens))
-    async with served(protection=Protection(auth=auth)) as one:
+    async with served(protection=Protection(auth=auth)) as service:
         for _ in range(2):
-            assert await one.ask(asks) == b'["orders"]'
+            assert await service.ask(asks) == b'["orders"]'
         tokens.write_text("", "ascii")
-        assert b"the token is unknown" in await one.ask(asks)
+        assert b"the token is unknown" in await service.ask(asks)
 
 
 def test_listeners_have_answers_of_their_own() -> None:
@@ -158,14 +158,14 @@ def test_listeners_have_answers_of_their_own() -> None:
 @pytest.mark.usefixtures("one_date")
 async def test_questions_in_one_piece_and_in_pieces() -> None:
     """However bytes arrive, each question has its answer, in order."""
-    async with served() as one:
-        assert await one.ask(GET) == b'["orders"]'
+    async with served() as service:
+        assert await service.ask(GET) == b'["orders"]'
         for pieces in ((GET + GET,), (GET[:9], GET[9:]), (GET + GET[:9], GET[9:])):
             for piece in pieces:
-                one.writer.write(piece)
+                service.writer.write(piece)
                 await asyncio.sleep(0.02)
         for _ in range(5):
-            assert await one.ask(b"") == b'["orders"]'
+            assert await service.ask(b"") == b'["orders"]'
 
 
 @pytest.mark.usefixtures("one_date")
@@ -173,10 +173,10 @@ async def test_questions_in_one_piece_and_in_pieces() -> None:
 async def test_two_questions_that_come_together_again(line: bytes) -> None:
     """Both are answered each time, though lines may end in two ways and so look like one."""
     two = GET.replace(b"\r\n", line) + GET.replace(b"/connectors", b"/connectors?expand=info")
-    async with served() as one:
+    async with served() as service:
         for _ in range(3):
-            assert await one.ask(two) == b'["orders"]'
-            assert (await one.ask(b"")).startswith(b'{"orders":{"info":')
+            assert await service.ask(two) == b'["orders"]'
+            assert (await service.ask(b"")).startswith(b'{"orders":{"info":')
 
 
 @pytest.mark.usefixtures("one_date")
@@ -187,51 +187,53 @@ async def test_a_body_is_no_question() -> None:
     """
     health = GET.replace(b"/connectors", b"/health")
     announcing = health.replace(b"Host", b"Content-Length: %d\r\nHost" % len(GET))
-    async with served() as one:
-        assert await one.ask(GET) == b'["orders"]'
+    async with served() as service:
+        assert await service.ask(GET) == b'["orders"]'
         for _ in range(2):
-            assert b"healthy" in await one.ask(announcing)
-            one.writer.write(GET)  # the body
+            assert b"healthy" in await service.ask(announcing)
+            service.writer.write(GET)  # the body
             await asyncio.sleep(0.02)
-        assert b"healthy" in await one.ask(health)
+        assert b"healthy" in await service.ask(health)
 
 
 @pytest.mark.usefixtures("one_date")
 async def test_a_question_with_a_body() -> None:
     """The repeated request reaches the app again, and its body is never answered as a request."""
     with_body = GET.replace(b"\r\n\r\n", b"\r\nContent-Length: %d\r\n\r\n" % len(GET)) + GET
-    async with served() as one:
+    async with served() as service:
         for _ in range(3):
-            assert await one.ask(with_body) == b'["orders"]'
-        assert await one.ask(GET) == b'["orders"]'
-        assert one.asked == ["/connectors"] * 2
+            assert await service.ask(with_body) == b'["orders"]'
+        assert await service.ask(GET) == b'["orders"]'
+        assert service.requested_paths == ["/connectors"] * 2
 
 
 @pytest.mark.usefixtures("one_date")
-async def test_heads_and_what_ends_a_connection() -> None:
-    """Neither is answered with what answered another question; the last one ends it."""
-    async with served() as one:
-        assert await one.ask(GET) == b'["orders"]'
+async def test_head_requests_and_closing_requests() -> None:
+    """Cached answers to other requests are never sent. `Connection: close` ends the connection."""
+    async with served() as service:
+        assert await service.ask(GET) == b'["orders"]'
         for _ in range(2):
-            one.writer.write(GET.replace(b"GET", b"HEAD"))
-            head = await one.reader.readuntil(b"\r\n\r\n")
+            service.writer.write(GET.replace(b"GET", b"HEAD"))
+            head = await service.reader.readuntil(b"\r\n\r\n")
             assert b"content-length: 10\r\n" in head
-        assert await one.ask(GET) == b'["orders"]'
-        assert await one.ask(GET.replace(b"Host", b"Connection: close\r\nHost")) == b'["orders"]'
-        assert await one.reader.read() == b""
+        assert await service.ask(GET) == b'["orders"]'
+        assert (
+            await service.ask(GET.replace(b"Host", b"Connection: close\r\nHost")) == b'["orders"]'
+        )
+        assert await service.reader.read() == b""
 
 
 async def test_a_connection_rests_behind_its_last_question() -> None:
     """The idle limit counts from the last request, also if its answer was cached."""
-    async with served(limits=HttpLimits(idle_ms=1_000)) as one:
+    async with served(limits=HttpLimits(idle_ms=1_000)) as service:
         for _ in range(8):
-            assert await one.ask(GET) == b'["orders"]'
+            assert await service.ask(GET) == b'["orders"]'
             await asyncio.sleep(0.2)
-        assert await one.reader.read() == b""
+        assert await service.reader.read() == b""
 
 
 async def test_no_answer_outlives_its_date() -> None:
-    """A new date, and it is asked anew."""
+    """After a change of the date the application is asked again."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
     assert repeats.find(GET, "one") is None
@@ -243,7 +245,7 @@ async def test_no_answer_outlives_its_date() -> None:
 
 
 def test_bounds() -> None:
-    """No more than there is room for, and nothing that is long."""
+    """The cache holds a limited number of answers, and no long one."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
     repeats.find(GET, "one")
@@ -255,13 +257,13 @@ def test_bounds() -> None:
     assert repeats.find(b"%d" % KEPT, "one") is None
 
 
-def test_whom_to_tell() -> None:
-    """Listeners hear of each repeated answer while it holds."""
-    repeats, repeat, told = ResponseCache(), Cacheability(), list[str | None]()
-    repeat.listeners.append(told.append)
-    repeat.is_valid = lambda: len(told) < 2
+def test_listeners_of_cached_answers() -> None:
+    """Listeners hear of each repeated answer while the answer is valid."""
+    repeats, repeat, notified = ResponseCache(), Cacheability(), list[str | None]()
+    repeat.listeners.append(notified.append)
+    repeat.is_valid = lambda: len(notified) < 2
     repeats.find(GET, "one")
     repeats.keep(GET, repeat, b"answer", "one")
     peers = ["127.0.0.1", None, "::1"]
     assert [repeats.find(GET, "one", peer) for peer in peers] == [b"answer", b"answer", None]
-    assert told == peers[:2]
+    assert notified == peers[:2]

@@ -109,7 +109,7 @@ def _levels(target: str, *levels: str) -> Iterator[PluginRequest]:
 
 
 def unmakeable() -> Iterator[PluginRequest]:
-    """Last of all: threads of a worker whose release is old do not get over it."""
+    """The last requests: threads of a worker of an old release do not recover from them."""
     for name in UNMAKEABLE:
         yield PluginRequest("GET", f"/connector-plugins/{name}/config")
     abstract = {"connector.class": f"{APACHE}source.SourceConnector"}

@@ -34,12 +34,12 @@ FLAW = r"\"current\" is null"
 """Message of a worker whose thread has lost its class loader."""
 
 
-async def ask(rest: httpx.AsyncClient, asked: PluginRequest, release: str) -> PluginAnswer:
+async def ask(rest: httpx.AsyncClient, request: PluginRequest, release: str) -> PluginAnswer:
     """Answer of a worker; a request that met a faulty thread is repeated."""
-    body = msgspec.json.encode(asked.body) if asked.method == "PUT" else None
+    body = msgspec.json.encode(request.body) if request.method == "PUT" else None
     headers = {"content-type": "application/json"} if body else {}
     for _ in range(TRIES):
-        answer = await rest.request(asked.method, asked.target, content=body, headers=headers)
+        answer = await rest.request(request.method, request.target, content=body, headers=headers)
         if FLAW not in answer.text:
             break
     return plain(answer, release)
@@ -50,9 +50,9 @@ async def answers(broker: Broker, release: str) -> list[PluginAnswer]:
     settings: dict[str, Any] = {f"{name}__storage__topic": f"{name}-{release}" for name in STORES}
     settings["plugin__discovery"] = "hybrid_warn"  # as a worker does it that is not told
     parts = PARTS if release in WITHOUT_MIRROR else (*PARTS, MIRROR)
-    more = (LOG4J,) if release.startswith("4") else ()
+    loggers = (LOG4J,) if release.startswith("4") else ()
     async with KafkaWorker(
-        release, broker, parts=parts, extra_artifacts=more, **settings
+        release, broker, parts=parts, extra_artifacts=loggers, **settings
     ) as worker:
         return [await ask(worker.rest, case, release) for case in cases()]
 

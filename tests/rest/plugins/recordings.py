@@ -42,22 +42,24 @@ class PluginAnswer(NamedTuple):
 
 def plain(answer: httpx.Response, release: str) -> PluginAnswer:
     """Answer without the parts that differ from run to run."""
-    told = _TIMES.sub('"last_modified":0', answer.text.replace(release, "RELEASE"))
-    text = without_sentences(told)
+    normalized = _TIMES.sub('"last_modified":0', answer.text.replace(release, "RELEASE"))
+    text = without_sentences(normalized)
     if len(text) > LONG_CHARACTERS:
         text = f"{len(text)} {hashlib.sha256(text.encode()).hexdigest()[:16]}"
     content_type = answer.headers.get("content-type")
-    return PluginAnswer(answer.status_code, content_type, text, digest_of_all(sentences(told)))
+    return PluginAnswer(
+        answer.status_code, content_type, text, digest_of_all(sentences(normalized))
+    )
 
 
 def write(said: Mapping[str, Sequence[PluginAnswer]]) -> None:
     """Put all into the file: one line per request, releases that say the same together."""
     lines = []
-    for number, asked in enumerate(cases()):
+    for number, request in enumerate(cases()):
         answers: dict[PluginAnswer, list[str]] = {}
         for release, all_said in said.items():
             answers.setdefault(all_said[number], []).append(release)
-        lines.append(json.dumps({"asked": asked, "answers": list(answers.items())}))
+        lines.append(json.dumps({"asked": request, "answers": list(answers.items())}))
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

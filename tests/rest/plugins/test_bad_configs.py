@@ -109,6 +109,6 @@ async def test_a_bad_config_has_as_many_errors_as_a_worker_finds(
     assert answered.json()["error_count"] == errors
     name = config["name"]
     posted = await client.post(f"{base}/connectors", json={"name": name, "config": config})
-    wanted = httpx.codes.BAD_REQUEST if errors else httpx.codes.CREATED
-    assert posted.status_code == wanted, posted.text
+    expected_status = httpx.codes.BAD_REQUEST if errors else httpx.codes.CREATED
+    assert posted.status_code == expected_status, posted.text
     await client.delete(f"{base}/connectors/{name}")

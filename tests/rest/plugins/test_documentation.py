@@ -27,9 +27,15 @@ async def test_no_answer_but_documentation_changes(release: str) -> None:
     """Each answer about plugins, configs and loggers is the same otherwise, to the byte."""
     plain = await ours(release, json.dumps(listed(release)).encode())
     other = await ours(release, documented(release))
-    assert [one.without_documentation() for one in other] == [
-        one.without_documentation() for one in plain
+    assert [answer.without_documentation() for answer in other] == [
+        answer.without_documentation() for answer in plain
     ]
-    told = [(one, another) for one, another in zip(plain, other, strict=True) if one.documentation]
-    assert told
-    assert [one.text for one, another in told if one.documentation == another.documentation] == []
+    pairs = [
+        (answer, another)
+        for answer, another in zip(plain, other, strict=True)
+        if answer.documentation
+    ]
+    assert pairs
+    assert [
+        answer.text for answer, another in pairs if answer.documentation == another.documentation
+    ] == []

@@ -67,7 +67,7 @@ async def ours(release: str, catalogue: bytes) -> list[PluginAnswer]:
     settings = Settings(profile=release, worker=WORKER)
     opened = ControlPlane.open("memory:", settings, around)
     async with opened as plane, client_of(plane.app) as client:
-        return [await _asked(client, one, release) for one in cases()]
+        return [await _asked(client, case, release) for case in cases()]
 
 
 async def _asked(client: httpx.AsyncClient, ask: PluginRequest, release: str) -> PluginAnswer:
@@ -80,21 +80,23 @@ async def _asked(client: httpx.AsyncClient, ask: PluginRequest, release: str) ->
 
 def test_every_case_is_recorded() -> None:
     """The file is of these cases and releases (else: `python -m tests.rest.plugins.recorder`)."""
-    asked = [PluginRequest(*json.loads(msgspec.json.encode(case))) for case in cases()]
-    assert all([ask for ask, _ in read(release)] == asked for release in RELEASES)
+    requests = [PluginRequest(*json.loads(msgspec.json.encode(case))) for case in cases()]
+    assert all([ask for ask, _ in read(release)] == requests for release in RELEASES)
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, *COMPARED))
 async def test_same_answers(release: str) -> None:
     """All answers but the listed ones are equal, apart from the documentation of keys."""
-    given = await ours(release, json.dumps(listed(release)).encode())
-    own = [said.without_documentation() for said in given]
+    answers = await ours(release, json.dumps(listed(release)).encode())
+    own = [said.without_documentation() for said in answers]
     theirs = [(ask, said.without_documentation()) for ask, said in read(release)]
-    differing = [ask for (ask, said), one in zip(theirs, own, strict=True) if one != said]
-    known = {part for part, releases, _ in DIFFERENT if release in releases}
-    met = {part for part in known for ask in differing if part in ask.target}
+    differing = [
+        ask for (ask, said), own_answer in zip(theirs, own, strict=True) if own_answer != said
+    ]
+    expected_parts = {part for part, releases, _ in DIFFERENT if release in releases}
+    met = {part for part in expected_parts for ask in differing if part in ask.target}
     assert [ask for ask in differing if not any(part in ask.target for part in met)] == []
-    assert met == known
+    assert met == expected_parts
 
 
 @pytest.mark.java
@@ -103,9 +105,11 @@ async def test_documentation_is_kafkas_with_a_harvested_catalogue(release: str) 
     """Each answer is the worker's to the byte, also of MirrorMaker's old connectors."""
     own = await ours(release, harvested_catalogue(release))
     recorded = [
-        (ask, theirs, one)
-        for (ask, theirs), one in zip(read(release), own, strict=True)
+        (ask, theirs, own_answer)
+        for (ask, theirs), own_answer in zip(read(release), own, strict=True)
         if STRANGE not in ask.target
     ]
-    assert [(ask, theirs, one) for ask, theirs, one in recorded if one != theirs] == []
+    assert [
+        (ask, theirs, own_answer) for ask, theirs, own_answer in recorded if own_answer != theirs
+    ] == []
     assert any(theirs.documentation for _, theirs, _ in recorded)

@@ -43,21 +43,23 @@ _INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _HASH = re.compile(r"(@|ServletContainer-)[0-9a-f]+\b")
 
 
-def differences(row: ProbeRow, given: Response, *, documentation: bool = True) -> list[str]:
+def differences(row: ProbeRow, response: Response, *, documentation: bool = True) -> list[str]:
     """Differences from the recording, a line each; `documentation` of keys may be left out."""
-    found = []
-    if given.status != row.status:
-        found.append(f"status {given.status}, not {row.status}")
+    lines = []
+    if response.status != row.status:
+        lines.append(f"status {response.status}, not {row.status}")
     recorded = {name.lower(): value for name, value in row.response_headers.items()}
     for name in HEADERS:
-        theirs, ours = (_header(name, one.get(name)) for one in (recorded, given.headers))
+        theirs, ours = (
+            _header(name, headers.get(name)) for headers in (recorded, response.headers)
+        )
         if theirs != ours:
-            found.append(f"{name} {ours!r}, not {theirs!r}")
-    theirs, ours = row.answer or "", given.body.decode("utf-8", "replace")
+            lines.append(f"{name} {ours!r}, not {theirs!r}")
+    theirs, ours = row.answer or "", response.body.decode("utf-8", "replace")
     plain = with_digests if documentation else without_sentences
     if _comparable(row, plain(theirs)) != _comparable(row, plain(ours)):
-        found.append(f"body {ours[:2_000]!r}, not {theirs[:2_000]!r}")
-    return found
+        lines.append(f"body {ours[:2_000]!r}, not {theirs[:2_000]!r}")
+    return lines
 
 
 def _header(name: str, value: str | None) -> Any:
@@ -83,7 +85,7 @@ def _comparable(row: ProbeRow, text: str) -> Any:
 
 
 def _canonical(value: Any, member: str) -> Any:
-    """A value with its order made plain, or sorted away. `member`: what it is."""
+    """A value with explicit order, sorted where the order does not count. `member`: its name."""
     match value:
         case _ if member in VOLATILE:
             return "something"
@@ -91,10 +93,12 @@ def _canonical(value: Any, member: str) -> Any:
             return "an instant"
         case dict():
             configs = member == "tasks-config"
-            members = [(n, _canonical(one, "config" if configs else n)) for n, one in value.items()]
+            members = [
+                (n, _canonical(item, "config" if configs else n)) for n, item in value.items()
+            ]
             return {"object": sorted(members, key=repr) if member in MAPS else members}
         case list():
-            elements = [_canonical(one, "") for one in value]
+            elements = [_canonical(element, "") for element in value]
             return sorted(elements, key=repr) if member in SETS else elements
         case str():
             return _masked(value)

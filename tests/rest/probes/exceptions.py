@@ -47,4 +47,6 @@ EXCEPTIONS: Mapping[str, Iterable[int]] = {
 }
 """The numbers of the rows, by reason. Each of them does differ: one that is none has to go."""
 
-REASONS: Mapping[int, str] = {row: reason for reason, found in EXCEPTIONS.items() for row in found}
+REASONS: Mapping[int, str] = {
+    row: reason for reason, row_numbers in EXCEPTIONS.items() for row in row_numbers
+}

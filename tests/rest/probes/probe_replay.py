@@ -39,7 +39,7 @@ class ProbeExchange(NamedTuple):
     """A request and what we answered."""
 
     row: ProbeRow
-    given: Response
+    response: Response
     differences: list[str]
 
 
@@ -71,7 +71,7 @@ async def replay(
 
     The documentation of keys is compared if the catalogue is to hold what was `harvested`.
     """
-    told, missed = [], []
+    exchanges, missed = [], []
     async with _opened(about, Recording.of(rest), probe_plugins(harvested=harvested)) as world:
         for row in rest:
             if not row.race:
@@ -82,10 +82,10 @@ async def replay(
                 case "wait" if not await _holds(row, world):
                     missed.append(row)
                 case "request":
-                    given = await _sent(row, world)
-                    found = differences(row, given, documentation=harvested)
-                    told.append(ProbeExchange(row, given, found))
-    return told, missed
+                    response = await _sent(row, world)
+                    deviations = differences(row, response, documentation=harvested)
+                    exchanges.append(ProbeExchange(row, response, deviations))
+    return exchanges, missed
 
 
 async def _sent(row: ProbeRow, world: ProbeWorld) -> Response:
@@ -102,11 +102,11 @@ async def _opened(
 ) -> AsyncIterator[ProbeWorld]:
     log, broker = MemoryLog(), SimulatedBroker()
     with TemporaryDirectory() as folder:
-        told = _told(about.workers["w1"], Path(folder))
-        settings = plane_settings(told)
+        configuration = _told(about.workers["w1"], Path(folder))
+        settings = plane_settings(configuration)
         around = Surroundings(plugins=plugins, outside=broker)
         async with ControlPlane.open(log, settings, around) as plane:
-            app = protected(plane.app, Protection.from_configuration(told))
+            app = protected(plane.app, Protection.from_configuration(configuration))
             admin = App(plane.service._replace(endpoint_set=EndpointSet.ADMIN))
             listening, apart = listen("127.0.0.1", 0), listen("127.0.0.1", 0)
             async with serving(app, listening), serving(admin, apart):
@@ -117,33 +117,33 @@ async def _opened(
 
 def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
     """Worker settings as its file has them, with users if it authenticates."""
-    told = {"group.id": f"{worker.get('cluster', 'connect')}-cluster", **worker}
+    settings = {"group.id": f"{worker.get('cluster', 'connect')}-cluster", **worker}
     if "rest.extension.classes" in worker:
         passwords = folder / "passwords"
         passwords.write_text(f"ann:administer:{Scrypt.of('pw')}\n")
-        told |= {"auth.password.file": str(passwords), "auth.health.open": "false"}
+        settings |= {"auth.password.file": str(passwords), "auth.health.open": "false"}
     source = ValueSource("file", "worker.properties")
-    return Configuration({key: SourcedValue(str(value), source) for key, value in told.items()})
+    return Configuration({key: SourcedValue(str(value), source) for key, value in settings.items()})
 
 
 @cache
 def probe_plugins(*, harvested: bool) -> Plugins:
     """The plugins that the workers listed, and what is known of the connectors among them."""
-    known = installed("life-3.9")
-    described = {one["name"]: one for one in _answer_to("/lab.PagesSourceConnector/config")}
-    for key in known[0]["config"]:
+    connectors = installed("life-3.9")
+    described = {key["name"]: key for key in _answer_to("/lab.PagesSourceConnector/config")}
+    for key in connectors[0]["config"]:
         key["documentation"] = described[key["name"]]["documentation"]
     listed = _answer_to("?connectorsOnly=false")
-    more = [one for one in listed if one["type"] not in CONNECTORS]
+    others = [plugin for plugin in listed if plugin["type"] not in CONNECTORS]
     if harvested:
-        return catalogued(with_documentation(RELEASE, [*known, *more]))
-    return catalogued(msgspec.json.encode([*known, *more]))
+        return catalogued(with_documentation(RELEASE, [*connectors, *others]))
+    return catalogued(msgspec.json.encode([*connectors, *others]))
 
 
 def _answer_to(ending: str) -> Any:
     """First answer about plugins to a path with this ending."""
-    asked = (row for row in rows() if row.path.startswith("/connector-plugins"))
-    return json.loads(next(row.answer or "" for row in asked if row.path.endswith(ending)))
+    requests = (row for row in rows() if row.path.startswith("/connector-plugins"))
+    return json.loads(next(row.answer or "" for row in requests if row.path.endswith(ending)))
 
 
 async def _holds(wait: ProbeRow, world: ProbeWorld) -> bool:
@@ -152,5 +152,5 @@ async def _holds(wait: ProbeRow, world: ProbeWorld) -> bool:
     if wait.contains is not None:
         return wait.contains.encode() in answer.body
     shown = json.loads(answer.body)
-    tasks = [one["state"] for one in shown.get("tasks", [])]
+    tasks = [task["state"] for task in shown.get("tasks", [])]
     return (shown.get("connector", {}).get("state"), tasks) == (wait.state, wait.tasks)

@@ -34,9 +34,9 @@ async def ask(address: ClientAddress, request: bytes) -> Response:
     await writer.wait_closed()
     status, *lines = head.decode("latin-1").split("\r\n")
     headers = dict(line.split(": ", 1) for line in lines if ": " in line)
-    known = {name.lower(): value for name, value in headers.items()}
-    chunked = known.get("transfer-encoding") == "chunked"
-    return Response(int(status.split()[1]), known, _joined(body) if chunked else body)
+    lowered_headers = {name.lower(): value for name, value in headers.items()}
+    chunked = lowered_headers.get("transfer-encoding") == "chunked"
+    return Response(int(status.split()[1]), lowered_headers, _joined(body) if chunked else body)
 
 
 async def call(app: ASGIApp, row: ProbeRow, prefix: str, key: bytes) -> Response:
@@ -64,7 +64,9 @@ async def call(app: ASGIApp, row: ProbeRow, prefix: str, key: bytes) -> Response
     await app(scope, receive, send)
     start, *bodies = sent
     headers = {name.decode(): value.decode() for name, value in start["headers"]}
-    return Response(start["status"], headers, b"".join(one.get("body", b"") for one in bodies))
+    return Response(
+        start["status"], headers, b"".join(message.get("body", b"") for message in bodies)
+    )
 
 
 def request_of(row: ProbeRow, prefix: str, host: str, key: bytes) -> bytes:
@@ -80,9 +82,11 @@ def request_of(row: ProbeRow, prefix: str, host: str, key: bytes) -> bytes:
 
 def _headers(row: ProbeRow, host: str, key: bytes) -> list[tuple[str, str]]:
     signature = b64encode(hmac.digest(key, row.sent or b"", sha256)).decode()
-    told = [(name, value.replace("{hmac}", signature)) for name, value in row.headers]
-    headers = [*([("Host", host)] if row.host else []), ("Connection", "close"), *told]
-    if row.sent is not None and {"Transfer-Encoding", "Content-Length"}.isdisjoint(dict(told)):
+    row_headers = [(name, value.replace("{hmac}", signature)) for name, value in row.headers]
+    headers = [*([("Host", host)] if row.host else []), ("Connection", "close"), *row_headers]
+    if row.sent is not None and {"Transfer-Encoding", "Content-Length"}.isdisjoint(
+        dict(row_headers)
+    ):
         headers.append(("Content-Length", str(len(row.sent))))
     return headers
 

@@ -60,11 +60,11 @@ class Recording(NamedTuple):
     @classmethod
     def of(cls, rest: list[ProbeRow]) -> "Recording":
         """Facts from the answers of a world."""
-        found = cls({}, {})
+        recording = cls({}, {})
         for row in rest:
             if row.answer is not None and row.answer.startswith("{"):
-                found.look_at(json.loads(row.answer))
-        return found
+                recording.look_at(json.loads(row.answer))
+        return recording
 
     def look_at(self, value: object) -> None:
         """Look for statuses in an answer, or a part of one."""
@@ -116,7 +116,7 @@ class Runtime:
         return False
 
     async def settle(self, *, long: bool) -> None:
-        """Write all that is to be written until all is quiet; offsets only if that takes `long`.
+        """Write all outstanding records until all is quiet; offsets only if `long`.
 
         Sources and sinks commit how far they have come every second, and requests come faster.
         """
@@ -125,9 +125,9 @@ class Runtime:
             self._restarted.clear()
         state = self._plane.state
         statuses = [encode_status(report, self._profile) for report in self._reports(state)]
-        await self._append([("connect-status", *one) for one in statuses])
+        await self._append([("connect-status", *record) for record in statuses])
         if long:
-            await self._append([("connect-offsets", *one) for one in self._offsets(state)])
+            await self._append([("connect-offsets", *record) for record in self._offsets(state)])
             self._consume(state)
 
     async def _make_tasks(self) -> None:
@@ -149,7 +149,7 @@ class Runtime:
                 self._broker.consume(group, config["topics"])
 
     async def _append(self, drafts: Iterable[tuple[str, bytes, bytes | None]]) -> None:
-        """Write, as a foreign hand does, and wait until the plane has read it."""
+        """Append as a foreign writer, and wait until the plane has read it."""
         numbers = await self._log.topics()
         records = [
             Record(topic, partition_of(key, numbers[topic]), NOW_MS, key, value)
@@ -164,33 +164,33 @@ class Runtime:
         kind = _kind(config)
         if kind != "PagesSource":
             return [{**config, "task.class": f"org.apache.kafka.connect.file.{kind}Task"}]
-        more = {"task.class": "lab.PagesSourceTask"}
+        task_class = {"task.class": "lab.PagesSourceTask"}
         numbers = range(int(config.get("tasks.max", 1)))
-        return [{**config, **more, "task.number": str(number)} for number in numbers]
+        return [{**config, **task_class, "task.number": str(number)} for number in numbers]
 
     # --- what is reported -----------------------------------------------------------------------
 
     def _reports(self, state: ClusterState) -> Iterator[StatusRecord]:
         """Every status that differs from how things are."""
-        known = state.status
-        for name in {*known.connectors, *known.active_topics} - {*state.config.connectors}:
+        statuses = state.status
+        for name in {*statuses.connectors, *statuses.active_topics} - {*state.config.connectors}:
             yield ConnectorStatus(name, None)
-            yield from (TaskStatus(name, task, None) for task in known.tasks.get(name, {}))
-            topics = known.active_topics.get(name, {})
+            yield from (TaskStatus(name, task, None) for task in statuses.tasks.get(name, {}))
+            topics = statuses.active_topics.get(name, {})
             yield from (ActiveTopic(name, topic, None) for topic in topics)
         for name in state.config.connectors:
             yield from self._reports_of(state, name)
 
     def _reports_of(self, state: ClusterState, name: str) -> Iterator[StatusRecord]:
-        known, config = state.status, state.config.connectors[name]
+        statuses, config = state.status, state.config.connectors[name]
         target = state.config.targets.get(name, Target.STARTED)
         failure = None if target is Target.STOPPED else _failure(config)
         status = self._status(name, FIRST_STATES[target], failure)
         if name in self._restarted:
             status = self._status(name, State.UNASSIGNED, None)
-        if known.connectors.get(name) != status:
+        if statuses.connectors.get(name) != status:
             yield ConnectorStatus(name, status)
-        reported, running = known.tasks.get(name, {}), state.config.task_ids(name)
+        reported, running = statuses.tasks.get(name, {}), state.config.task_ids(name)
         yield from (TaskStatus(name, task, None) for task in reported if task not in running)
         failure = f"{_TOLD} task start" if config.get("fail") == "start" else None
         status = self._status(name, FIRST_STATES[target], failure)
@@ -199,8 +199,8 @@ class Runtime:
                 yield TaskStatus(name, task, status)
         if running and _runs(state, name):
             topics = self._active(config)
-            new = [one for one in topics if one not in known.active_topics.get(name, {})]
-            yield from (ActiveTopic(name, one, Activity(one, name, 0, NOW_MS)) for one in new)
+            new = [topic for topic in topics if topic not in statuses.active_topics.get(name, {})]
+            yield from (ActiveTopic(name, topic, Activity(topic, name, 0, NOW_MS)) for topic in new)
 
     def _status(self, name: str, state: State, failure: str | None) -> Status:
         host = self._recording.hosts.get(name, "127.0.0.1:8083")
@@ -224,13 +224,13 @@ class Runtime:
 
     def _offsets(self, state: ClusterState) -> Iterator[tuple[bytes, bytes | None]]:
         """Offsets of sources that are not committed yet."""
-        known = state.offsets["connect-offsets"].values if state.offsets else {}
+        committed = state.offsets["connect-offsets"].values if state.offsets else {}
         for name, config in state.config.connectors.items():
             if not _runs(state, name) or config.get("fail"):
                 continue
             for partition, offset in self._progress(config):
                 key, value = encode_offset(name, partition, offset)
-                if known.get(key) != value:
+                if committed.get(key) != value:
                     yield key, value
 
     def _progress(self, config: Properties) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
@@ -246,11 +246,11 @@ class Runtime:
 
     def _rows(self, config: Properties) -> int:
         """Number of rows of a page; a file may define it."""
-        told = str(config.get("rows", 5))
-        if told.startswith("${file:"):
-            path, _, key = told.removeprefix("${file:").removesuffix("}").rpartition(":")
-            told = dict(line.split("=") for line in self._files[path]).get(key, "")
-        return int(told) if told.isdigit() else 0
+        text = str(config.get("rows", 5))
+        if text.startswith("${file:"):
+            path, _, key = text.removeprefix("${file:").removesuffix("}").rpartition(":")
+            text = dict(line.split("=") for line in self._files[path]).get(key, "")
+        return int(text) if text.isdigit() else 0
 
 
 def _kind(config: Properties) -> str:

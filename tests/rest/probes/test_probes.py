@@ -23,42 +23,44 @@ REQUESTS = 1_962
 
 @pytest.mark.slow  # large bodies are read in a process
 @pytest.mark.parametrize(("about", "rest"), WORLDS, ids=[about.world for about, _ in WORLDS])
-async def test_what_workers_answered(
+async def test_answers_of_workers(
     about: ProbeRow, rest: list[ProbeRow], record_property: Callable[[str, object], None]
 ) -> None:
-    """Exactly the excepted answers differ."""
+    """Exactly the excepted answers differ from ours."""
     exchanges, missed = await replay(about, rest)
-    found = {exchange.row.n for exchange in exchanges if exchange.differences}
+    differing = {exchange.row.n for exchange in exchanges if exchange.differences}
     excepted = {row.n for row in rest if row.n in REASONS}
     # A plain dictionary: a process that runs tests beside others sends it to the one that reports.
     record_property("probe", dict(summary(exchanges)))
     assert [wait.n for wait in missed] == []
-    wrong = [told(exchange) for exchange in exchanges if exchange.row.n in found - excepted]
+    wrong = [told(exchange) for exchange in exchanges if exchange.row.n in differing - excepted]
     assert not wrong, "\n".join(wrong)
-    assert not excepted - found, f"these are answered as they were: {sorted(excepted - found)}"
+    assert not excepted - differing, (
+        f"these are answered as they were: {sorted(excepted - differing)}"
+    )
 
 
 @pytest.mark.java
 async def test_documentation_is_kafkas_with_a_harvested_catalogue() -> None:
     """Each answer with a digest in place of Kafka's documentation, asked again."""
-    asked = 0
+    request_count = 0
     for about, rest in WORLDS:
         compared = [row for row in rest if row.n not in REASONS]
         telling = [row for row in compared if _DIGESTED in (row.answer or "")]
         exchanges, _ = await replay(about, telling, harvested=True) if telling else ([], [])
-        asked += len(exchanges)
+        request_count += len(exchanges)
         assert [told(exchange) for exchange in exchanges if exchange.differences] == []
-    assert asked > 0
+    assert request_count > 0
 
 
 def test_every_request_is_replayed() -> None:
     """No row is left out, and each exception is one request of the file."""
-    asked = {row.n for row in rows() if row.kind == "request"}
+    request_numbers = {row.n for row in rows() if row.kind == "request"}
     replayed = [row.n for _, rest in WORLDS for row in rest if row.kind == "request"]
-    assert len(asked) == REQUESTS
-    assert sorted(replayed) == sorted(asked)
-    assert {*REASONS} <= asked
-    assert len(REASONS) == sum(len([*found]) for found in EXCEPTIONS.values())
+    assert len(request_numbers) == REQUESTS
+    assert sorted(replayed) == sorted(request_numbers)
+    assert {*REASONS} <= request_numbers
+    assert len(REASONS) == sum(len([*row_numbers]) for row_numbers in EXCEPTIONS.values())
 
 
 def summary(exchanges: list[ProbeExchange]) -> Counter[str]:
@@ -69,7 +71,7 @@ def summary(exchanges: list[ProbeExchange]) -> Counter[str]:
     )
 
 
-def told(one: ProbeExchange) -> str:
+def told(exchange: ProbeExchange) -> str:
     """A request whose answer differs, and in what."""
-    what = f"{one.row.n} {one.row.method} {one.row.path[:80]}"
-    return "\n  ".join([what, *(line[:600] for line in one.differences)])
+    request_line = f"{exchange.row.n} {exchange.row.method} {exchange.row.path[:80]}"
+    return "\n  ".join([request_line, *(line[:600] for line in exchange.differences)])

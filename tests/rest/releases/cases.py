@@ -39,7 +39,7 @@ def request(
     target: str | bytes,
     body: bytes | None = None,
     *headers: tuple[str, str],
-    **more: Any,
+    **fields: Any,
 ) -> ProbeRow:
     """A request as the probe would list it."""
     raw = target.encode() if isinstance(target, str) else target
@@ -51,7 +51,7 @@ def request(
         target_base64=msgspec.to_builtins(raw),
         body_base64=None if body is None else msgspec.to_builtins(body),
     )
-    return msgspec.structs.replace(row, **more)
+    return msgspec.structs.replace(row, **fields)
 
 
 # --- the probe ----------------------------------------------------------------------------------
@@ -60,11 +60,11 @@ def request(
 def probed() -> Iterator[ProbeRow]:
     """Requests of the probe whose answers need no connector."""
     main = [row for row in rows() if row.kind == "request" and row.n <= LAST_STATELESS]
-    seen = set()
+    keys_seen = set()
     for row in main:
         key = (row.method, row.target, row.version, row.host, tuple(row.headers), row.sent)
-        if _is_stateless(row) and key not in seen:
-            seen.add(key)
+        if _is_stateless(row) and key not in keys_seen:
+            keys_seen.add(key)
             yield row
 
 
@@ -102,13 +102,19 @@ def bodies() -> Iterator[ProbeRow]:
     for body in TASKS:
         yield request("POST", "/connectors/nobody/tasks", body, JSON, *SIGNED)
         yield request("POST", "/connectors/nobody/tasks", body, JSON)
-    for told in TYPES:
+    for content_type in TYPES:
         for headers in (SIGNED, ()):
             for body in (b"[]", b"{"):
                 yield request(
-                    "POST", "/connectors/nobody/tasks", body, ("Content-Type", told), *headers
+                    "POST",
+                    "/connectors/nobody/tasks",
+                    body,
+                    ("Content-Type", content_type),
+                    *headers,
                 )
-            yield request("PUT", "/connectors/nobody/fence", b"", ("Content-Type", told), *headers)
+            yield request(
+                "PUT", "/connectors/nobody/fence", b"", ("Content-Type", content_type), *headers
+            )
     for headers in (SIGNED, ()):
         yield request("POST", "/connectors/nobody/tasks", b"[]", *headers)
         yield request("POST", "/connectors/nobody/tasks", None, *headers)
@@ -232,18 +238,20 @@ def _creation(name: str, config: Mapping[str, str]) -> ProbeRow:
 def across() -> Iterator[ProbeRow]:
     """CORS requests: preflights and the requests themselves."""
     for origin in (ORIGIN, "https://elsewhere.example", f"{ORIGIN} https://elsewhere.example"):
-        told = ("Origin", origin)
+        origin_header = ("Origin", origin)
         for method in ("GET", "PUT", "DELETE", "POST", "HEAD", "BREW", ""):
             before = ("Access-Control-Request-Method", method)
             for path in ("/connectors", "/nowhere"):
-                yield request("OPTIONS", path, None, told, before)
-            for wanted in ("Content-Type", "X-Strange", "content-type, accept"):
-                more = ("Access-Control-Request-Headers", wanted)
-                yield request("OPTIONS", "/connectors", None, told, before, more)
+                yield request("OPTIONS", path, None, origin_header, before)
+            for header_names in ("Content-Type", "X-Strange", "content-type, accept"):
+                request_headers = ("Access-Control-Request-Headers", header_names)
+                yield request(
+                    "OPTIONS", "/connectors", None, origin_header, before, request_headers
+                )
         for method in ("GET", "HEAD", "PUT", "DELETE", "POST", "OPTIONS"):
-            yield request(method, "/connectors/nobody", None, told)
-        yield request("GET", "/connectors/%", None, told)
-        yield request("GET", "/connectors/a%2Fb", None, told)
+            yield request(method, "/connectors/nobody", None, origin_header)
+        yield request("GET", "/connectors/%", None, origin_header)
+        yield request("GET", "/connectors/a%2Fb", None, origin_header)
     yield request("GET", "/connectors")
     yield request("OPTIONS", "/connectors")
 
@@ -251,7 +259,7 @@ def across() -> Iterator[ProbeRow]:
 def cases() -> list[ProbeRow]:
     """All for a worker of usual settings, in the order in which they are asked."""
     made = (probed(), targets(), heads(), bodies(), creations(), locations())
-    return _numbered(row for some in made for row in some)
+    return _numbered(row for group in made for row in group)
 
 
 def cross_origin_cases() -> list[ProbeRow]:

@@ -40,7 +40,7 @@ def _is_second_look(row: ProbeRow, profile: Profile) -> bool:
 
 
 def _is_not_http(row: ProbeRow) -> bool:
-    known = row.version in ("HTTP/1.0", "HTTP/1.1")
+    is_http_1 = row.version in ("HTTP/1.0", "HTTP/1.1")
     without_host = not row.host and row.version == "HTTP/1.1"
     odd = row.method == "GET" and not _ODD_HEADERS.isdisjoint(dict(row.headers))
-    return not known or without_host or odd or _NO_TARGET.search(row.target) is not None
+    return not is_http_1 or without_host or odd or _NO_TARGET.search(row.target) is not None

@@ -48,7 +48,7 @@ async def sent(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Respo
 
 
 async def patiently(address: ClientAddress, row: ProbeRow, prefix: str = "") -> Response | None:
-    """The same, asked again while the worker is busy with itself."""
+    """Answer to a request, which is repeated while the worker starts or rebalances."""
     for _ in range(TRIES):
         answer = await sent(address, row, prefix)
         if answer is None or answer.status not in (409, 500, 503):
@@ -64,13 +64,13 @@ async def all_said(
 ) -> list[ReleaseAnswer]:
     """Answers to all requests; a connector that one of them creates is deleted behind it."""
     host, port = address
-    found = []
+    answers = []
     for row in rows:
         answer = await patiently(address, row, prefix)
-        found.append(plain(answer, f"{host}:{port}{prefix}"))
+        answers.append(plain(answer, f"{host}:{port}{prefix}"))
         if row.method in ("POST", "PUT") and row.sent:
             await delete_all(address, prefix)
-    return found
+    return answers
 
 
 async def delete_all(address: ClientAddress, prefix: str) -> None:
@@ -84,20 +84,20 @@ async def delete_all(address: ClientAddress, prefix: str) -> None:
 
 async def recorded(broker: Broker, release: str) -> list[list[ReleaseAnswer]]:
     """Answers of two workers of a release: with usual settings, and with CORS."""
-    found = []
-    for turn, (more, rows) in enumerate((({}, cases()), (CROSS_ORIGIN, cross_origin_cases()))):
+    answers = []
+    for turn, (overrides, rows) in enumerate((({}, cases()), (CROSS_ORIGIN, cross_origin_cases()))):
         settings: dict[str, Any] = {
             f"{name}__storage__topic": f"{name}-{release}-{turn}" for name in STORES
         }
         settings["group__id"] = f"group-{release}-{turn}"
         loggers = (LOG4J,) if release.startswith("4") else ()
-        settings |= more
+        settings |= overrides
         async with KafkaWorker(release, broker, extra_artifacts=loggers, **settings) as worker:
             where = urlsplit(worker.url)
             assert where.hostname is not None
             assert where.port is not None
-            found.append(await all_said((where.hostname, where.port), rows))
-    return found
+            answers.append(await all_said((where.hostname, where.port), rows))
+    return answers
 
 
 async def main(*releases: str) -> int:

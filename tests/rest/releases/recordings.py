@@ -28,39 +28,39 @@ class ReleaseAnswer(NamedTuple):
     text: str
 
 
-def plain(given: Response | None, host: str) -> ReleaseAnswer:
+def plain(response: Response | None, host: str) -> ReleaseAnswer:
     """An answer without the port of the server that gave it."""
-    if given is None:
+    if response is None:
         return ReleaseAnswer(0, (), "")
     headers = tuple(
-        (name, given.headers[name].replace(host, HOST)) for name in HEADERS if name in given.headers
+        (name, response.headers[name].replace(host, HOST))
+        for name in HEADERS
+        if name in response.headers
     )
     return ReleaseAnswer(
-        given.status, headers, given.body.decode("utf-8", "replace").replace(host, HOST)
+        response.status, headers, response.body.decode("utf-8", "replace").replace(host, HOST)
     )
 
 
 def digest(row: ProbeRow) -> str:
     """Short name of a request: changes when any of its bytes does."""
-    told = (row.method, row.target, row.version, row.host, row.headers, row.sent)
-    return hashlib.sha256(repr(told).encode()).hexdigest()[:12]
+    parts = (row.method, row.target, row.version, row.host, row.headers, row.sent)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
-def write(
-    name: str, asked: Sequence[ProbeRow], said: Mapping[str, Sequence[ReleaseAnswer]]
-) -> None:
+def write(name: str, rows: Sequence[ProbeRow], said: Mapping[str, Sequence[ReleaseAnswer]]) -> None:
     """Put all into a file, where releases that say the same stand together.
 
     Answers of other releases to the same requests stay.
     """
-    known = dict(_lines(name)) if _file(name).exists() else {}
+    recorded = dict(_lines(name)) if _file(name).exists() else {}
     lines = []
-    for number, row in enumerate(asked):
+    for number, row in enumerate(rows):
         answers: dict[ReleaseAnswer, list[str]] = {}
-        for (status, headers, text), releases in known.get(digest(row), []):
-            told = ReleaseAnswer(status, tuple((key, value) for key, value in headers), text)
+        for (status, headers, text), releases in recorded.get(digest(row), []):
+            answer = ReleaseAnswer(status, tuple((key, value) for key, value in headers), text)
             kept = [release for release in releases if release not in said]
-            answers.update({told: kept} if kept else {})
+            answers.update({answer: kept} if kept else {})
         for release, all_said in said.items():
             answers.setdefault(all_said[number], []).append(release)
         lines.append(json.dumps([digest(row), list(answers.items())]))
@@ -74,13 +74,13 @@ def _lines(name: str) -> list[Any]:
     return list(map(json.loads, gzip.decompress(_file(name).read_bytes()).splitlines()))
 
 
-def read(name: str, asked: Sequence[ProbeRow], release: str) -> list[ProbeRow]:
+def read(name: str, rows: Sequence[ProbeRow], release: str) -> list[ProbeRow]:
     """The requests, each with what a worker of a release answered.
 
     Raises:
         ValueError: the file is of other requests, or has no such release.
     """
-    return [_answered(row, line, release) for row, line in zip(asked, _lines(name), strict=True)]
+    return [_answered(row, line, release) for row, line in zip(rows, _lines(name), strict=True)]
 
 
 def _answered(row: ProbeRow, line: Any, release: str) -> ProbeRow:
@@ -89,8 +89,8 @@ def _answered(row: ProbeRow, line: Any, release: str) -> ProbeRow:
         raise ValueError(f"{row.n} {row.method} {row.path[:80]} was not recorded")
     for (status, headers, text), releases in answers:
         if release in releases:
-            told = {"status": status, "response_headers": dict(headers), "answer": text}
-            return msgspec.structs.replace(row, **told)
+            fields = {"status": status, "response_headers": dict(headers), "answer": text}
+            return msgspec.structs.replace(row, **fields)
     raise ValueError(f"no worker of {release} was asked")
 
 

@@ -58,12 +58,14 @@ class ReleaseWorker(NamedTuple):
 async def served(release: str, settings: Mapping[str, object]) -> AsyncIterator[ReleaseWorker]:
     """Serve with the settings of the workers that were asked; the root speaks as the release."""
     source = ValueSource("file", "worker.properties")
-    told = Configuration({key: SourcedValue(str(value), source) for key, value in settings.items()})
+    configuration = Configuration(
+        {key: SourcedValue(str(value), source) for key, value in settings.items()}
+    )
     log, broker, profile = MemoryLog(), SimulatedBroker(), Profile.of(release)
     around = Surroundings(_plugins(), broker, notices=silent())
-    of_plane = msgspec.structs.replace(plane_settings(told), profile=release)
+    of_plane = msgspec.structs.replace(plane_settings(configuration), profile=release)
     async with ControlPlane.open(log, of_plane, around) as plane:
-        app = protected(plane.app, Protection.from_configuration(told), dialect=profile)
+        app = protected(plane.app, Protection.from_configuration(configuration), dialect=profile)
         await Runtime(log, plane, broker, Recording({}, {}), profile).lead()
         async with serving(app, listening := listen("127.0.0.1", 0)):
             yield ReleaseWorker(app, listening.getsockname(), f"/compat/{release}", plane)
@@ -78,25 +80,25 @@ async def exchanged(
     served: ReleaseWorker, rows: Sequence[ProbeRow]
 ) -> list[tuple[ProbeRow, list[str]]]:
     """The requests, each with what our answer differs in from the recorded one."""
-    found = []
+    results = []
     for row in rows:
         plain = row.sent is None or "Content-Length" in dict(row.headers)
         if row.target.isascii() and plain:
-            given = await patiently(served.address, row, served.prefix)
+            response = await patiently(served.address, row, served.prefix)
         else:
-            given = await call(served.app, row, served.prefix, KEY)
-        found.append((row, _differences(row, given, served)))
+            response = await call(served.app, row, served.prefix, KEY)
+        results.append((row, _differences(row, response, served)))
         if served.plane.state.config.connectors:
             await delete_all(served.address, served.prefix)
-    return found
+    return results
 
 
-def _differences(row: ProbeRow, given: Response | None, served: ReleaseWorker) -> list[str]:
-    if given is None:
+def _differences(row: ProbeRow, response: Response | None, served: ReleaseWorker) -> list[str]:
+    if response is None:
         return [] if row.status == 0 else ["no answer"]
     host, port = served.address
     own = f"{host}:{port}"
-    text = given.body.replace(served.prefix.encode(), b"")
+    text = response.body.replace(served.prefix.encode(), b"")
     for base in (b"http://" + own.encode(), b"http://connect"):
         text = text.replace(base, b"http://127.0.0.1:8083")
     if row.method == "HEAD":  # no client reads a body there, though Jetty 12 may send one
@@ -104,23 +106,23 @@ def _differences(row: ProbeRow, given: Response | None, served: ReleaseWorker) -
     if row.status == HTTPStatus.CREATED:  # some workers have made tasks by then, others have not
         row = msgspec.structs.replace(row, answer=_TASKS.sub(_NONE, row.answer or ""))
         text = _TASKS.sub(_NONE, text.decode()).encode()
-    return differences(row, given._replace(body=text))
+    return differences(row, response._replace(body=text))
 
 
 async def _unexplained(
-    release: str, settings: Mapping[str, str], asked: list[ProbeRow]
+    release: str, settings: Mapping[str, str], rows: list[ProbeRow]
 ) -> list[str]:
     async with served(release, {**WORKER, **settings}) as ours:
-        told = await exchanged(ours, asked)
-    found = []
-    for row, wrong in told:
+        results = await exchanged(ours, rows)
+    messages = []
+    for row, wrong in results:
         reason = reason_of(row, Profile.of(release))
         if wrong and reason is None:
-            what = f"{row.n} {row.method} {row.target[:70]!r} {row.headers!s:.90}"
-            found.append("\n  ".join([what, *(line[:600] for line in wrong)]))
+            request_line = f"{row.n} {row.method} {row.target[:70]!r} {row.headers!s:.90}"
+            messages.append("\n  ".join([request_line, *(line[:600] for line in wrong)]))
         if reason is not None and not wrong:
-            found.append(f"{row.n} {row.method} {row.target[:70]!r} does not differ: {reason}")
-    return found
+            messages.append(f"{row.n} {row.method} {row.target[:70]!r} does not differ: {reason}")
+    return messages
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, *COMPARED))
@@ -133,6 +135,6 @@ async def test_answers_are_those_of_the_release(release: str) -> None:
 @pytest.mark.parametrize("release", sampled(RELEASES, *COMPARED))
 async def test_browsers_are_answered_as_by_the_release(release: str) -> None:
     """Each request of a browser, and each question before one, gets the release's headers."""
-    asked = read("cross-origin", cross_origin_cases(), release)
-    wrong = await _unexplained(release, CROSS_ORIGIN, asked)
+    rows = read("cross-origin", cross_origin_cases(), release)
+    wrong = await _unexplained(release, CROSS_ORIGIN, rows)
     assert not wrong, "\n".join(wrong)

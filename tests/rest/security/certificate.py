@@ -1,4 +1,4 @@
-"""A certificate that vouches for itself, made for one test."""
+"""A self-signed certificate, made for one test."""
 
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -20,7 +20,7 @@ class IssuedCertificate(NamedTuple):
 
     @classmethod
     def of(cls, name: str) -> "IssuedCertificate":
-        """One for a name, and for 127.0.0.1."""
+        """A certificate for a name, and for 127.0.0.1."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         now = datetime.now(UTC)
@@ -53,7 +53,7 @@ class IssuedCertificate(NamedTuple):
         ).decode()
 
     def pkcs12(self, password: str) -> bytes:
-        """Both, as Java keeps them."""
+        """Key and certificate in a PKCS #12 store, as in Java."""
         hidden = form.BestAvailableEncryption(password.encode())
         return pkcs12.serialize_key_and_certificates(
             b"mine", self.key, self.certificate, None, hidden

@@ -1,4 +1,4 @@
-"""An application behind a gate: who there is, and clients that say who they are."""
+"""A protected application, its users, and the credentials of its clients."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -36,7 +36,7 @@ def written(path: Path, hashes: dict[str, Hash], roles: dict[str, Role] = NAMES)
 
 
 def known(directory: Path, **settings: Any) -> AuthSettings:
-    """Settings with files of all who there are."""
+    """Settings with the credential files of all users."""
     return AuthSettings(
         password_file=written(directory / "passwords", {name: cheap(name) for name in NAMES}),
         token_file=written(

@@ -47,7 +47,7 @@ class CorsCase(NamedTuple):
     path: str
     headers: dict[str, str]
     status: int
-    told: dict[str, str]
+    answered_headers: dict[str, str]
 
 
 CASES = [
@@ -95,7 +95,7 @@ async def test_as_each_release(case: CorsCase) -> None:
         path = f"/compat/{case.release}{case.path}"
         answer = await client.request(case.method, path, headers=case.headers)
     assert answer.status_code == case.status
-    assert _cross_origin(answer.headers) == case.told
+    assert _cross_origin(answer.headers) == case.answered_headers
     assert answer.headers["x-frame-options"] == "DENY"
     assert answer.headers["cache-control"] == "no-store"
 
@@ -109,10 +109,12 @@ async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: 
     """An anonymous preflight shows the CORS settings only; the request itself needs a name."""
     protection = PROTECTION._replace(auth=known(tmp_path))
     async with guarded(protection) as client:
-        wanted = {"access-control-request-headers": "authorization"}
-        asked = await client.options("/connectors/x/config", headers=PREFLIGHT | wanted)
-        assert (asked.status_code, asked.content) == (204, b"")
-        assert "Authorization" in asked.headers["access-control-allow-headers"]
+        request_headers = {"access-control-request-headers": "authorization"}
+        preflight = await client.options(
+            "/connectors/x/config", headers=PREFLIGHT | request_headers
+        )
+        assert (preflight.status_code, preflight.content) == (204, b"")
+        assert "Authorization" in preflight.headers["access-control-allow-headers"]
         refused = await client.get("/connectors", headers={"origin": HERE})
         assert refused.status_code == 401
         assert refused.headers["access-control-allow-origin"] == HERE
@@ -132,7 +134,7 @@ async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: 
     ],
 )
 async def test_patterns(origin: str, may: bool) -> None:
-    """Only the star stands for anything."""
+    """In a pattern, the star is the only wildcard."""
     async with guarded(PROTECTION) as client:
         answer = await client.get("/connectors", headers={"origin": origin})
         assert ("access-control-allow-origin" in answer.headers) is may
@@ -183,8 +185,8 @@ async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
         assert (await client.get(f"{base}/connectors", headers=headers)).status_code == 200
 
 
-async def test_pages_of_others_change_nothing_where_nothing_is_told() -> None:
-    """This machine's browser reaches what listens on this machine only."""
+async def test_pages_of_other_hosts_change_nothing_by_default() -> None:
+    """A browser of this machine reaches even services that listen only on this machine."""
     async with guarded(Protection()) as client:
         answer = await client.post("/connectors/x/restart", headers={"origin": HERE})
         assert answer.status_code == 403
@@ -218,14 +220,14 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("told", TOLD)
-def test_extra_headers(told: str) -> None:
+@pytest.mark.parametrize("rule", TOLD)
+def test_extra_headers(rule: str) -> None:
     """Header rules are read in the form of KIP-577."""
-    assert extra_headers(told) == TOLD[told]
+    assert extra_headers(rule) == TOLD[rule]
 
 
 @pytest.mark.parametrize(
-    ("told", "reason"),
+    ("rule", "reason"),
     [
         ("X-A: b", "has 'X-A: b': use `set NAME: VALUE`"),
         ("put X-A: b", "use `set NAME: VALUE`"),
@@ -239,7 +241,7 @@ def test_extra_headers(told: str) -> None:
         ("setDate Expires: 99999999999999999999", "the date"),
     ],
 )
-def test_headers_that_are_none(told: str, reason: str) -> None:
+def test_headers_that_are_none(rule: str, reason: str) -> None:
     """A sentence says what is wrong; nothing breaks a line of an answer."""
     with pytest.raises(SettingsError, match=re.escape(reason)):
-        extra_headers(told)
+        extra_headers(rule)

@@ -44,8 +44,8 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
-async def test_whoever_is_known_is_let_in(client: httpx.AsyncClient) -> None:
-    """By either proof; the scheme may be in any case, and there may be more than one space."""
+async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
+    """Password or token is enough; the scheme may be in any case and followed by several spaces."""
     scheme, proof = basic("vera", "vera")["authorization"].split()
     for headers in (
         basic("vera", "vera"),
@@ -146,7 +146,7 @@ async def test_passwords_do_not_wait_without_end(
         for headers in (basic("ada", "ada"), bearer("vera")):
             assert (await client.get("/connectors", headers=headers)).status_code == 200
         let.set()
-        assert [(await one).status_code for one in asking] == [200, 200]
+        assert [(await task).status_code for task in asking] == [200, 200]
 
 
 WRONG = {
@@ -169,7 +169,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 async def test_strangers_learn_nothing(client: httpx.AsyncClient, case: str) -> None:
-    """At the root everything is refused alike, whether it is there or not, with a challenge."""
+    """At the root, existing and missing paths are refused alike, with a challenge."""
     headers, reason = WRONG[case]
     answers = [
         await client.request(method, path, headers=headers)
@@ -295,10 +295,8 @@ async def test_a_large_body_without_rights_is_refused_unread(
     assert read > 0
 
 
-async def test_health_is_open_unless_told_otherwise(
-    client: httpx.AsyncClient, tmp_path: Path
-) -> None:
-    """Only that, and only to be read."""
+async def test_health_is_open_by_default(client: httpx.AsyncClient, tmp_path: Path) -> None:
+    """Health is the only open path, and only for reading."""
     assert (await client.get("/health")).status_code == 200
     assert (await client.get("/compat/3.9.1/health")).status_code == 200
     assert (await client.delete("/health")).status_code == 401
@@ -334,9 +332,9 @@ async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, cas
     assert (refused.status_code, refused.text) == (401, CONNECTS_TEXT)
     assert refused.headers["content-type"] == "application/json"
     assert "www-authenticate" not in refused.headers
-    asked = await client.options(f"{base}/connectors", headers=headers)
-    assert (asked.status_code, asked.text) == (401, CONNECTS_TEXT)
-    assert asked.headers["content-type"] == "text/plain"
+    options = await client.options(f"{base}/connectors", headers=headers)
+    assert (options.status_code, options.text) == (401, CONNECTS_TEXT)
+    assert options.headers["content-type"] == "text/plain"
     for method, path, status in (
         ("GET", "/nowhere", 404),
         ("DELETE", "/connectors", 405),
@@ -360,10 +358,13 @@ async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, cas
         ("POST tasks", "", 401),
     ],
 )
-async def test_requests_of_workers_need_no_name(
+async def test_requests_between_workers_need_no_name(
     client: httpx.AsyncClient, request_: str, base: str, status: int
 ) -> None:
-    """They are signed, or refused for that; before there were signatures a name is needed."""
+    """Requests between workers are signed, or refused as unsigned.
+
+    Releases before signatures require a name.
+    """
     method, path = request_.split()
     json = {"content-type": "application/json"}
     url = f"{base}/connectors/x/{path}"
@@ -401,7 +402,7 @@ PROXY = AuthSettings(
     ],
 )
 async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
-    """By its address, and nothing that a client can write."""
+    """A proxy is trusted by its address, never by a header that a client can send."""
     async with guarded(Protection(PROXY), peer=peer) as client:
         headers = {"x-forwarded-user": "ann", "x-forwarded-for": "10.0.0.7", "forwarded": "for=x"}
         answer = await client.get("/connectors", headers=headers)
@@ -410,13 +411,13 @@ async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "status"),
+    ("role_headers", "status"),
     [({}, 403), ({"x-forwarded-role": "Operate"}, 404), ({"x-forwarded-role": "root"}, 401)],
 )
-async def test_a_proxy_tells_the_role(told: dict[str, str], status: int) -> None:
+async def test_a_proxy_tells_the_role(role_headers: dict[str, str], status: int) -> None:
     """The least role applies without a role header; an unknown role is refused."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
-        headers = {"x-forwarded-user": "ann"} | told
+        headers = {"x-forwarded-user": "ann"} | role_headers
         answer = await client.put("/connectors/x/pause", headers=headers)
         assert answer.status_code == status
 
@@ -431,7 +432,7 @@ async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
 
 
 async def test_a_name_told_twice_is_none() -> None:
-    """A client has sent the header through a proxy that adds its own to it."""
+    """The client has sent one through a proxy that adds its own, so the request is refused."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         sent = [("x-forwarded-user", "ada"), ("x-forwarded-user", "ann")]
         assert (await client.get("/connectors", headers=sent)).status_code == 401
@@ -446,7 +447,7 @@ async def test_a_name_told_twice_is_none() -> None:
     ],
 )
 async def test_settings_that_protect_nothing(settings: AuthSettings, reason: str) -> None:
-    """They are refused at the start."""
+    """Settings that protect nothing are refused at the start."""
     with pytest.raises(SettingsError, match=reason):
         async with guarded(Protection(settings)):
             pass

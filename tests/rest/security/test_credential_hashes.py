@@ -29,7 +29,7 @@ PASSWORDS = ["", "secret", "größe 😀", "a:b", "x" * 200, "\ud800"]
 
 @pytest.mark.parametrize("password", PASSWORDS)
 def test_a_password_fits_its_own_hash_only(password: str) -> None:
-    """Also as it is read back from its line; and no two hashes of it are alike."""
+    """The hash also fits when read back from its line; two hashes of one password differ."""
     kept = Credential("ann", Role.OPERATE, Scrypt.of(password))
     assert password_line(str(kept)) == kept
     assert kept.hash.fits(password)
@@ -62,10 +62,10 @@ def test_a_token_is_kept_as_its_sha256() -> None:
 
 
 @pytest.mark.parametrize("kept", [cheap("secret"), TokenHash.of("secret")])
-def test_how_long_it_takes_tells_nothing(
+def test_digests_are_compared_in_constant_time(
     kept: Scrypt | TokenHash, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whole digests are compared, by the one function that always takes the same time."""
+    """Whole digests are compared with `hmac.compare_digest`."""
     compared: list[tuple[bytes, bytes]] = []
     compare = hmac.compare_digest
 
@@ -173,8 +173,8 @@ def test_files_that_are_none(tmp_path: Path) -> None:
             CredentialFile(path, password_line, silent())
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
-    """Names of any script may stand in a file."""
+def test_written_credentials_are_read_back(tmp_path: Path) -> None:
+    """Names in a credential file may be of any script."""
     path = written(tmp_path / "passwords", {"größe": cheap("x")}, {"größe": Role.VIEW})
     (kept,) = CredentialFile(Path(path), password_line, silent()).current()
     assert kept.name == "größe"

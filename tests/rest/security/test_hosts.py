@@ -91,14 +91,14 @@ async def test_a_forwarded_host_is_not_believed() -> None:
 
 
 async def test_this_machine_knows_its_names() -> None:
-    """However many dots they have."""
+    """The machine's own names are accepted, with any number of dots."""
     async with guarded(Protection()) as client:
         for name in (socket.gethostname(), socket.getfqdn()):
             assert (await client.get("/connectors", headers={"host": name})).status_code == 200
 
 
-async def test_whoever_logs_in_may_call_the_server_anything(tmp_path: Path) -> None:
-    """A rebound page knows no password; where no password is needed, the host counts again."""
+async def test_authenticated_requests_may_name_any_host(tmp_path: Path) -> None:
+    """A rebound page has no password. The host is checked again where no password is needed."""
     headers = {"host": EVIL}
     async with guarded(Protection(known(tmp_path))) as client:
         answer = await client.get("/connectors", headers=headers, auth=("vera", "vera"))
@@ -109,7 +109,7 @@ async def test_whoever_logs_in_may_call_the_server_anything(tmp_path: Path) -> N
 
 async def test_settings_name_the_hosts() -> None:
     """Listeners, the advertised name and `allowed.hosts`."""
-    told = {
+    settings = {
         "listeners": "http://one.example.org:8083,http://two.example.org:8084",
         "admin.listeners": "http://admin.example.org:9083",
         "rest.advertised.host.name": "three.example.org",
@@ -117,7 +117,7 @@ async def test_settings_name_the_hosts() -> None:
     }
     source = ValueSource("file", "worker.properties")
     protection = Protection.from_configuration(
-        Configuration({k: SourcedValue(v, source) for k, v in told.items()})
+        Configuration({k: SourcedValue(v, source) for k, v in settings.items()})
     )
     names = "one.example.org two.example.org admin.example.org three.example.org example.edu"
     async with guarded(protection) as client:

@@ -36,7 +36,7 @@ def _bodies(size: int) -> list[bytes | AsyncIterator[bytes]]:
 
 
 async def test_a_body_is_read_up_to_its_limit(client: httpx.AsyncClient) -> None:
-    """Announced or not: one byte more is 413, and the connection ends."""
+    """One byte above the limit gives 413 and ends the connection, announced or not."""
     put = "/connectors/x/config"
     for body in _bodies(100):
         answer = await client.put(put, content=body, headers=JSON)
@@ -136,8 +136,8 @@ async def test_as_many_at_once_as_may_be() -> None:
     bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))
     clients = [RawClient(EMPTY) for _ in range(LIMITS.requests_max + 2)]
     tasks = [
-        asyncio.create_task(bounds(scope(), one.receive, one.send))
-        for one in clients[: LIMITS.requests_max]
+        asyncio.create_task(bounds(scope(), client.receive, client.send))
+        for client in clients[: LIMITS.requests_max]
     ]
     for _ in tasks:
         await app.inside.acquire()
@@ -149,15 +149,15 @@ async def test_as_many_at_once_as_may_be() -> None:
     app.let.set()
     await asyncio.gather(*tasks)
     await bounds(scope(), clients[3].receive, clients[3].send)
-    assert [one.status for one in clients] == [204, 204, 503, 204]
+    assert [client.status for client in clients] == [204, 204, 503, 204]
 
 
-async def test_as_many_watch_as_may() -> None:
-    """They have a bound of their own."""
+async def test_watchers_above_the_limit_are_refused() -> None:
+    """Watchers have a limit of their own."""
     app = Waiting()
     bounds = LoadLimiter(app, HttpLimits(watches_max=1), Profile.of("kip"))
-    one, other = RawClient(EMPTY), RawClient(EMPTY)
-    task = asyncio.create_task(bounds(scope("/watch"), one.receive, one.send))
+    watcher, other = RawClient(EMPTY), RawClient(EMPTY)
+    task = asyncio.create_task(bounds(scope("/watch"), watcher.receive, watcher.send))
     await app.inside.acquire()
     await bounds(scope("/watch"), other.receive, other.send)
     assert other.status == 503
@@ -186,7 +186,7 @@ async def test_a_body_that_is_cut_off(tmp_path: Path) -> None:
         for _ in range(LIMITS.requests_max + 1):
             gone = RawClient(HALF, {"type": "http.disconnect"})
             headers = [(b"content-type", b"application/json")]
-            asked = {**scope("/connectors/x/config"), "method": "PUT", "headers": headers}
-            await app(asked, gone.receive, gone.send)
+            request_scope = {**scope("/connectors/x/config"), "method": "PUT", "headers": headers}
+            await app(request_scope, gone.receive, gone.send)
             assert gone.status == 400
         assert (await client.get("/connectors")).json() == []

@@ -28,13 +28,13 @@ def test_every_endpoint(endpoint: str) -> None:
 
 
 def test_no_need_is_of_nothing() -> None:
-    """Each row of the table is about an endpoint that there is."""
+    """Each row of the role table names an existing endpoint."""
     assert {f"{method} {'/'.join(template)}" for method, template in NEEDS} <= {*ENDPOINTS}
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE", "BREW", "get", ""])
-def test_what_nobody_knows_takes_the_most(method: str) -> None:
-    """A path that is not there, a name with a slash that looks like another path."""
+def test_unknown_paths_take_the_highest_role(method: str) -> None:
+    """Examples are a missing path, and a name with a slash that looks like another path."""
     for path in ((), ("",), ("nix",), ("connectors", "a/pause"), ("connectors", "a", "pause", "")):
         assert needed(method, path) is Role.ADMINISTER
 

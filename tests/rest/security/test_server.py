@@ -77,7 +77,7 @@ async def test_the_second_head_is_waited_for_as_the_first() -> None:
 
 
 async def test_an_answer_that_nobody_takes() -> None:
-    """Its connection is cut off, so that the application need not wait for ever."""
+    """The connection is cut off, so that the application does not wait for ever."""
     cut_off = asyncio.Event()
 
     async def much(_: Scope, receive: Receive, send: Send) -> None:
@@ -118,7 +118,7 @@ async def test_too_many_connections() -> None:
 
 
 def test_room_for_connections() -> None:
-    """The system's usual limit is too low for them; the one that it cannot pass is not passed."""
+    """The usual file limit is raised as needed, and never above the hard limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
         resource.setrlimit(resource.RLIMIT_NOFILE, (500, hard))
@@ -157,21 +157,21 @@ async def test_a_head_without_end() -> None:
 )
 async def test_a_request_with_two_lengths_closes_the_connection(lengths: bytes) -> None:
     """A proxy in front may believe the other length: what follows would be smuggled past it."""
-    asked = []
+    paths = []
 
     async def noting(scope: Scope, receive: Receive, send: Send) -> None:
-        asked.append(scope["path"])
+        paths.append(scope["path"])
         await hello(scope, receive, send)
 
     smuggled = b"GET /smuggled HTTP/1.1\r\nHost: x\r\n\r\n"
     async with served(app=noting) as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(GET.replace(b"GET", b"POST")[:-2] + lengths + b"\r\n0\r\n\r\n" + smuggled)
-        told = await until_the_end(reader)
+        response = await until_the_end(reader)
         writer.close()
-    assert told.startswith(b"HTTP/1.1 400 ")
-    assert told.count(b"HTTP/1.1") == 1
-    assert asked == []
+    assert response.startswith(b"HTTP/1.1 400 ")
+    assert response.count(b"HTTP/1.1") == 1
+    assert paths == []
 
 
 # --- TLS ----------------------------------------------------------------------------------------
