@@ -102,7 +102,7 @@ NO_CHANGE = (
 
 
 @pytest.mark.parametrize("line", NO_CHANGE)
-def test_what_changed_nothing(line: str) -> None:
+def test_lines_without_changes_are_ignored(line: str) -> None:
     """Reads, refusals, and what is about no connector."""
     read = read_trail([line])
     assert (read.requests, read.problems) == ([], [])
@@ -136,7 +136,7 @@ def test_unreadable_lines_are_told_of(line: str) -> None:
 def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
     """Finding about a connector that was stopped."""
     cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=RequestTrail(requests))
-    (finding,) = (one for one in audit([cluster]) if one.kind == "target-changed")
+    (finding,) = (finding for finding in audit([cluster]) if finding.kind == "target-changed")
     return finding
 
 
@@ -149,9 +149,9 @@ def asked(
 
 def test_headers_tell_for_sure() -> None:
     """Headers of our control plane name the user, whatever the audit stream says."""
-    told = stopped(PlantedLog().config("a").by("ada", "17"), asked("bob")).sentence
-    assert "by ada (command 17) at" in told
-    assert "bob" not in told
+    sentence = stopped(PlantedLog().config("a").by("ada", "17"), asked("bob")).sentence
+    assert "by ada (command 17) at" in sentence
+    assert "bob" not in sentence
 
 
 NAMED = {

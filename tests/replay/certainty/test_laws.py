@@ -85,9 +85,9 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
     for ends in cuts(archive.cluster, random):
         doubtful = {doubt.topic for doubt in certainty.doubts(ends, VECTOR)}
         states = local.states(local.plan_at(FittedEnds(ends), PROFILES), PROFILES)
-        known = list(before(archive.reference, ends))
+        entries = list(before(archive.reference, ends))
         for profile, state in zip(PROFILES, states, strict=True):
-            ours, theirs = answers(state), answers(folded(known, profile))
+            ours, theirs = answers(state), answers(folded(entries, profile))
             for topic in ends:
                 counted[topic, topic not in doubtful] += 1
                 assert topic in doubtful or ours[topic] == theirs[topic]
@@ -97,7 +97,7 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
 @pytest.mark.parametrize(
     "first", [0, 10, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (20, 30))]
 )
-def test_what_is_certain_is_true(first: int, tmp_path: Path) -> None:
+def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
     """The cleaner removes any legal records between looks, and looks come at any time."""
     counted: Counter[tuple[str, bool]] = Counter()
     for seed in range(first, first + 10):

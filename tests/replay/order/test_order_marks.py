@@ -117,18 +117,18 @@ def test_hazards_of_an_archive_are_those_of_its_log(unordered: Path) -> None:
     assert result.code == 0
     assert result.out.splitlines()[-1] == f"a worker of 3.9.2 would meet 2 hazards in {NAME}"
     document = call("lint", unordered, "--hazards", "-o", "json").json
-    assert {(one["cluster"], one["danger"], one["connector"]) for one in document["hazards"]} == {
-        (NAME, "depends on the order between partitions", "a")
-    }
-    assert all(one["releases"] for one in document["hazards"])
+    assert {
+        (hazard["cluster"], hazard["danger"], hazard["connector"]) for hazard in document["hazards"]
+    } == {(NAME, "depends on the order between partitions", "a")}
+    assert all(hazard["releases"] for hazard in document["hazards"])
     mine = call("lint", unordered, "--hazards", "--connector", "b", "-o", "json").json
     assert mine["hazards"] == []
 
 
 def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
     """An earlier moment without hazards ends with 0."""
-    asked = ("lint", unordered, "--hazards", "--fail")
-    assert [call(*asked).code, call(*asked, "--as-of", "config@0").code] == [1, 0]
+    words = ("lint", unordered, "--hazards", "--fail")
+    assert [call(*words).code, call(*words, "--as-of", "config@0").code] == [1, 0]
 
 
 def test_options_that_belong_to_hazards(unordered: Path) -> None:
@@ -138,7 +138,7 @@ def test_options_that_belong_to_hazards(unordered: Path) -> None:
 
 
 def test_a_damaged_cluster_does_not_hide_the_hazards_of_others(unordered: Path) -> None:
-    """It is named, exit code 2."""
+    """The damaged cluster is named, and the exit code is 2."""
     capture(unordered, log_of(config(connector("c"))), name="other")
     (unordered / "cluster=other" / "_manifest" / "0000000001.json").unlink()
     result = call("lint", unordered, "--hazards", "--release", "3.9")
