@@ -19,14 +19,14 @@ PAUSED = {"state": "PAUSED"}
 
 def lines(entries: list[Entry]) -> str:
     """Entries as a history has them."""
-    return "".join(json.dumps(_line(one)) + "\n" for one in entries)
+    return "".join(json.dumps(_line(entry)) + "\n" for entry in entries)
 
 
 def _line(entry: Entry) -> dict[str, Any]:
     texts = {"key": entry.key, "value": entry.value}
-    told = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
+    decoded = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
     place = entry.position._asdict() | {"timestamp": entry.timestamp}
-    return place | told | ({"aborted": True} if entry.aborted else {})
+    return place | decoded | ({"aborted": True} if entry.aborted else {})
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_json(dump: Any) -> None:
     }
     (situation,) = connector["situations"]
     assert (situation["situation"], situation["evidence"]) == (4, ["config@3"])
-    assert [one["command"] for one in step["plan"]] == ["controlplane stop a"]
+    assert [step_of_plan["command"] for step_of_plan in step["plan"]] == ["controlplane stop a"]
 
 
 def test_junit(dump: Any) -> None:
@@ -166,7 +166,11 @@ def test_junit_of_what_cannot_be_read(dump: Any, tmp_path: Path) -> None:
     assert result.exit_code == 2
     well, unread = ET.fromstring(result.stdout)
     assert (well.get("errors"), well.get("tests")) == ("0", "1")
-    assert [unread.get(one) for one in ("tests", "failures", "errors")] == ["1", "0", "1"]
+    assert [unread.get(attribute) for attribute in ("tests", "failures", "errors")] == [
+        "1",
+        "0",
+        "1",
+    ]
     (error,) = unread.findall("testcase/error")
     assert error.get("type") == "cannot be read"
     assert f": {error.get('message')}\n" in result.stderr
@@ -177,7 +181,7 @@ def test_the_whole_way(dump: Any) -> None:
     path = dump(QUIET)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive", "-o", "json")
     document = json.loads(result.stdout)
-    verdicts = {f"{one['from']} to {one['to']}": one["verdict"] for one in document["rolls"]}
+    verdicts = {f"{roll['from']} to {roll['to']}": roll["verdict"] for roll in document["rolls"]}
     assert verdicts["3.5.2 to 3.6.2"] == "compatible"
     assert verdicts["3.6.2 to 3.7.2"] == document["verdict"] == "needs preparation"
     assert result.exit_code == 1
@@ -212,7 +216,7 @@ async def served(path: Path) -> None:
     """A file as a service leaves it behind."""
     log = await SqliteLog.open(path)
     await log.create_topic(CONFIG, 1)
-    await log.put([one for one in stopped().entries if one.topic == CONFIG])
+    await log.put([entry for entry in stopped().entries if entry.topic == CONFIG])
     await log.close()
 
 
@@ -254,7 +258,7 @@ def test_bad_input_is_one_sentence(dump: Any, words: tuple[str, ...], sentence: 
 
 
 def test_a_log_that_is_not_there() -> None:
-    """Neither compared nor created."""
+    """`lint` neither reads nor creates the missing file."""
     result = run("lint", "nowhere.log.jsonl", "--release", "3.9")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "nowhere.log.jsonl" in result.stderr

@@ -48,7 +48,7 @@ def test_a_folder_with_a_damaged_cluster(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_with_damaged_clusters_only(damaged: Path, tmp_path: Path) -> None:
-    """Nothing is written."""
+    """The folder stays empty."""
     words = ("--cluster", "life", "-o", "parquet", "--folder", tmp_path / "states")
     assert "was altered" in refusal(call("state", damaged, *words))
     assert content(tmp_path) == {}
