@@ -53,9 +53,9 @@ class Planted:
             self.put(CONFIG, f"task-{name}-{task}", {"properties": {"task": str(task)}})
         return self.put(CONFIG, f"commit-{name}", {"tasks": number})
 
-    def status(self, instance: str, state: str | None, **more: Any) -> "Planted":
+    def status(self, instance: str, state: str | None, **fields: Any) -> "Planted":
         """A report: of `connector-a` or `task-a-0`."""
-        value = {"state": state, "trace": None, "worker_id": "w1", "generation": 1, **more}
+        value = {"state": state, "trace": None, "worker_id": "w1", "generation": 1, **fields}
         return self.put(STATUS, f"status-{instance}", None if state is None else value)
 
     def active(self, name: str, topic: str) -> "Planted":
