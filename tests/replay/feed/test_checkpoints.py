@@ -88,9 +88,9 @@ def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
     archived(tmp_path, ENTRIES, "b")
     feed = feed_in(tmp_path)
     feed.advance()
-    found = problems(feed, 1)
-    assert found["b"] is None
-    assert "the checkpoint is ahead of the archive" in str(found["a"])
+    by_cluster = problems(feed, 1)
+    assert by_cluster["b"] is None
+    assert "the checkpoint is ahead of the archive" in str(by_cluster["a"])
     shutil.rmtree(folder)
     newest.rename(folder)
     archived(tmp_path, ENTRIES, "a")
@@ -204,9 +204,9 @@ def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
     assert content(tmp_path / "archive") != grown
     feed = feed_in(tmp_path)
     feed.advance()
-    found = problems(feed, 1)
-    assert found["b"] is None
-    assert "was altered" in str(found["a"])
+    by_cluster = problems(feed, 1)
+    assert by_cluster["b"] is None
+    assert "was altered" in str(by_cluster["a"])
     assert {row["cluster"] for row in feed.tables.rows("state_changes", 1)} == {"b"}
     assert feed.advance() is None, "the problem is told once"
     shutil.rmtree(tmp_path / "archive" / "cluster=a")
