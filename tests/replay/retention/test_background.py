@@ -93,7 +93,7 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
 
 
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
-    """It goes on capturing, until Ctrl-C."""
+    """The capture goes on until Ctrl-C while it compacts."""
 
     async def written(records: list[Record]) -> None:
         log = await SqliteLog.open(tmp_path / "live.db")
@@ -120,9 +120,9 @@ def test_a_running_capture_compacts(tmp_path: Path) -> None:
             lambda: cluster_in(folder, "live").ends["connect-offsets"] == [21], "another look"
         )
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == INTERRUPTED, told
-    assert "live: compacted from" in told
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == INTERRUPTED, errors
+    assert "live: compacted from" in errors
     assert cluster_in(folder, "live").ends["connect-offsets"] == [21]
     assert verified(cluster_in(folder, "live")).flaws == ()
 

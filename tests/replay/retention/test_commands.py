@@ -45,7 +45,7 @@ def test_a_dry_run_tells_what_would_go(captured: Path, tmp_path: Path) -> None:
 
 
 def test_without_retain_nothing_is_removed(captured: Path, tmp_path: Path) -> None:
-    """Neither by a merge nor according to a dry run."""
+    """A merge removes no record, and a dry run plans no removal."""
     folder = copytree(captured, tmp_path / "archive")
     assert call("compact-archive", folder, "--dry-run", "-o", "json").json[0]["expired"] == []
     assert call("compact-archive", folder, "-o", "json").json[0]["expired"] == []
@@ -88,7 +88,7 @@ def test_a_moment_before_the_cut_is_in_doubt(thinned: Path) -> None:
 
 
 def test_a_removed_record_is_no_moment(thinned: Path) -> None:
-    """Nor is a time before the first record that is left."""
+    """A time before the first remaining record is no moment, either."""
     assert "the record at status@1:0 was removed by retention on" in refusal(
         call("state", thinned, "--as-of", "status@1:0")
     )

@@ -60,21 +60,23 @@ def test_a_killed_retention_is_whole_or_absent(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)
     looks(tmp_path / "plain", ENTRIES, LOOKS)
     expected = answers_from(cluster_in(tmp_path / "plain"), CUT_MS)
-    found = []
+    record_counts = []
     for killed in sorted((tmp_path / "killed").iterdir()):
         left = verified(cluster_in(killed))
         assert left.flaws == ()
-        found.append(left.records)
+        record_counts.append(left.records)
         retained(killed, CUT_MS)
         again = verified(cluster_in(killed))
         assert (again.flaws, again.manifests, again.replaced) == ((), 1, 0)
-        if found.count(left.records) == 1:
+        if record_counts.count(left.records) == 1:
             assert answers_from(cluster_in(killed), CUT_MS) == expected
         aged(killed)
         remove_leftovers(FolderStore(str(killed)), NAME)
         assert verified(cluster_in(killed)).leftovers == ()
-    assert found == sorted(found, reverse=True), "from some step on the records are gone"
-    assert len({*found}) == 2
+    assert record_counts == sorted(record_counts, reverse=True), (
+        "from some step on the records are gone"
+    )
+    assert len({*record_counts}) == 2
 
 
 @pytest.mark.parametrize(
@@ -108,7 +110,7 @@ def test_the_next_run_removes_what_a_killed_one_left(
 
 @pytest.mark.prove
 def test_a_dry_run_counts_leftovers(folder: Path) -> None:
-    """And removes none."""
+    """A dry run counts the leftovers and removes none."""
     killed_at(before_manifest(MANIFEST), "replay", "compact-archive", str(folder))
     aged(folder)
     before = content(folder)

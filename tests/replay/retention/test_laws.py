@@ -67,16 +67,16 @@ def test_no_answer_changes_from_the_cut_on(
     log: list[Entry], plan: list[str], data: st.DataObject
 ) -> None:
     """Random looks, merges and retentions: as if only looked at."""
-    with TemporaryDirectory() as one, TemporaryDirectory() as other:
-        plain, thin = Path(one), Path(other)
+    with TemporaryDirectory() as plain_folder, TemporaryDirectory() as other:
+        plain, thin = Path(plain_folder), Path(other)
         capture(plain, log_of(log[:0]))
         capture(thin, log_of(log[:0]))
-        seen, cut_ms = 0, 0
+        looked_at, cut_ms = 0, 0
         for step in [*plan, "retain"]:
             if step == "look":
-                seen = data.draw(st.integers(seen, len(log)))
-                capture(plain, log_of(log[:seen]))
-                capture(thin, log_of(log[:seen]))
+                looked_at = data.draw(st.integers(looked_at, len(log)))
+                capture(plain, log_of(log[:looked_at]))
+                capture(thin, log_of(log[:looked_at]))
             elif step == "merge":
                 merged(thin, LARGER)
             else:

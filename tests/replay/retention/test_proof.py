@@ -70,8 +70,8 @@ def test_it_is_told_what_went_and_when(whole: Path) -> None:
     texts = [*left_out.column("key").to_pylist(), *left_out.column("value").to_pylist()]
     assert sum(len(text or b"") for text in texts) == expired.bytes
     (document,) = call("verify", whole, "-o", "json").json
-    (told,) = document["retentions"]
-    assert told["expired"] == [msgspec.to_builtins(each) for each in run.retention.expired]
+    (retention,) = document["retentions"]
+    assert retention["expired"] == [msgspec.to_builtins(each) for each in run.retention.expired]
 
 
 def test_each_head_from_before_is_still_accepted(whole: Path) -> None:
@@ -260,7 +260,7 @@ def test_an_altered_file_of_removed_offsets_is_named(thin: Path) -> None:
 
 
 def test_an_earlier_version_refuses_the_archive(thin: Path) -> None:
-    """It knows formats 1 and 2; the present manifest has 4, and appends name it as their base."""
+    """Earlier versions know formats 1 and 2; the manifest that appends name as base has 4."""
     looks(thin, ENTRIES, 1)
     assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 4
 

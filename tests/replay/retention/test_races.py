@@ -76,7 +76,7 @@ def test_a_merge_is_faster(store: ArchiveStore) -> None:
     assert sound(store) == 60
 
 
-def test_of_two_retentions_one_counts(store: ArchiveStore) -> None:
+def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
     """The other says so; what was removed is described once."""
     second = retention(store)
     first = retain(store, CUT_MS)
@@ -121,15 +121,15 @@ def test_a_reader_is_told_that_its_files_are_gone(store: ArchiveStore) -> None:
 
 def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
     """Another run finds none that is old enough, and the retention completes."""
-    seen: list[list[str]] = []
+    leftovers_seen: list[list[str]] = []
 
     def tidied_meanwhile(_: int) -> None:
-        seen.append(leftovers(store, NAME))
+        leftovers_seen.append(leftovers(store, NAME))
         assert remove_leftovers(store, NAME) == 0
 
     retention(store).run(tidied_meanwhile)
-    assert seen
-    assert {*map(len, seen)} == {0}
+    assert leftovers_seen
+    assert {*map(len, leftovers_seen)} == {0}
     remove_replaced(store, NAME, 0)
     assert sound(store) < 60
 
@@ -160,7 +160,7 @@ def test_a_merge_that_was_slow_for_long_writes_no_manifest(
 
 @pytest.mark.prove
 def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> None:
-    """Nothing is lost; the files that were left are removed later."""
+    """The archive loses nothing; the files that were left are removed later."""
     with serving() as endpoint:
         conf = HadoopSettings(stores._replace(endpoint=endpoint).hadoop)
         failing = open_store(f"s3a://{stores.name}{tmp_path}", conf)
