@@ -105,7 +105,7 @@ def _until(feed: ArchiveFeed, batch: int) -> list[list[str]]:
 
 @pytest.mark.prove
 def test_a_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """It notices what is archived, and ends when it is stopped."""
+    """The stream notices newly archived records, and ends when it is stopped."""
     look(tmp_path, 40)
     feed = streamed(spark, tmp_path)
     query = feed.start(every_s=0.5)
