@@ -73,8 +73,8 @@ def test_each_cluster_without_the_moment_is_named_once(
 
 
 def test_a_comparison_names_the_cluster_that_is_damaged(fleet: Path, tmp_path: Path) -> None:
-    """It is the second side's, and not the first's."""
+    """The damaged cluster is the second side's, and not the first's."""
     damaged = fleet_in(tmp_path, TWO)
     (damaged / "cluster=roll" / "_manifest" / "0000000001.json").write_text("{}")
-    asked = ("diff", damaged, "--cluster", "life", "--to-cluster", "roll")
-    assert refusal(call(*asked)).startswith("cluster=roll/_manifest/0000000001.json is no manifest")
+    words = ("diff", damaged, "--cluster", "life", "--to-cluster", "roll")
+    assert refusal(call(*words)).startswith("cluster=roll/_manifest/0000000001.json is no manifest")

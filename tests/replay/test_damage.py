@@ -55,9 +55,9 @@ def vouched(folder: Path, path: Path, stored: bytes) -> None:
     last = max((folder / f"cluster={NAME}" / "_manifest").iterdir())
     document = msgspec.json.decode(last.read_bytes())
     name = path.relative_to(folder).as_posix()
-    for one in document["segments"]:
-        if one["stored"]["file"] == name:
-            one["stored"] |= {"bytes": len(stored), "sha256": sha256(stored).hexdigest()}
+    for described in document["segments"]:
+        if described["stored"]["file"] == name:
+            described["stored"] |= {"bytes": len(stored), "sha256": sha256(stored).hexdigest()}
     path.write_bytes(stored)
     last.write_bytes(msgspec.json.encode(document))
 
@@ -208,7 +208,7 @@ def test_verify_looks_behind_what_manifests_say(
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
 def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> None:
-    """Neither its rows nor its states are used; `--from-segments` continues."""
+    """A damaged snapshot's rows and states are not used; `--from-segments` continues."""
     archive(tmp_path, lasting_days(recorded_entries("life-3.9")))
     sound = call("state", tmp_path)
     path = max((tmp_path / f"cluster={NAME}" / "_snapshots").glob(f"*.{ending}"))
@@ -223,7 +223,9 @@ def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> No
 def lasting_days(log: list[Entry]) -> list[Entry]:
     """The same log, as slow as if it had taken weeks."""
     first_ms = log[0].timestamp
-    return [replace(one, timestamp=first_ms + 5_000 * (one.timestamp - first_ms)) for one in log]
+    return [
+        replace(entry, timestamp=first_ms + 5_000 * (entry.timestamp - first_ms)) for entry in log
+    ]
 
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))

@@ -65,7 +65,7 @@ def manifest_bytes(cluster: ArchivedCluster) -> int:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_merged_manifest_does_not_grow_with_looks(stride: int, tmp_path: Path) -> None:
-    """It has one range for each partition; only digits of numbers are added."""
+    """The manifest has one range for each partition; only digits of numbers are added."""
     ten = looked_at(tmp_path / "ten", 10, stride)
     twenty = looked_at(tmp_path / "twenty", 20, stride)
     assert len(twenty.chain.manifests[0].reaches) == len(PARTITIONS) + 1
@@ -73,7 +73,7 @@ def test_a_merged_manifest_does_not_grow_with_looks(stride: int, tmp_path: Path)
 
 
 def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> None:
-    """Also across merges. Their number is kept."""
+    """Merges join such looks as well. The number of looks is kept."""
     cluster = looked_at(tmp_path, 10, 1)
     assert rows_of(cluster) == [1, 1, 1]
     again = looked_at_again(cluster)

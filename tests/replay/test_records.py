@@ -50,7 +50,7 @@ def test_any_log(log: list[Entry]) -> None:
     """The archive has the records of all archived topics."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
-        expected = [one for one in in_order(log) if one.topic in cluster.ends]
+        expected = [entry for entry in in_order(log) if entry.topic in cluster.ends]
         assert list(records(cluster)) == expected
 
 

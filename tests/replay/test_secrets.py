@@ -149,7 +149,7 @@ def test_a_planned_record_stays_base64(key_file: Path) -> None:
 @given(logs())
 @example([config(b"+AAAAAAA")])
 @example([config(b"AAAAAAAA")])
-def test_what_is_no_secret_stays_byte_for_byte(log: list[Entry]) -> None:
+def test_harmless_values_stay_byte_for_byte(log: list[Entry]) -> None:
     """Other values stay byte for byte; archived values are not changed again."""
     for entry in log:
         assert kept(Topics()).without(batch_of([entry])).values == [entry.value]
@@ -170,7 +170,7 @@ def legible(value: bytes | None) -> bool:
         text = (value or b"").decode()
     except UnicodeDecodeError:
         return False
-    printable = all(one.isprintable() or one in "\n\r\t" for one in text)
+    printable = all(char.isprintable() or char in "\n\r\t" for char in text)
     return printable and (_is_json(text) or not (may_hold_secrets(text) or ENCODED.search(text)))
 
 
@@ -217,11 +217,11 @@ def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
     secrets = dropped(Topics())
     assert capture(tmp_path, log, secrets=secrets).added == len(entries) + 1
     assert capture(tmp_path, log, secrets=secrets, goes_on=False).added == 0
-    (found,), (expected,) = replayed(cluster_in(tmp_path), None, KIP), served(log, None, KIP)
-    changes = [(one.connector, one.item) for one in diff(found, expected)]
+    (state,), (expected,) = replayed(cluster_in(tmp_path), None, KIP), served(log, None, KIP)
+    changes = [(change.connector, change.item) for change in diff(state, expected)]
     assert changes == [("secretive", "db.password")]
     values = [entry.value for entry in archived(cluster_in(tmp_path))]
-    assert [one for one in values if one and b"db.password" in one] == [
+    assert [value for value in values if value and b"db.password" in value] == [
         b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     ]
 

@@ -18,11 +18,12 @@ def segments(*records: int, size: int = SMALL_BYTES) -> list[Segment]:
     ]
 
 
-def grouped(given: Sequence[Segment], fresh: str | None = None) -> list[str]:
+def grouped(originals: Sequence[Segment], fresh: str | None = None) -> list[str]:
     """Names of the segments of each group; without `fresh`, all are new since the last merge."""
-    files = {segment.stored.file for segment in given} if fresh is None else {*fresh}
+    files = {segment.stored.file for segment in originals} if fresh is None else {*fresh}
     return [
-        "".join(segment.stored.file for segment in group) for group in groups(given, files, SIZES)
+        "".join(segment.stored.file for segment in group)
+        for group in groups(originals, files, SIZES)
     ]
 
 
@@ -46,6 +47,6 @@ def test_a_large_segment_waits_until_a_tenth_has_come() -> None:
 
 
 def test_segments_of_the_last_merge_are_not_grouped_again() -> None:
-    """They were too large in bytes, unless a new one has come."""
+    """Segments of the last merge were too large in bytes, unless a new one has come."""
     assert grouped(segments(10, 10), fresh="") == []
     assert grouped(segments(10, 10, 10), fresh="2") == ["012"]
