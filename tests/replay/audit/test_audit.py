@@ -83,7 +83,7 @@ def _churn(records: int) -> Iterator[Entry]:
 
 
 def test_no_secret_is_told() -> None:
-    """A secret in every place where there may be one: it is found, and never shown."""
+    """An audit finds a secret in each possible place, and shows it nowhere."""
     log = PlantedLog().config("a", db_password="old").config("a", db_password=SECRET)
     log.config("a", db_password=SECRET, url=f"jdbc:mysql://ada:{SECRET}@db/shop")
     log.tasks("a", 1)
@@ -179,12 +179,12 @@ def test_bad_thresholds(name: str, text: str, words: str) -> None:
     ],
 )
 def test_a_span_is_never_rounded_down(time_ms: int, words: str) -> None:
-    """In the two largest units that say enough, never rounded down."""
+    """A span is shown in its two largest units, and never rounded down."""
     assert lasting(time_ms) == words
 
 
 def test_a_sentence_names_no_more_clusters_than_people_read() -> None:
-    """The others are counted."""
+    """The sentence counts the other clusters."""
     logs = [PlantedLog().session_key("b25lLWtleS1mb3ItYWxs") for _ in range(12)]
     (finding,) = audit([log.cluster(f"c{number:02}") for number, log in enumerate(logs)])
     assert finding.sentence.startswith(

@@ -46,7 +46,7 @@ def test_exit_codes() -> None:
 
 
 def test_table() -> None:
-    """A row for each finding, each advice once, and how many there are."""
+    """The table has a row for each finding, each advice once, and the number of findings."""
     result = run(LIFE, "--least", "warning", "--cluster", "lab")
     assert "warning   offsets-inherited  pages" in result.stdout
     assert "CLUSTER" not in result.stdout
@@ -56,7 +56,7 @@ def test_table() -> None:
 
 
 def test_json() -> None:
-    """Findings with all that belongs to them; of several logs each has its name."""
+    """JSON has all fields of a finding; with several logs each finding names its cluster."""
     result = run(LIFE, MIRROR, "--cluster", "east", "--cluster", "west", "-o", "json")
     document: dict[str, Any] = json.loads(result.stdout)
     assert document["clusters"] == ["east", "west"]
@@ -106,7 +106,7 @@ def test_users_from_an_access_log(tmp_path: Path) -> None:
 
 
 def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
-    """In the format that `serve` writes unless told otherwise."""
+    """`serve` writes these lines by default; they name the user of a change."""
     log = written(
         PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
     )
@@ -131,7 +131,7 @@ def test_an_empty_trail_is_refused(content: str, tmp_path: Path) -> None:
 
 
 def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
-    """Two clusters have a connector of one name; only of one of them it is known who it was."""
+    """Two clusters share a connector name; a trail of one cluster names users there only."""
     log = written(PlantedLog().config("a"), tmp_path / "lab.log.jsonl")
     event = {"at_ms": START_MS, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
     (tmp_path / "trail").write_text(json.dumps(event))
@@ -157,7 +157,7 @@ def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
 
 
 def test_list_shows_kinds_and_thresholds() -> None:
-    """Without a log."""
+    """The list needs no log."""
     result = run("--list")
     assert result.exit_code == 0
     for name in (*KINDS, *(threshold.name for threshold in known())):
@@ -181,7 +181,7 @@ def test_list_shows_kinds_and_thresholds() -> None:
     ],
 )
 def test_bad_input(words: list[str], sentence: str) -> None:
-    """One clear sentence, exit code 2."""
+    """The command prints one clear sentence and exits with code 2."""
     result = run(*words)
     assert result.exit_code == 2
     assert sentence in result.stderr

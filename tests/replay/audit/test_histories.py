@@ -33,7 +33,7 @@ def test_reviewed(history: str) -> None:
 
 
 def test_all_is_pinned_and_clusters_have_nothing_in_common() -> None:
-    """A fleet has the findings of each, and one more: of the log that is there twice."""
+    """A fleet has the findings of each cluster, and one about the log that it contains twice."""
     clusters = [recorded_cluster(name) for name in names()]
     findings = audit(clusters)
     pinned_lines = PINNED.read_text(encoding="utf-8").splitlines()
@@ -48,10 +48,10 @@ def test_all_is_pinned_and_clusters_have_nothing_in_common() -> None:
 
 @pytest.mark.parametrize("history", STORIES)
 def test_users_of_changes(history: str) -> None:
-    """With its story for an audit stream, each change is by the request that caused it.
+    """Each change names the request that caused it, with the story as the audit stream.
 
-    Where the same was asked of a connector again within seconds, both are told, the nearest first.
-    Some were caused by no request: a foreign hand wrote them.
+    If a request was repeated for a connector within seconds, both are named, the nearest first.
+    Some changes have no request: a foreign program wrote them.
     """
     steps = read_story(HISTORIES / f"{history}.story.jsonl")
     requests = [step for step in steps if step.kind == "request"]
@@ -93,9 +93,10 @@ def test_exactly_once_workers_see_no_aborted_records() -> None:
 
 
 def test_tasks_that_nobody_ran() -> None:
-    """Resumed after a foreign hand had stopped it without emptying its task set.
+    """A connector without running tasks is found after a foreign program stopped it.
 
-    `pages` of `odd-records-3.9` is RUNNING then, both tasks UNASSIGNED, until 3.4 is started.
+    It was resumed later, but its task set had not been emptied. `pages` of `odd-records-3.9` is
+    RUNNING then, with both tasks UNASSIGNED, until 3.4 is started.
     """
     cluster = recorded_cluster("odd-records-3.9")
     steps = read_story(HISTORIES / "odd-records-3.9.story.jsonl")

@@ -103,7 +103,7 @@ NO_CHANGE = (
 
 @pytest.mark.parametrize("line", NO_CHANGE)
 def test_lines_without_changes_are_ignored(line: str) -> None:
-    """Reads, refusals, and what is about no connector."""
+    """Reads, refusals and requests about no connector are ignored."""
     read = read_trail([line])
     assert (read.requests, read.problems) == ([], [])
 
@@ -171,6 +171,6 @@ NAMED = {
 
 @pytest.mark.parametrize("which", NAMED)
 def test_a_request_is_matched_by_time_connector_and_wish(which: str) -> None:
-    """Within ten seconds, about the connector, and wanting what was written."""
+    """A request matches within ten seconds, for the same connector and the written change."""
     requests, words = NAMED[which]
     assert words in stopped(PlantedLog().config("a"), *requests).sentence

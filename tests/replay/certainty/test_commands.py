@@ -58,7 +58,7 @@ def archived(folder: Path, log: list[Entry]) -> Path:
 def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
     compacted: Path, moment: str, *, is_told: bool
 ) -> None:
-    """Before the hole and from the end of the look on it is certain."""
+    """The state is certain before the hole, and again from the end of the look on."""
     result = call("state", compacted, "--as-of", moment, "-o", "json")
     assert result.code == 0
     assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_told
@@ -120,7 +120,7 @@ def test_a_timeline_without_holes_has_no_such_column(tmp_path: Path) -> None:
 
 
 def test_digests_ask_for_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A digest is of a state, and says nothing about the past: no offsets are searched."""
+    """A digest describes a state and not the past, so no offsets are searched."""
     printed = call("timeline", compacted, "--digests", "-o", "json")
 
     def refused(*_: object) -> None:
@@ -132,7 +132,7 @@ def test_digests_ask_for_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
-    """A connector behind it was first seen; one before it was created."""
+    """A connector behind the hole was first seen; one before it was created."""
     document = call("audit", compacted, "-o", "json").json
     begun = {
         finding["connector"]: finding["kind"]
@@ -145,7 +145,7 @@ def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
 
 
 def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
-    """At the end of the first look it was not there, and nothing is missing before its record."""
+    """The first look ended without the connector, and no record before its own is missing."""
     archived(compacted_later.parent, config(*FIRST, *LATER, connector("e")))
     document = call("audit", compacted_later, "-o", "json").json
     kinds = {
@@ -157,7 +157,7 @@ def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
 
 
 def test_a_report_says_it_beside_what_was_read(compacted: Path, tmp_path: Path) -> None:
-    """With the records around the unknown span; its marks say that a connector was first seen."""
+    """The report shows the records around the unknown span; its marks say `first seen`."""
     file = tmp_path / "page.html"
     call("report", compacted, "--file", file, "--towards", "4.3")
     page = read([file.read_text(encoding="utf-8")])
@@ -187,7 +187,7 @@ def test_verify_tells_span_records_and_holes(compacted: Path) -> None:
 
 
 def test_the_api_has_the_same(compacted: Path) -> None:
-    """`partitions`, `timeline` and `summaries`."""
+    """`partitions`, `timeline` and `summaries` report missing offsets, too."""
     archive = replay.open(str(compacted))
     (part,) = archive.partitions().to_pylist()
     assert (part["missing"], part["known_from"]) == (2, 6)

@@ -107,7 +107,7 @@ def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_an_earlier_merge_knows_the_looks(seed: int, tmp_path: Path) -> None:
-    """One manifest with all ranges and their times: the same looks, or more doubts."""
+    """An earlier manifest with all ranges and times gives the same looks, or more doubts."""
     cluster = lossy_archive(seed, str(tmp_path)).cluster
     before = {place: readings_of(cluster, place).looks for place in cluster.parts}
     earlier_merge(cluster.store, "c")
@@ -121,7 +121,7 @@ def test_an_earlier_merge_knows_the_looks(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_merge_changes_no_doubt(seed: int, tmp_path: Path) -> None:
-    """At any offsets, and at any time: borders of segments do not matter."""
+    """Doubts are equal at any offset and any time, wherever segments begin."""
     lossy_archive(seed, str(tmp_path))
     store = FolderStore(str(tmp_path))
     before = open_cluster(store, "c")

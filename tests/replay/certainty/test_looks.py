@@ -28,7 +28,7 @@ def looks_in(store: ArchiveStore, chain: Chain) -> list[tuple[int, int, bool]]:
 
 
 def test_a_commit_at_the_last_record_ends_a_look(tmp_path: Path) -> None:
-    """No later commit follows in this look."""
+    """A commit at the last record ends its look, because no record follows."""
     store, topics = FolderStore(str(tmp_path)), Topics()
     target = CaptureTarget(store, NAME, topics, kept(topics), SMALL, commit_records=1)
     asyncio.run(LogCapture(log_of(LOG[:3]), target, goes_on=True).run())

@@ -29,7 +29,7 @@ def archived_offsets(cluster: ArchivedCluster, place: PartitionId) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_equal_a_plain_search(seed: int, tmp_path: Path) -> None:
-    """Between any two offsets. What retention has removed was archived."""
+    """Counts are equal between any two offsets; removed records count as archived."""
     before, after = clusters(seed, tmp_path)
     for place, part in before.parts.items():
         present = archived_offsets(before, place)

@@ -82,7 +82,7 @@ def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
 
 
 def test_digests_behind_every_config_record(archive: Path) -> None:
-    """For all releases; those that come to the same are named together."""
+    """The output covers all releases; releases with equal digests are named together."""
     (timeline,) = call(
         "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
     ).json
@@ -100,7 +100,7 @@ def test_digests_behind_every_config_record(archive: Path) -> None:
 
 
 def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
-    """The same rows."""
+    """The Parquet file has the same rows as JSON."""
     words = ("timeline", archive, "--cluster", "roll", "--digests", "--profile", "all")
     file = tmp_path / "digests.parquet"
     assert call(*words, "-o", "parquet", "--to", file).code == 0
@@ -109,7 +109,7 @@ def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
 
 
 def test_diff_between_moments(archive: Path) -> None:
-    """With the record behind each difference; exit code 1 says that there are some."""
+    """Each difference has its causing record; exit code 1 means that there are differences."""
     result = call("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
     assert result.code == 1
     assert "STARTED → STOPPED" in result.out
@@ -119,7 +119,7 @@ def test_diff_between_moments(archive: Path) -> None:
 
 
 def test_diff_between_releases(archive: Path) -> None:
-    """At the moment of --from, or at the end."""
+    """Two releases are compared at the moment of `--from`, or at the end."""
     words = ("--cluster", "roll", "--profile", "3.4", "--to-profile", "3.9", "-o", "json")
     result = call("diff", archive, "--from", "config@11", *words)
     (diff,) = result.json
@@ -134,7 +134,7 @@ def test_diff_between_releases(archive: Path) -> None:
 
 
 def test_diff_between_clusters(archive: Path) -> None:
-    """One connector of both."""
+    """One connector is compared in both clusters."""
     words = ("--cluster", "roll", "--to-cluster", "life", "--connector", "paused", "-o", "json")
     result = call("diff", archive, *words)
     (diff,) = result.json
@@ -182,7 +182,7 @@ def test_history_tells_what_each_record_meant(archive: Path) -> None:
     ],
 )
 def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) -> None:
-    """In the same order, however topics and releases are shared among them."""
+    """The order of the output does not depend on how processes share topics and releases."""
     command, *rest = words
     alone = call(command, archive, *rest, "-o", "json")
     for jobs in (2, 5) if PROVE else (3,):
@@ -201,7 +201,7 @@ def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) 
 def test_explain_shows_the_reading_plan(
     archive: Path, words: tuple[str, ...], rows: tuple[int, int], tasks: int
 ) -> None:
-    """By whom and in how many pieces, and nothing is read for it."""
+    """The plan names the backend and the number of tasks; no record is read for it."""
     command, *rest = words
     document = call(command, archive, *rest, "--explain", "-o", "json").json
     assert [(plan["rows"], plan["tasks"], plan["shuffles"]) for plan in document] == [
@@ -213,7 +213,7 @@ def test_explain_shows_the_reading_plan(
 
 
 def test_a_diff_tells_of_both_sides(archive: Path) -> None:
-    """Each is a state, from the nearest snapshot."""
+    """Each side of a diff is a state, read from the nearest snapshot."""
     words = ("diff", archive, "--cluster", "life", "--from", "config@3", "--explain")
     before, after = call(*words, "-o", "json").json
     assert before["rows"] < after["rows"] <= 354
@@ -270,7 +270,7 @@ def compared(file: Path) -> list[dict[str, Any]]:
 def test_unanswerable_questions_are_refused(
     archive: Path, words: tuple[str, ...], sentence: str
 ) -> None:
-    """One sentence, exit code 2."""
+    """The command prints one sentence and exits with code 2."""
     command, *rest = words
     assert sentence in refusal(call(command, archive, *rest))
 
@@ -304,7 +304,7 @@ def test_a_diff_is_of_two_releases_and_ends_once(
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
-    """In no command, in no form."""
+    """No command shows a secret, in any output format."""
     values = [
         (b"connector-a", b'{"properties":{"name":"a","password":"hunter2"}}'),
         (b"task-a-0", b'{"properties":{"password":"hunter3"}}'),

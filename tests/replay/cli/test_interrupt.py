@@ -79,7 +79,7 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
 def test_questions_end_at_once(
     archive: Path, words: tuple[str, ...], says: str, sentence: str
 ) -> None:
-    """The archive is as it was, for they write nothing."""
+    """The archive stays unchanged, because these commands write no file."""
     before = content(archive)
     command, *options = words
     with running(command, archive, *options) as command_run:

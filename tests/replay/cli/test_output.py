@@ -74,7 +74,7 @@ def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path)
     [("state", "-o", "parquet"), ("diff", "--from", "config@3", "-o", "parquet"), ("report",)],
 )
 def test_places_that_take_no_file(archive: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Said before anything is worked out."""
+    """The command refuses before it computes its output."""
     command, *rest = words
     for place in ("", tmp_path, tmp_path / "none" / "x"):
         assert "cannot be written (" in refusal(call(command, archive, *rest, "--file", place))

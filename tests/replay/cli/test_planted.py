@@ -23,7 +23,7 @@ def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_audits(case: AuditCase, tmp_path: Path) -> None:
-    """The same findings as in the log, word for word; the exit code is that of the worst."""
+    """The findings equal those of the log, word for word; the worst one sets the exit code."""
     for cluster in case.clusters():
         archived(tmp_path, cluster.name, list(cluster.entries))
     expected = [finding for finding in audit(case.clusters()) if finding.kind == case.kind]
@@ -61,7 +61,7 @@ def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str,
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_situations(number: int, tmp_path: Path) -> None:
-    """Seen once where it is, and not where it only seems to be."""
+    """A situation is seen once in its own log, and not in a similar one."""
     pair = PAIRS[number]
     for name, log in (("planted", pair.planted), ("alike", pair.alike)):
         archived(tmp_path / name, "lab", log.entries)

@@ -154,7 +154,7 @@ def test_a_failing_cluster_stops_no_other_and_recovers(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: Path) -> None:
-    """The others are archived meanwhile."""
+    """The other clusters are archived meanwhile."""
     with following(tmp_path, NOBODY, "good") as capture:
         capture.goes_on("good", 2)
         reports = capture.is_interrupted()
@@ -224,7 +224,7 @@ def manifests(archive: Path, cluster: str) -> list[Path]:
 
 
 def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
-    """From people and machines."""
+    """Tables and JSON show the other clusters."""
     torn(manifests(archive, "b")[0])
     result = call("verify", archive, "-o", "json")
     assert refusal(result).startswith("b: cluster=b/_manifest/0000000001.json is no manifest")
@@ -247,7 +247,7 @@ def test_every_bad_cluster_is_named(archive: Path) -> None:
 
 
 def test_a_cluster_that_is_named_twice_is_told_of_once(sound: Path) -> None:
-    """By verify and by state."""
+    """`verify` and `state` print the cluster once."""
     for command in ("verify", "state"):
         result = call(command, sound, "--cluster", "a", "--cluster", "a", "-o", "json")
         assert [report["cluster"] for report in result.json] == ["a"]
@@ -267,7 +267,7 @@ def given(*heads: str) -> list[str]:
 
 
 def test_every_head_is_looked_for(sound: Path, heads: dict[str, str]) -> None:
-    """In the chain of one cluster, or of any; older ones are in it, too."""
+    """A head is searched in the chain of one cluster, or of any; older heads are accepted, too."""
     own = [f"{cluster}={head}" for cluster, head in heads.items()]
     first = call("verify", sound, *given(*own, *heads.values()))
     assert first.code == 0

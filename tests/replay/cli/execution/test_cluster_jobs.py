@@ -55,7 +55,7 @@ COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
 
 
 def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
-    """Configs with their secrets lie in both, and in what is kept for later."""
+    """Archives, reports and kept answers contain configs with secrets."""
     umask = os.umask(0)
     try:
         assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
@@ -71,7 +71,7 @@ def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
 
 
 def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`CONTROLPLANE_FILE_MODE`; one that is none is a sentence."""
+    """`CONTROLPLANE_FILE_MODE` sets the mode; an invalid value is one error sentence."""
     monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "0640")
     assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
     assert set(modes(tmp_path / "archive").values()) == {0o640, 0o750}
@@ -118,7 +118,7 @@ def test_one_cluster_of_an_archive(fleet: Path) -> None:
 
 
 def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
-    """Each keeps its name; what a name means must be plain."""
+    """Each log keeps its name; a name that is ambiguous is refused."""
     result = call(*AUDIT, fleet, ROLL, "-o", "json")
     assert result.json["clusters"] == [*CLUSTERS, str(ROLL)]
     for words, sentence in (
@@ -265,7 +265,7 @@ def test_a_cluster_without_its_manifests_is_named(
 
 
 def test_no_altered_file_is_believed(fleet: Path) -> None:
-    """Its hash is compared before it is read."""
+    """The hash of a file is compared before the file is read."""
     segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
     whole = bytearray(segment.read_bytes())
     whole[len(whole) // 2] ^= 1
@@ -277,7 +277,7 @@ def test_no_altered_file_is_believed(fleet: Path) -> None:
 
 
 def forged(folder: Path, cluster: str, sentence: str) -> None:
-    """Let a result that was kept say something else, so that one sees where it is used."""
+    """Alter a kept result, so that its use becomes visible."""
     (path,) = folder.glob(f"{cluster}-*.json")
     document = json.loads(path.read_bytes())
     document["findings"][0]["sentence"] = sentence
@@ -360,7 +360,7 @@ def test_ctrl_c_leaves_what_is_finished(
 
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.prove), 2])
 def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
-    """A real signal, somewhere on the way; what was finished is not done again."""
+    """A real signal interrupts the job on its way; finished clusters are not processed again."""
     history, names = log_of(recorded_entries("life-3.9")), [f"life-{n:02}" for n in range(4)]
     for name in names:
         capture(tmp_path / "fleet", history, name=name, sizes=SIZES)

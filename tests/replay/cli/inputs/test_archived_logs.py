@@ -44,7 +44,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_capture_tells_what_it_did(archive: Path) -> None:
-    """A second time nothing is added, and nothing changes."""
+    """A second capture adds no records and changes no file."""
     before = content(archive)
     result = call("capture", f"life={LIFE}", archive)
     assert result.code == 0
@@ -120,7 +120,7 @@ def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None
 
 
 def test_verify_looks_at_every_byte(archive: Path) -> None:
-    """Sound; the head is in the chain, another hash is not."""
+    """A sound archive passes; its head is in the chain, and another hash is not."""
     result = call("verify", archive, "-o", "json")
     assert result.code == 0
     assert [(report["cluster"], report["records"], report["sound"]) for report in result.json] == [
@@ -133,7 +133,7 @@ def test_verify_looks_at_every_byte(archive: Path) -> None:
 
 
 def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
-    """Exit code 1."""
+    """Gaps give exit code 1, but are no flaws."""
     lines = LIFE.read_text().splitlines(keepends=True)
     configs = [line for line in lines[1:] if '"connect-configs"' in line]
     (tmp_path / "c.jsonl").write_text("".join(configs[:10]))
@@ -157,7 +157,7 @@ def test_state_is_what_the_service_says(archive: Path) -> None:
 
 
 def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
-    """The same rows; the vector that is printed can be asked for."""
+    """The table and the Parquet file have the same rows; the printed vector is a valid moment."""
     shown = call("state", archive, "--cluster", "roll", "--profile", "3.4")
     file = tmp_path / "state.parquet"
     vector = shown.out.splitlines()[-1].partition(" as of ")[2]
@@ -179,7 +179,7 @@ def test_one_connector_at_a_moment(archive: Path) -> None:
 
 
 def test_explain_reads_nothing_but_tells(archive: Path) -> None:
-    """Files, rows, and that nothing is shuffled."""
+    """The plan names files and rows, and says that no rows are shuffled."""
     result = call("state", archive, "--explain", "--cluster", "life", "-o", "json")
     (plan,) = result.json
     assert plan["rows_archived"] == 354
@@ -217,7 +217,7 @@ def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
     ],
 )
 def test_questions_without_an_answer(archive: Path, words: list[str], sentence: str) -> None:
-    """One sentence, exit code 2."""
+    """The command prints one sentence and exits with code 2."""
     assert sentence in refusal(call("state", archive, *words))
 
 
@@ -227,7 +227,7 @@ def rows(files: str) -> int:
 
 
 def test_segments_are_a_table_for_everybody(archive: Path) -> None:
-    """Each record is in them once. The other tables repeat some of them."""
+    """Segments contain each record once. The other tables repeat some of them."""
     segments = f"{archive}/**/segment-*.parquet"
     assert rows(segments) == 354 + 108
     assert rows(f"{archive}/**/*.parquet") > 354 + 108
@@ -236,7 +236,7 @@ def test_segments_are_a_table_for_everybody(archive: Path) -> None:
 
 
 def test_an_archive_by_its_url(archive: Path) -> None:
-    """A folder may be named so, too."""
+    """A folder may be given as a URL."""
     assert call("state", archive.as_uri()) == call("state", archive)
 
 
@@ -311,7 +311,7 @@ assert len(pyarrow.table({"key": ["a"]}).to_pandas()) == 1
 
 
 def test_commands_import_no_pandas(tmp_path: Path) -> None:
-    """The import of pandas takes longer than most of what they do; pyarrow would import it."""
+    """An import of pandas takes longer than most commands; pyarrow would import it for them."""
     archive = str(tmp_path / "archive")
     commands = [["capture", f"life={LIFE}", archive], ["state", archive], ["verify", archive]]
     words = [sys.executable, "-c", PANDAS, json.dumps(commands)]
@@ -321,7 +321,7 @@ def test_commands_import_no_pandas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", ["replay", "spark"])
 def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
-    """Without any index: all of it is installed here, so that nothing has to be fetched."""
+    """The installation uses no index: all packages are present, so that none is downloaded."""
     program, *words = shlex.split(install_command(extra))
     assert (program, words[0]) == ("pip", "install")
     command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]

@@ -102,7 +102,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("words", "gaps"), COMMANDS)
 def test_every_command_tells_of_a_gap(archive: Path, words: tuple[str, ...], gaps: object) -> None:
-    """People once, on standard error, and machines; not of one that comes later."""
+    """Standard error reports a gap once, and JSON has it; a gap after the moment is left out."""
     command, *rest = words
     for output in ("table", "json"):
         words_before_moment = (command, archive, "--cluster", NAME, *rest, "-o", output, "--as-of")
@@ -126,7 +126,7 @@ def test_nobody_is_told_of_a_cluster_that_has_all(archive: Path) -> None:
 
 
 def test_kept_answers_still_report_gaps(archive: Path, tmp_path: Path) -> None:
-    """`--resume`: nothing is read any more, and it is missing still."""
+    """`--resume` reads no records again, and the gap is still reported."""
     words = ("lint", archive, "--release", "3.9", "--resume", tmp_path)
     assert call(*words) == call(*words)
     assert SENTENCE in call(*words).err
@@ -145,7 +145,7 @@ def test_many_gaps_are_counted(tmp_path: Path) -> None:
 
 
 def test_a_page_tells_of_gaps_where_it_tells_what_was_read(archive: Path, tmp_path: Path) -> None:
-    """With the records between which something is missing."""
+    """The page names the records before and after each gap."""
     file, words = tmp_path / "page.html", ("report", archive, "--cluster", NAME, "--towards", "4.3")
     result = call(*words, "--to", file)
     unknown = f"{CONFIG} partition 0: the state between offset 29 and offset "

@@ -60,7 +60,7 @@ def assert_drawn_to_the_end(result: TerminalResult) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.command}{case.options}")
 def test_a_terminal_shows_progress(archive: Path, case: BarCase) -> None:
-    """On standard error; the answer is that of a pipe, and in a pipe there is nothing else."""
+    """Progress appears on standard error; a pipe gets the same answer and no bar."""
     words = (case.command, archive, *case.options, "-o", "json")
     quiet, result = call(*words), at_a_terminal(*words)
     assert case.says in result.terminal
@@ -70,7 +70,7 @@ def test_a_terminal_shows_progress(archive: Path, case: BarCase) -> None:
 
 
 def test_a_capture_tells_of_each_topic(tmp_path: Path) -> None:
-    """One after the other."""
+    """The bar shows one topic after the other."""
     result = at_a_terminal("capture", f"one={LOG}", tmp_path / "a", "-o", "json")
     for topic in ("connect-configs", "connect-offsets", "connect-status"):
         assert topic in result.terminal
