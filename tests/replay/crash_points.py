@@ -87,7 +87,7 @@ def at_every_step(folder: Path, first: ArchiveAction, then: ArchiveAction, every
 
 
 def killed_at(moment: CrashPoint, module: str, *words: str) -> None:
-    """Run a module that is killed at a moment; to which it must come."""
+    """Run a module that is killed at a crash point; fail if it ends before."""
     point_words = (
         ",".join(moment.events),
         moment.within,

@@ -26,7 +26,7 @@ def dangers(assessment: ClusterAssessment) -> list[Danger]:
 
 
 def test_nothing_is_the_matter() -> None:
-    """A connector that both read alike: both views, and nothing else."""
+    """Both releases read the connector alike: the assessment has both views and no findings."""
     assessment = told(running(), "3.4", "3.9")
     (connector,) = assessment.assessed
     assert (connector.connector, assessment.verdict) == ("a", ReleaseVerdict.COMPATIBLE)
@@ -124,14 +124,14 @@ def test_unassigned_comes_before_running() -> None:
 def test_endpoints_that_come_and_go_are_foretold(
     start: str, goal: str, mode: RolloutMode | None, remark: str
 ) -> None:
-    """While both releases live, and once all workers are changed."""
+    """Endpoints change while both releases live, and again once all workers are changed."""
     remarks = told(running(), start, goal, mode).remarks
     assert [text for text in remarks if text.startswith(remark)]
 
 
 @pytest.mark.parametrize("releases", [("3.9", "3.9"), ("3.6.1", "3.6.2"), ("3.9", "4.3")])
 def test_equal_behaviour_is_no_finding(releases: tuple[str, str]) -> None:
-    """A deleted connector's tasks, and tasks that are older than their config."""
+    """Both releases treat tasks of deleted connectors and outdated tasks alike."""
     log = running().gone("a").config("b").tasks("b", 1).target("b", {"state": "PAUSED"})
     assessment = told(log.config("b", rows="2"), *releases)
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
@@ -150,7 +150,7 @@ def test_later_steps_are_no_preparation() -> None:
 
 
 def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
-    """With the record that causes it."""
+    """The difference names the record that causes it."""
     log = running().put(CONFIG, "connector-a", ODD, raw=True).config("b").tasks("b", 0)
     assessment = told(log, "3.4", "3.9")
     assert assessment.verdict is ReleaseVerdict.NEEDS_PREPARATION
@@ -204,7 +204,7 @@ def test_members_that_never_agree() -> None:
 
 
 def test_members_that_see_aborted_records_and_others() -> None:
-    """The last record that one of them sees is nothing to the other."""
+    """The last record that one member sees is invisible to the other."""
     log = running().abort().config("b").commit()
     change = roll(Profile.of("3.2"), Profile.of("3.9"), RolloutMode.ROLLING)
     (hazard,) = assess(log.entries, change, exactly_once=True).assessed[0].hazards
@@ -231,7 +231,7 @@ def test_future_writes_are_foretold_in_a_rolling_change() -> None:
 
 
 def test_a_plan_says_each_thing_once() -> None:
-    """First what comes before; what two situations ask for is done once, for both."""
+    """Earlier steps come first; a step that two situations need appears once."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
     log.put(CONFIG, "tasks-fencing-a", {"task-count": 1}).offset("a", 1, "own")
     plan = told(log, "3.9", "3.2").plan
@@ -243,7 +243,7 @@ def test_a_plan_says_each_thing_once() -> None:
 
 
 def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
-    """Workers of releases without that support obey them all the same."""
+    """Workers of releases without that support still obey aborted records."""
     log = running().abort().target("a", STOPPED).commit().config("b")
     connectors = [
         assess(log.entries, roll(Profile.of("3.9"), Profile.of(goal)), exactly_once=True).assessed[
@@ -258,7 +258,7 @@ def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
 
 
 def test_the_empty_name_is_a_name() -> None:
-    """A connector may be called nothing at all; it is not the cluster as a whole."""
+    """A connector may have an empty name; it is not the cluster as a whole."""
     log = Planted().config("b").status("task--0", "RUNNING").status("task--0", "STOPPED")
     assessment = told(log, "3.9", "3.4")
     assert [connector.connector for connector in assessment.assessed] == ["", "b"]

@@ -38,7 +38,7 @@ def test_no_bytes_end_an_assessment(
 
 @given(log=logs(), start=ANY, goal=ANY)
 def test_every_divergence_is_told(log: list[Entry], start: Profile, goal: Profile) -> None:
-    """The divergences are those of the two folds, each of them once, and no verdict hides one."""
+    """The divergences are those of the two folds, each once, and no verdict hides one."""
     assessment = assess(log, roll(start, goal))
     divergences = [divergence for each in assessment.assessed for divergence in each.divergences]
     before, after = (fold(in_order(log), profile) for profile in (start, goal))

@@ -149,14 +149,17 @@ FOR_PEOPLE = {
 
 
 def test_every_situation_that_has_steps_is_carried_out() -> None:
-    """All but those that only tell; the sixteenth leaves the log behind, and comes below."""
+    """Situations without steps are exempt; situation 16 gets a new log and has its own test."""
     telling = {2, 7, 17, 18}
     assert {case.number for case in CASES.values()} | {*FOR_PEOPLE} | telling | {16} == {*PAIRS}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_plan_that_is_carried_out(case: PreparationCase, tmp_path: Path) -> None:
-    """Before: needs preparation if something is done first. Then: compatible, all as they were."""
+    """The plan is carried out, and the connectors are as before.
+
+    Before: needs preparation if the plan has an earlier step. Then: compatible.
+    """
     change = case.roll
     assessment = assess(case.log.entries, change)
     prepared = any(step.when is not StepTime.AFTER for step in assessment.plan)
@@ -182,7 +185,7 @@ def committed(cluster: PlanTarget, change: ReleaseChange) -> ClusterState:
 
 
 def check_as_it_was(was: ClusterState, now: ClusterState, *, about_targets: bool = False) -> None:
-    """Configs and tasks, and target states unless they are what it is about."""
+    """Compare configs and tasks, and target states unless the situation is about them."""
     assert now.config.connectors == was.config.connectors
     assert about_targets or targets(now) == targets(was)
     for name, target in targets(now).items():
@@ -220,7 +223,7 @@ def test_a_real_log(name: str, goal: str, histories: Path, tmp_path: Path) -> No
 
 
 def test_forgotten_target_states_are_restored(tmp_path: Path) -> None:
-    """The situations that are about target states end in the one that was forgotten."""
+    """Situations about target states end in the forgotten state."""
     for number, log, target in (
         (3, PAIRS[3].planted, Target.STOPPED),
         (5, PAIRS[5].planted, Target.PAUSED),
@@ -233,7 +236,7 @@ def test_forgotten_target_states_are_restored(tmp_path: Path) -> None:
 
 
 def test_connectors_are_deleted_for_a_release_without_target_states(tmp_path: Path) -> None:
-    """0.9 runs every connector that there is; its task set cannot be emptied for it, either."""
+    """Release 0.9 runs every connector that exists, and its task set cannot be emptied, either."""
     change = PreparationCase(1, running(), goal="0.9.0.1").roll
     cluster = PlanTarget(running().target("a", STOPPED).entries, tmp_path / "lab.log.jsonl")
     instructions = cluster.carry_out(assess(cluster.log, change).plan, change)
@@ -255,7 +258,7 @@ def test_steps_for_people_change_nothing(case: PreparationCase, why: str, tmp_pa
 
 @pytest.mark.parametrize("value", [V2_PAUSED, STOPPED])
 def test_quiet_connectors_are_left_alone(value: dict[str, Any]) -> None:
-    """The ninth has nothing to ask of him, the fourteenth only copies his offsets."""
+    """Situation 9 needs no step for a quiet connector; situation 14 only copies its offsets."""
     log = quiet(value).put(CONFIG, "tasks-fencing-a", {"task-count": 1})
     fencing = assess(log.entries, PreparationCase(9, log).roll)
     assert (fencing.verdict, fencing.plan) == (ReleaseVerdict.COMPATIBLE, [])
@@ -278,7 +281,7 @@ def test_offsets_of_others_are_not_copied(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.b*", "[^$", 'q"', "\\", "größe 😀", "'"])
 def test_offset_filters_match_names_literally(name: str) -> None:
-    """Names come from strangers; nothing in them means anything to grep."""
+    """Connector names are untrusted; no character in them is special to grep."""
     names = name, f"{name}x", "axb", "a"
     keys = [encode_partition(connector, {"f": "1"}).decode() for connector in names]
     text = "".join(f"{key}\t{{}}\n" for key in keys)
@@ -379,7 +382,7 @@ def test_a_shell_can_read_every_line(number: int) -> None:
 
 
 def test_commands_are_safe_whatever_a_connector_is_called() -> None:
-    """Names come from strangers, and plans are pasted into shells."""
+    """Connector names are untrusted, and plans are pasted into shells."""
     name = "a'; rm -rf $HOME #"
     assert shlex.split(verb("stop", name)) == ["controlplane", "stop", name]
     assert shlex.split(verb("stop", "--all")) == ["controlplane", "stop", "--", "--all"]

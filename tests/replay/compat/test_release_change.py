@@ -12,7 +12,7 @@ def change(start: str, goal: str, mode: RolloutMode | None = None) -> ReleaseCha
 
 
 def test_the_direction_is_seen() -> None:
-    """Without a mode all workers are stopped in between; which way it goes is plain."""
+    """Without a mode all workers are stopped in between; the releases give the direction."""
     assert change("3.4", "3.9").mode is RolloutMode.UPGRADE
     assert change("3.9", "3.4").mode is RolloutMode.DOWNGRADE
     assert change("4.3", "kip").mode is RolloutMode.UPGRADE
@@ -45,7 +45,7 @@ def test_starting_workers_of_a_change() -> None:
 
 
 def test_the_way_leads_through_every_line_that_differs() -> None:
-    """Both ways the same stops, each step of the same mode."""
+    """Both directions have the same stops, and each step has the same mode."""
     upward = steps_of(change("3.4.1", "3.9.1", RolloutMode.ROLLING))
     back = steps_of(change("3.9.1", "3.4.1", RolloutMode.ROLLING))
     names = [step.start.release for step in upward] + [upward[-1].goal.release]
@@ -55,14 +55,14 @@ def test_the_way_leads_through_every_line_that_differs() -> None:
 
 
 def test_a_way_of_one_step() -> None:
-    """Between neighbours there is nothing to pass; nor is there from a release to itself."""
+    """Neighbouring releases have no stop in between, and one release has none to itself."""
     for start, goal in (("3.8", "3.9"), ("3.9.0", "3.9.1"), ("3.9", "3.9")):
         (step,) = steps_of(change(start, goal))
         assert (step.start, step.goal) == (Profile.of(start), Profile.of(goal))
 
 
 def test_the_whole_way() -> None:
-    """From the first release to the newest: every stop is known, and no two neighbours alike."""
+    """The way from the first to the newest release has known stops, and no two neighbours alike."""
     way = steps_of(change(RELEASES[0], RELEASES[-1]))
     stops = [step.start.release for step in way]
     assert stops == sorted(stops, key=RELEASES.index)

@@ -146,7 +146,7 @@ def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -
 
 
 def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """A worker of 3.4 shows the last state it can read of one, and nothing at all of the other."""
+    """A worker of 3.4 shows the last readable state of one connector, and no state of the other."""
     assessment = foretold(log, story, CHANGES[1])
     by_name = {connector.connector: view_of(connector, OLD) for connector in assessment.assessed}
     step = story[22]
@@ -158,7 +158,7 @@ def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, StorySte
 def test_writes_of_the_older_worker_are_foretold(
     log: list[Entry], story: dict[int, StoryStep]
 ) -> None:
-    """Asked to pause, then to resume what was stopped, it wrote these bytes."""
+    """The older worker was asked to pause and then resume a stopped connector; it wrote this."""
     assessment = foretold(log, story, CHANGES[1])
     (pages,) = (connector for connector in assessment.assessed if connector.connector == "pages")
     for written, number in zip(pages.writes, (28, 33), strict=True):
@@ -176,7 +176,7 @@ def test_writes_of_the_older_worker_are_foretold(
 
 
 def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """While a worker of 3.4 led, both answered 404 to a stop."""
+    """Both workers answered 404 to a stop while a worker of 3.4 led."""
     assessment = foretold(log, story, CHANGES[0])
     assert (
         f"while a worker of {OLD} leads or receives the request, "

@@ -20,7 +20,7 @@ from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, r
 
 
 def test_offsets_of_aborted_transactions() -> None:
-    """The other form of the fourteenth: those without exactly-once support go on from them."""
+    """Situation 14, second form: workers without exactly-once support use aborted offsets."""
     pair = PAIRS[14]
     log = running().offset("a", 1).abort().offset("a", 2).commit()
     (observation,) = seen(pair, log, 14)
@@ -39,7 +39,7 @@ def told_of_own_topic(
 
 
 def test_offsets_that_the_newer_release_does_not_find() -> None:
-    """From 3.3 on a connector's own topic alone counts, whatever the worker's topic has."""
+    """Releases from 3.3 on read a connector's own topic alone, and ignore the worker's topic."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
     observation = told_of_own_topic(log, "3.2", "3.9")
     assert observation.sighting.severity is DANGER
@@ -74,13 +74,13 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
 
 
 def test_aborted_offsets_in_a_topic_of_its_own_are_nobodys() -> None:
-    """Such a topic is read without them by every worker."""
+    """Every worker skips aborted records in such a topic."""
     log = own_topic("own").offset("a", 2).abort().offset("a", 3, "own").commit()
     assert told_of_own_topic(log, "3.9", "3.2").sighting.severity is INFO
 
 
 def test_a_resume_by_an_older_worker() -> None:
-    """The second: before and after its tasks were made anew."""
+    """Situation 2 differs before and after the tasks were generated again."""
     log = stopped().target("a", {"state": "STARTED"})
     (observation,) = seen(PAIRS[2], log, 2)
     assert observation.sighting.sentence.endswith("its worker generates its tasks again")
@@ -90,7 +90,7 @@ def test_a_resume_by_an_older_worker() -> None:
 
 @pytest.mark.parametrize(("number", "state"), [(2, "STARTED"), (3, "PAUSED")])
 def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
-    """A connector that was paused, recreated, or never had a target state had no stop to forget."""
+    """A connector that was paused, recreated, or has no target state has no stop to forget."""
     by_older = {"state": state}
     for log in (
         running().target("a", V2_PAUSED).target("a", by_older),
@@ -110,7 +110,7 @@ def test_a_report_that_was_removed_is_none(number: int) -> None:
 
 
 def test_active_topics_are_left_behind() -> None:
-    """The eleventh: those of a living connector, should it be deleted; and those of the deleted."""
+    """Situation 11 concerns deleted connectors, and living ones that may be deleted later."""
     pair = PAIRS[11]
     (observation,) = seen(pair, running().active("a", "t"), 11)
     assert observation.sighting.sentence.endswith("a deletion there leaves them behind")
@@ -119,7 +119,7 @@ def test_active_topics_are_left_behind() -> None:
 
 
 def test_producers_are_fenced_in_both_directions() -> None:
-    """The ninth: on the way back nothing writes; on the way there all prepare."""
+    """Situation 9: a downgrade stops all writes; an upgrade prepares all workers."""
     (observation,) = seen(PAIRS[9], fenced(1), 9)
     assert [step.command for step in observation.sighting.steps] == [
         "controlplane stop --wait a",
@@ -148,13 +148,13 @@ def test_initial_states_in_the_older_release() -> None:
 
 
 def test_tasks_of_who_is_stopped_may_be_dropped() -> None:
-    """The twelfth: a stopped connector is to have none."""
+    """Situation 12 is harmless for a stopped connector, which is to have no tasks."""
     (observation,) = seen(PAIRS[12], running().target("a", STOPPED).config("a", rows="2"), 12)
     assert observation.sighting.severity is INFO
 
 
 def test_removed_target_states_are_recovered() -> None:
-    """The fifth: said by the record before, or by who still reports it; a running one is none."""
+    """Situation 5: an earlier record or a report tells the state; a running connector is exempt."""
     pair = PAIRS[5]
     for log, command in (
         (stopped().target("a", None), "controlplane stop a"),
@@ -170,7 +170,7 @@ def test_removed_target_states_are_recovered() -> None:
 
 
 def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
-    """An older worker would hold the tasks ready of what is to have none."""
+    """An older worker would keep the tasks of a stopped connector ready."""
     pair = PAIRS[1]
     (observation,) = seen(pair, running().target("a", STOPPED), 1)
     assert observation.sighting.severity is WARNING
@@ -178,7 +178,7 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
 
 
 def test_a_stop_that_older_releases_take_for_running() -> None:
-    """A foreign nearest state is mended by a second stop."""
+    """A second stop repairs the foreign state beside STOPPED."""
     pair = PAIRS[1]
     (observation,) = seen(
         pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1
@@ -188,14 +188,14 @@ def test_a_stop_that_older_releases_take_for_running() -> None:
 
 
 def test_a_release_without_target_states_runs_what_is_stopped() -> None:
-    """0.9 knows no way to keep a connector quiet but to delete it."""
+    """Release 0.9 can keep a connector quiet only if it is deleted."""
     (observation,) = seen(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
     assert observation.sighting.severity is DANGER
     assert observation.sighting.steps[-1].command == "controlplane delete connector a"
 
 
 def test_tasks_of_a_running_connector_are_made_anew() -> None:
-    """The twelfth heals by itself where the connector runs; going back brings the tasks back."""
+    """Situation 12 heals while the connector runs; a downgrade brings the tasks back."""
     pair = PAIRS[12]
     (observation,) = seen(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.severity is INFO
@@ -218,7 +218,7 @@ def test_workers_generate_tasks_again() -> None:
 
 
 def test_older_tasks_are_those_of_the_same_life() -> None:
-    """The twelfth is no matter of who was deleted, and none of who has no tasks."""
+    """Situation 12 ignores deleted connectors and connectors without tasks."""
     pair = PAIRS[12]
     assert not seen(pair, running().gone("a"), 12)
     assert not seen(pair, reused(again=False), 12)
@@ -244,7 +244,7 @@ def test_a_deleted_connector_leaves_tasks() -> None:
 
 
 def test_an_instance_that_never_reported_was_not_restarted() -> None:
-    """The eighth: a request is all there is of it."""
+    """Situation 8: the restart request is the only record about the instance."""
     log = running(tasks=1)
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
     (observation,) = seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
@@ -257,7 +257,7 @@ def test_an_instance_that_never_reported_was_not_restarted() -> None:
 
 
 def test_a_restart_of_what_failed_means_only_that() -> None:
-    """Instances that had not failed report nothing, and need not."""
+    """Instances that had not failed need not report."""
     pair = PAIRS[8]
     log = running(tasks=2).status("task-a-0", "FAILED").status("task-a-1", "RUNNING")
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": True})

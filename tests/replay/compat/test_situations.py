@@ -7,13 +7,13 @@ from tests.replay.compat.pairs import INFO, PAIRS, assessed, seen
 
 
 def test_every_situation_has_a_rule_and_a_pair_of_logs() -> None:
-    """The nineteen of the version matrix, none left out."""
+    """The version matrix has nineteen situations, and each is covered."""
     assert {situation.number for situation in SITUATIONS} == set(PAIRS) == set(range(1, 20))
 
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_a_situation_is_seen_once(number: int) -> None:
-    """By its own rule, about the right connector, as bad as it is, with records to show."""
+    """Each rule reports its situation for the right connector, with severity and records."""
     pair = PAIRS[number]
     (observation,) = seen(pair, pair.planted, number)
     sighting = observation.sighting
@@ -25,7 +25,7 @@ def test_a_situation_is_seen_once(number: int) -> None:
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_similar_logs_have_no_situation(number: int) -> None:
-    """The same log but for what makes the situation."""
+    """The similar log lacks the one fact that makes the situation."""
     pair = PAIRS[number]
     assert not seen(pair, pair.alike, number)
 

@@ -88,7 +88,7 @@ def test_nothing_new_is_printed_once(tmp_path: Path) -> None:
 
 
 def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
-    """The tables have them."""
+    """The tables keep the mild findings."""
     archived(tmp_path, recorded_entries("life-3.9"))
     said = watched(tmp_path, "--least", "warning", "-o", "json")
     severities = {row["severity"] for row in rows_in(said, "finding_changes")}

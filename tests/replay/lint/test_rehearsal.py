@@ -58,7 +58,7 @@ def test_the_recorded_log(log: list[Entry], release: str) -> None:
 
 
 def test_a_lost_task_set_is_reported_with_advice(log: list[Entry]) -> None:
-    """With the commit and the config that came after it, and how to mend it."""
+    """The finding names the commit, the later config, and the remedy."""
     (finding,) = lint(log, Profile.of("3.9.1"), cluster="lab")
     assert (finding.cluster, finding.connector, finding.kind) == ("lab", "quiet", LOSES)
     assert finding.severity is Severity.DANGER
@@ -85,7 +85,7 @@ def test_workers_said_so_afterwards(
 
 
 def test_the_zombies_of_deleted_did_return(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """On 3.4 it was created again with a class that makes no tasks: two ran. On 3.9 none did."""
+    """Created again with a class that makes no tasks, it ran two tasks on 3.4 and none on 3.9."""
     for release, number in (("3.4.1", 25), ("3.9.1", 31)):
         is_reported = ("deleted", ZOMBIES) in said(lint(log, Profile.of(release)))
         answer = story[number].answers["/connectors/deleted"].answer
@@ -156,13 +156,13 @@ def test_a_kind_of_finding(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_similar_logs_have_no_finding(kind: str) -> None:
-    """The same log but for what makes it so."""
+    """The similar log lacks the one fact that makes the finding."""
     release, _, alike = KINDS[kind]
     assert kind not in {finding.kind for finding in lint(alike.entries, Profile.of(release))}
 
 
 def test_reports_of_the_deleted_come_back() -> None:
-    """A connector's tombstone takes its tasks along, until it is gone and they are not."""
+    """A connector's tombstone hides its tasks' statuses; once it is removed, they return."""
     log = running().status("task-a-0", "RUNNING").gone("a").status("connector-a", None)
     (finding,) = lint(log.entries, Profile.of("3.9"))
     assert finding.kind == "status-returns"
@@ -206,7 +206,7 @@ def test_changed_readings_are_named(histories: Path) -> None:
 
 
 def test_secrets_are_not_told() -> None:
-    """A finding that tells values hides those that are secret."""
+    """A finding that shows values hides secret ones."""
     log = running().put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})
     text = " ".join(finding.sentence for finding in lint(log.entries, Profile.of("3.9")))
     assert "s3cret" not in text

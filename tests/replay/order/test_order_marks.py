@@ -41,7 +41,7 @@ def unordered(tmp_path: Path) -> Path:
 
 
 def test_a_state_marks_it(unordered: Path) -> None:
-    """In the remarks of the table, and in JSON; other connectors have no mark."""
+    """Table remarks and JSON show the mark; other connectors have no mark."""
     rows = call("state", unordered, "-o", "json").json[0]["states"][0]["connectors"]
     assert {row["connector"]: row["order_dependent"] for row in rows} == {
         "a": [TASK, OFFSET],
@@ -52,7 +52,7 @@ def test_a_state_marks_it(unordered: Path) -> None:
 
 
 def test_tables_and_files_have_the_marks_of_the_command(unordered: Path, tmp_path: Path) -> None:
-    """`archive.state()` and `state --folder`, in the same words and order."""
+    """`archive.state()` and `state --folder` have the same marks, in the same words and order."""
     call("state", unordered, "-o", "parquet", "--folder", tmp_path / "states")
     written = ds.dataset(tmp_path / "states" / "connectors", partitioning="hive").to_table()
     for table in (replay.open(str(unordered)).state(), written):
@@ -72,7 +72,7 @@ def marks_in(table: pa.Table) -> dict[str, list[str] | None]:
 
 
 def test_the_same_value_in_two_partitions_is_no_mark(tmp_path: Path) -> None:
-    """Whichever is read last, the offset is the same."""
+    """The offset is the same, whichever partition is read last."""
     pair = ('["a",{"p":1}]', '{"o":1}')
     archive(tmp_path, [*config(connector("a")), *offsets(pair), *offsets(pair, partition=1)])
     (row,) = call("state", tmp_path, "-o", "json").json[0]["states"][0]["connectors"]
@@ -91,7 +91,7 @@ def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]
 @pytest.mark.parametrize("derived", [True, False], ids=["winners", "segments"])
 @pytest.mark.parametrize("seed", range(12))
 def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> None:
-    """From the rows that count, as from all records; for several releases."""
+    """Marks from the remaining rows equal those from all records, for several releases."""
     log = random_log_anywhere(seed)
     archive(tmp_path, log)
     local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=derived))
