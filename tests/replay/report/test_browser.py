@@ -145,7 +145,7 @@ def test_a_page_asks_nobody_and_every_link_leads_somewhere(
 def test_everything_can_be_read(
     browser: Browser, name: str, width: int, scheme: str, request: pytest.FixtureRequest
 ) -> None:
-    """On a desk and on a phone, by day and by night, folded up or not."""
+    """Text is readable on a desk and on a phone, in both schemes, folded or not."""
     browser.open(request.getfixturevalue(name), width=width, scheme=scheme)
     for _ in ("folded", "open"):
         assert browser.ask("[...stickingOut(), ...scrollingAside()]") == []
@@ -205,7 +205,7 @@ def test_states_are_told_apart_without_their_colours(
 
 
 def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
-    """The first of the links of each kind, followed by the keyboard alone."""
+    """The first link of each kind is followed with the keyboard alone."""
     ways = ("td.n a", ".lane a", ".events a", ".plot a", ".lines a", ".chip", ".tile")
     for way in (*ways, ".card details .chip", ".matrix a", "#c0-findings summary a"):
         browser.open(life)
@@ -232,7 +232,7 @@ def test_the_keyboard_focus_is_visible(browser: Browser, life: Path) -> None:
 
 
 def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
-    """A row for each cluster; what is asked for opens."""
+    """A cluster has one row; a requested part opens."""
     assert fleet.stat().st_size < 8_000_000
     for width in (DESK, PHONE):
         browser.open(fleet, width=width)
@@ -248,7 +248,7 @@ def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
 
 
 def test_times_never_touch(browser: Browser, tmp_path: Path) -> None:
-    """From seconds to decades, wherever a picture begins, on a desk and on a phone."""
+    """Labels keep apart from seconds to decades, wherever a chart begins, on desk and phone."""
     starts = (read_time_ms(text) for text in ("2026-11-20T22:49:57Z", "2025-12-31T06:00:00Z"))
     axes = [
         TimeAxis(TimeRange(start_ms + step * 3_456_789, start_ms + step * 3_456_789 + length_ms))

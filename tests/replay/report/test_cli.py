@@ -20,7 +20,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def test_a_page_of_an_archive(fleet: Path, tmp_path: Path) -> None:
-    """All clusters, or one of them; it says what the end of the archive is."""
+    """A page has all clusters, or one; it names the head of the archive."""
     result = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")
     assert (result.code, result.out) == (0, f"{tmp_path / 'all.html'}: 2 clusters\n")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
@@ -32,7 +32,7 @@ def test_a_page_of_an_archive(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_page_of_a_log(tmp_path: Path) -> None:
-    """Up to a moment; of the releases that are named."""
+    """The page ends at the given moment, and compares the named releases."""
     words = ("report", ROLL, "--to", tmp_path / "page.html", "--cluster", "roll")
     options = ("--towards", "3.4", "--towards", "4.3", "--as-of", "config@9")
     assert call(*words, *options).code == 0
@@ -44,7 +44,7 @@ def test_a_page_of_a_log(tmp_path: Path) -> None:
 
 
 def test_kept_answers_make_the_same_page(fleet: Path, tmp_path: Path) -> None:
-    """`--resume`, as everywhere."""
+    """`--resume` gives the page that a full run gives."""
     pages = []
     for number in range(3):
         file = tmp_path / f"{number}.html"
@@ -56,7 +56,7 @@ def test_kept_answers_make_the_same_page(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -> None:
-    """The page is of the others; where none is left, there is no page."""
+    """The page has the other clusters; without any other cluster there is no page."""
     (fleet / "cluster=life" / "_manifest" / "0000000001.json").write_text("{}")
     result = call("report", fleet, "--to", tmp_path / "page.html")
     assert result.code == 2
@@ -68,7 +68,7 @@ def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -
 
 
 def test_unwritable_places_are_refused(tmp_path: Path) -> None:
-    """One sentence; nothing is left behind."""
+    """The command prints one sentence and leaves no file."""
     result = call("report", ROLL, "--to", tmp_path / "nowhere" / "page.html", "--towards", "4.3")
     assert "nowhere is no directory): make it" in refusal(result)
     assert list(tmp_path.iterdir()) == []

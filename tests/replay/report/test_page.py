@@ -49,7 +49,7 @@ def led_to(shown: Element, link: Element) -> Element:
 
 
 def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
-    """A number to the record that it counts, or to where all of these are named."""
+    """Each number links to the counted record, or to the list of all of them."""
     shown = pictured(busy())
     (row,) = rows(next(shown.by_id("c0-connectors").all("table")))
     assert row[:8] == ["a", "STARTED", "RUNNING", "1 FAILED", "1", "1", "1", "2"]
@@ -65,7 +65,7 @@ def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
 
 
 def test_a_number_without_its_evidence_is_noticed() -> None:
-    """For the tests that say there is none."""
+    """The check of the page finds a number without a link."""
     text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
     assert [element.text for element in unled(parsed([text]))] == ["7"]
 
@@ -87,7 +87,7 @@ def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led
 
 
 def test_subjects_lead_to_their_findings() -> None:
-    """The badge of a row, and a cell of the matrix."""
+    """The badge of a row and a cell of the matrix link to the finding."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
@@ -101,7 +101,7 @@ def test_subjects_lead_to_their_findings() -> None:
 
 
 def test_the_read_records_lead_to_their_ends() -> None:
-    """The first and the last record of each partition, and of all."""
+    """The links lead to the first and last record of each partition, and of all partitions."""
     shown = pictured(busy())
     first, last = (led_to(shown, link) for link in next(shown.all("p", "span")).all("a"))
     assert next(first.all("code")).text == "config@0"
@@ -135,7 +135,7 @@ def test_a_line_ends_where_its_offset_is_removed() -> None:
 
 
 def test_lanes_are_drawn_where_they_were() -> None:
-    """In per cent of the time from the first record to the last."""
+    """Positions are per cent of the time from the first record to the last."""
     entries = of(busy())
     shown = pictured(busy())
     (card,) = shown.all("article")
@@ -157,7 +157,7 @@ def test_lanes_are_drawn_where_they_were() -> None:
 
 
 def test_marks_and_offsets_are_drawn() -> None:
-    """Created, changed, restarted, reset; and how far it had come."""
+    """The chart marks creation, changes, restarts and resets, and draws the offset's progress."""
     (card,) = pictured(busy()).all("article")
     marks = [path.classes[0] for path in card.all("path")]
     assert marks == ["m-created", "m-changed", "m-restarted", "m-reset"]
@@ -173,7 +173,7 @@ def test_marks_and_offsets_are_drawn() -> None:
 
 
 def test_findings_releases_and_compaction() -> None:
-    """Each with its reason and with what to do, each place leading to its record."""
+    """Each finding has its reason and its remedy, and each place links to its record."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     findings = shown.by_id("c0-findings")
@@ -190,7 +190,7 @@ def test_findings_releases_and_compaction() -> None:
 
 
 def test_a_fleet() -> None:
-    """A row for each cluster, what is between them, and who could not be read."""
+    """The page has a row per cluster, findings between clusters, and unreadable clusters."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
     fleet = [cluster_facts(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
     shown = read(page(fleet, {"north": "its manifest is <gone>"}))
@@ -340,7 +340,7 @@ COUNTING = (
 
 @pytest.mark.slow
 def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
-    """However often it fails, is changed and moves, its picture does not grow."""
+    """The size of the chart does not grow with failures, changes and moves."""
     log = PlantedLog().running("a")
     for number in range(3_000):
         log.status("task-a-0", "FAILED" if number % 2 else "RUNNING")

@@ -77,7 +77,7 @@ def test_a_merge_is_faster(store: ArchiveStore) -> None:
 
 
 def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
-    """The other says so; what was removed is described once."""
+    """The refused retention says so; the removal is described once."""
     second = retention(store)
     first = retain(store, CUT_MS)
     with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened"):
@@ -100,7 +100,7 @@ def test_an_append_meanwhile_is_kept(store: ArchiveStore) -> None:
 
 
 def test_an_append_goes_on_behind_a_retention(store: ArchiveStore) -> None:
-    """Its look is not lost, though the manifests it began behind are gone."""
+    """The look is kept, although the manifests before it are gone."""
     appender, _ = next_config(store)
     removed = sum(expired.records for expired in retain(store, CUT_MS).expired)
     assert appender.commit() is not None
@@ -108,7 +108,7 @@ def test_an_append_goes_on_behind_a_retention(store: ArchiveStore) -> None:
 
 
 def test_a_reader_is_told_that_its_files_are_gone(store: ArchiveStore) -> None:
-    """Never half an answer; asked again, the answer is as before."""
+    """The reader gives no half answer; a second query gives the answer as before."""
     local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
     plan = local.plan(None, KIP)
     expected = local.states(plan, KIP)
@@ -120,7 +120,7 @@ def test_a_reader_is_told_that_its_files_are_gone(store: ArchiveStore) -> None:
 
 
 def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
-    """Another run finds none that is old enough, and the retention completes."""
+    """Another run finds no file that is old enough, and the retention completes."""
     leftovers_seen: list[list[str]] = []
 
     def tidied_meanwhile(_: int) -> None:
@@ -135,7 +135,7 @@ def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
 
 
 def test_files_of_a_running_append_stay(store: ArchiveStore) -> None:
-    """However old they are."""
+    """Files of a running append stay, however old they are."""
     appender, entry = next_config(store)
     writer = appender.segment_writer((entry.topic, entry.partition), entry.offset)
     before = held(store)
