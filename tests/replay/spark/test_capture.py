@@ -91,7 +91,10 @@ async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> N
 
 
 async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -> None:
-    """Before a transaction, while one is open, and when two are decided; then nothing is new."""
+    """Archives are equal before a transaction, while one is open, and once two are decided.
+
+    A further capture adds no records.
+    """
     topics = both.topics
     async with writer(broker) as plain:
         await some_records(plain, topics)
@@ -111,7 +114,7 @@ async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -
 
 
 async def test_removed_records_are_a_gap(both: Both, broker: Broker) -> None:
-    """Before it was archived; what Kafka leaves out by itself is none."""
+    """Records removed before their capture are a gap; offsets that Kafka skips are none."""
     topics = both.topics
     async with writer(broker) as out:
         await some_records(out, topics, 3)
@@ -127,7 +130,7 @@ async def test_removed_records_are_a_gap(both: Both, broker: Broker) -> None:
 async def test_topics_and_secrets(
     both: Both, broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Topics that connectors have of their own are found where the configs are read."""
+    """Topics of single connectors are found while the configs are read."""
     own = await new_topic()
     config = b'{"properties":{"password":"hunter2","offsets.storage.topic":"%s"}}' % own.encode()
     async with writer(broker) as out:

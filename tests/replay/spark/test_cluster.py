@@ -100,7 +100,7 @@ SELECTED = [word for name in OTHERS for word in ("--cluster", name)]
 
 
 def test_a_cluster_without_access_is_named(cluster: StandaloneCluster, closed: Path) -> None:
-    """With the reason, and exit code 2; commands answer about the others."""
+    """The cluster is named with the reason and exit code 2; commands answer about the others."""
     for words in COMMANDS:
         remote = run_driver(words[0], str(closed), *words[1:], *cluster.options())
         local = call(words[0], closed, *words[1:], *SELECTED)

@@ -62,7 +62,7 @@ def shuffles(spark: SparkSession, query: StateQuery, limits: TaskLimits) -> int:
     return int(plan.count("Exchange"))
 
 
-def test_whole_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> None:
+def test_undivided_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> None:
     """Slices need one shuffle by partition; the answers of all releases stay the same."""
     query = question(folder, PROFILES)
     expected = query.local.states(query.plan, PROFILES)
@@ -86,7 +86,7 @@ def test_tasks_keep_every_slot_busy(spark: SparkSession, folder: Path, task_rows
 
 
 def test_large_questions_take_several_jobs(spark: SparkSession, folder: Path) -> None:
-    """The driver has what is left of one at a time."""
+    """The driver holds the remaining rows of one job at a time."""
     queries = [question(folder), question(folder, PROFILES)] * 2
     rows = sum(part.rows for part in queries[0].plan.busy)
     sizes = [
@@ -117,7 +117,7 @@ def test_slices_end_where_segments_do(folder: Path) -> None:
 
 
 def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> None:
-    """One that is empty, one of which nothing counts, one that means nothing, and others."""
+    """One job answers for an empty cluster, an aborted one, a meaningless one, and others."""
     names = "life-3.9", "aborted-3.9", "mirror-3.9"
     logs = [recorded_entries(name) for name in names]
     logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)], garbage()]
@@ -178,7 +178,7 @@ def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder:
 
 
 def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
-    """In one line."""
+    """The error is one line."""
     with pytest.raises(NoSpark, match=r"^Spark has failed \(ValueError: such a thing\)$"):
         jobs.run(spark.range(1).mapInArrow(broken, "id long"), NoProgress())
 
@@ -196,7 +196,7 @@ def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:
-    """The answer is that of a pipe."""
+    """The output equals that of a pipe."""
     words = ("state", folder, "--engine", "spark", "-o", "json")
     result = at_a_terminal(*words)
     assert "Spark" in result.terminal
@@ -215,14 +215,14 @@ def test_a_start_that_is_interrupted_leaves_no_jvm_behind(folder: Path) -> None:
 
 @pytest.mark.parametrize("options", [["--master", "local"], ["--conf", "spark.x=1"]])
 def test_settings_of_spark_are_for_spark(folder: Path, options: list[str]) -> None:
-    """Given alone they mean it, beside another engine they mean nothing, which is said."""
+    """Settings of Spark select Spark; with another engine they are refused with the reason."""
     assert "spark" in call("state", folder, "--explain", *options).out
     result = call("state", folder, "--engine", "local", *options)
     assert (result.code, "--master and --conf are for Spark" in result.err) == (2, True)
 
 
 def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence, and what to do."""
+    """The error is one sentence with the remedy."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
@@ -232,6 +232,6 @@ def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_setting_that_is_none(folder: Path) -> None:
-    """Without a name, or without a value."""
+    """A setting without a name or a value is refused."""
     assert "'=x' is not KEY=VALUE" in call("state", folder, "--conf", "=x").err
     assert "'x' is not KEY=VALUE" in call("state", folder, "--conf", "x").err

@@ -33,7 +33,7 @@ MOMENTS = (before_manifest(1), behind_manifest(0))
 async def test_killed_it_neither_loses_nor_doubles(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """While tasks write, when all is written that is to count next, and when it just counts."""
+    """The capture is killed while tasks write, before the manifest counts, and right after."""
     target = little_at_a_time(tmp_path, past.topics)
     names = msgspec.structs.astuple(past.topics)
     words = (CAPTURING, str(tmp_path), str(kafka_jars), past.broker.bootstrap, *names)

@@ -160,7 +160,7 @@ def test_results_are_whole(fleet: Fleet, work: PausedCommand, kill: Kill, tmp_pa
 
 
 def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: PausedCommand, tmp_path: Path) -> None:
-    """Its executors end with it; a second run has the whole answer."""
+    """The executors end with the driver; a second run has the whole answer."""
     point, out = work.point(tmp_path / "pause"), tmp_path / "there"
     words = words_of(work, fleet.archive, out)
     with driver(*words, *fleet.spark.options(point.conf)) as process:

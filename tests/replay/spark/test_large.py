@@ -53,7 +53,7 @@ def batches(cluster: ArchivedCluster, folder: Path) -> Iterator[Batch]:
 
 
 def test_all_say_the_same(cluster: ArchivedCluster, folder: Path, spark: SparkSession) -> None:
-    """The service's fold, the engine with and without snapshots, Spark, and SQL."""
+    """The service's fold, the engine with and without snapshots, Spark and SQL have one digest."""
     oracle = SqlOracle()
     oracle.archive(folder)
     sql = oracle.answer([Cut(cluster.ends, cluster=NAME)])

@@ -20,7 +20,7 @@ SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.scenario")
 
 
 def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
-    """In all scenarios there are."""
+    """Spark computes every view of all scenarios."""
     scenarios = [read(path) for path in SCENARIOS]
     played = play_all(scenarios, Folds(batch={"spark": SparkFold(spark, SMALL, SLICED)}))
     assert len(scenarios) > 50

@@ -29,7 +29,7 @@ class Rounds:
 
 
 def test_the_smallest_log_is_minimal() -> None:
-    """Wherever the records lie that it takes; in few rounds, for each is a job."""
+    """The smallest log is found in few rounds, wherever its records lie; each round is a job."""
     for needed in [(0,), (63,), (7, 50), (0, 31, 32, 63), tuple(range(5))]:
         wrong = Rounds(*needed)
         assert smallest(ask(*range(64)), wrong) == ask(*needed)

@@ -73,7 +73,7 @@ def told_until(lines: Iterable[str], end: str) -> list[str]:
 async def test_killed_it_goes_on(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """Once before its segments count, once before the checkpoint knows that they do."""
+    """The kills come before the segments count, and before the checkpoint knows that they do."""
     target = little_at_a_time(tmp_path / "archive", past.topics)
     checkpoint = tmp_path / "checkpoint" / "real"
     entries = await past.there()

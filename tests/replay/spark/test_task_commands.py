@@ -84,7 +84,7 @@ def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: P
 def test_damage_is_told_as_without_spark(
     spark: SparkSession, fleet: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """The same sentence and exit code, found in a task or not."""
+    """Damage gives the same sentence and exit code, wherever it is found."""
     assert spark
     shutil.copytree(fleet, tmp_path / "fleet")
     (segment,) = (tmp_path / "fleet" / "cluster=roll").glob("topic=connect-configs/*/segment-*")
@@ -150,7 +150,7 @@ def test_all_things_in_their_order(spark: SparkSession, count: int) -> None:
 
 
 def test_errors_are_raised_in_input_order(spark: SparkSession) -> None:
-    """By Spark's tasks and by processes: those before it are there."""
+    """Results before the error arrive, from Spark's tasks as from processes."""
     for executor in (tasks_of(spark), ProcessExecutor(2)):
         results = executor.run(numbers, [2, -1, 3])
         assert list(next(results)) == [0, 1]
@@ -168,7 +168,7 @@ def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
 
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_large_findings_come_in_pieces(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them small enough for the JVM; together they are what was found."""
+    """Each piece is small enough for the JVM; together the pieces are the findings."""
     monkeypatch.setattr(task_output_codec, "PIECE_BYTES", most)
     things: Sequence[int] = [300, 0, 4]
     handed = [pickle.dumps((numbers, thing)) for thing in things]

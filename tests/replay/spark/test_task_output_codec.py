@@ -25,7 +25,7 @@ sent = st.dictionaries(
 def test_pieces_come_together(
     sent: dict[tuple[int, int], bytes], most: int, chance: object
 ) -> None:
-    """By work and slice, in the order of their numbers."""
+    """Pieces are joined by work and slice, in the order of their numbers."""
     whole = [TaskOutput(*place, content) for place, content in sent.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_output_codec, "PIECE_BYTES", most)

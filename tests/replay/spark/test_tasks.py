@@ -150,10 +150,10 @@ def test_a_large_capture_counts_by_and_by(ends: dict[tuple[str, int], int]) -> N
 
 def test_vectors_are_those_of_spark() -> None:
     """Vectors are written and read as Spark does."""
-    found = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
-    assert vector(found) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
-    assert places(vector(found)) == found
-    assert assigned(found) == '{"t": [0, 11], "u": [0]}'
+    vector_ends = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
+    assert vector(vector_ends) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
+    assert places(vector(vector_ends)) == vector_ends
+    assert assigned(vector_ends) == '{"t": [0, 11], "u": [0]}'
 
 
 def test_a_batch_is_a_batch(tmp_path: Path) -> None:

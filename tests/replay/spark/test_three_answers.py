@@ -90,7 +90,7 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
 
 
 def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: SqlOracle) -> None:
-    """Releases of SQL's and those that were asked there; at the end every release there is."""
+    """SQL's releases and the observed ones agree at each point; at the end all releases agree."""
     histories = {name: recorded_entries(name) for name in FOLLOWED}
     three = Three(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
     questions = [question for name in FOLLOWED for question in asked_of(name, histories[name])]

@@ -79,7 +79,7 @@ def documented() -> dict[str, tuple[int, int]]:
 
 
 def test_omitted_records_are_documented(oracle: SqlOracle) -> None:
-    """Each reason that there is, and each record that lies in the repository."""
+    """The documentation counts each reason, and each such record of the repository."""
     histories, scenarios = (
         counted(logs, left_out(oracle, logs)) for logs in (recorded(), of_scenarios())
     )

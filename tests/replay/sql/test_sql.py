@@ -60,7 +60,7 @@ def agree(sql: set[TableLine], others: dict[str, set[TableLine]]) -> None:
 def test_recorded_clusters_at_every_observed_point(
     name: str, oracle: SqlOracle, tmp_path: Path
 ) -> None:
-    """Under all three releases, whichever was there."""
+    """All three releases are compared, whichever was recorded."""
     log = recorded_entries(name)
     cluster, source = archive(tmp_path, log, SegmentSizes(40, 16)), log_of(log)
     oracle.archive(tmp_path)
@@ -83,7 +83,7 @@ def test_recorded_clusters_at_every_observed_point(
 def test_random_logs_behind_every_record(
     oracle: SqlOracle, log: list[Entry], data: st.DataObject
 ) -> None:
-    """Every prefix of the one order, with exactly-once support and without."""
+    """Every prefix is compared, with exactly-once support and without."""
     log = followed(oracle, {NAME: log})[NAME]
     if not log:
         return
@@ -179,7 +179,7 @@ def digest(lines: set[TableLine]) -> str:
 
 
 def test_a_larger_archive_by_digest(oracle: SqlOracle, tmp_path: Path) -> None:
-    """At its end and in its middle."""
+    """Digests are equal at the end and in the middle of the archive."""
     log = large_log(RECORDS)
     cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))
     oracle.archive(tmp_path)

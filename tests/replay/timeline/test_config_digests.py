@@ -62,7 +62,7 @@ GONE = [
 def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
     log: list[Entry], exactly_once: bool
 ) -> None:
-    """For every release, in one pass."""
+    """Digests of every release are computed in one pass."""
     with TemporaryDirectory() as folder:
         digests_found = told(archive(Path(folder), log), exactly_once=exactly_once)
     expected = {}
@@ -77,7 +77,7 @@ def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
 
 
 def test_a_recorded_cluster(tmp_path: Path) -> None:
-    """Behind its last record, as every release sees it."""
+    """The digest after the last record equals that of a fold, for every release."""
     log = [entry for entry in recorded_entries("life-3.9") if entry.topic in CONFIGS]
     digests_found = told(archive(tmp_path, log))
     for profile in PROFILES:
@@ -86,7 +86,7 @@ def test_a_recorded_cluster(tmp_path: Path) -> None:
 
 
 def test_states_that_differ_in_anything_have_other_digests() -> None:
-    """In a kind of number, in which task waits, in whether an empty set is there at all."""
+    """Digests differ by a kind of number, a waiting task, or an empty set."""
     states = [
         ConfigState(),
         ConfigState(offset=1),

@@ -68,7 +68,7 @@ def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> I
 
 
 def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -> None:
-    """Behind every record, and for every release that was asked, all is as a fold has it."""
+    """Compare the intervals behind every record with a fold, for each requested release."""
     ordered = [entry for entry in in_order(log) if entry.topic in FOLDED]
     place = {entry.position: number for number, entry in enumerate(ordered)}
     shared_intervals = told(cluster, question)
@@ -113,7 +113,7 @@ def test_recorded_clusters_at_their_end_as_every_release_sees_them(
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(30), profiles)
 def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Profile) -> None:
-    """Wherever the history of a connector tells of a change, an interval ends or begins."""
+    """An interval ends or begins wherever the history of a connector has a change."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
         shared_intervals = told(cluster, TimelineQuery([profile], offsets=True))
