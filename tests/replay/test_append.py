@@ -108,7 +108,7 @@ def test_a_topic_that_was_made_anew_is_refused(tmp_path: Path) -> None:
 
 
 def test_records_lost_before_the_capture_are_a_gap(tmp_path: Path) -> None:
-    """Its offsets are named; what compaction leaves out within a log is none."""
+    """The lost offsets are named; offsets that compaction left out within a log are no gap."""
     archive(tmp_path, configs(0, 1, 2))
     cluster = capture(tmp_path, log_of(configs(7, 9))).cluster
     assert list(cluster.gaps) == [(CONFIG, 0, range(3, 7))]

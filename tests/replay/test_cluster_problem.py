@@ -30,7 +30,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_reason_that_names_the_cluster_stays_as_it_is(problem: str, sentence: str) -> None:
-    """A name that only begins like it is another cluster's."""
+    """A name that only begins like the cluster's is another cluster."""
     assert ClusterProblem("a", problem).sentence == sentence
 
 
@@ -63,7 +63,7 @@ def test_a_moment_before_every_cluster_names_the_first(
 def test_each_cluster_without_the_moment_is_named_once(
     command: str, options: tuple[str, ...], fleet: Path
 ) -> None:
-    """In a list of clusters, and for a single one; the name once stood there twice."""
+    """Each cluster is named once, in a list of clusters and alone."""
     lines = call(command, fleet, *options, *EARLY).err.splitlines()
     assert [line.partition(" (")[0] for line in lines] == [
         f"Error: {cluster}: {BEFORE}" for cluster in TWO

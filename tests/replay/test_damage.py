@@ -185,7 +185,7 @@ def damaged(sound: Path, tmp_path: Path) -> Path:
 def test_damage_is_told_in_one_sentence(
     damaged: Path, damage: Damage, sentence: str, command: str
 ) -> None:
-    """`verify` and `state` report it."""
+    """`verify` and `state` report the damage."""
     damage(damaged)
     before = content(damaged)
     words = ("--from-segments",) if command == "state" else ()
@@ -200,7 +200,7 @@ def test_damage_is_told_in_one_sentence(
 def test_verify_looks_behind_what_manifests_say(
     damaged: Path, damage: Damage, sentence: str
 ) -> None:
-    """At rows, and at what was made of them."""
+    """`verify` checks rows, and the files derived from them."""
     damage(damaged)
     assert sentence in refusal(call("verify", damaged))
 
@@ -230,7 +230,7 @@ def lasting_days(log: list[Entry]) -> list[Entry]:
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))
 def test_damage_anywhere_is_told(damaged: Path, place: int) -> None:
-    """Even where nothing but the place of a moment is looked for in the file."""
+    """Damage is reported even if a command searches the file for a moment only."""
     path = segment(damaged)
     whole = bytearray(path.read_bytes())
     whole[place % len(whole)] ^= 0x55

@@ -55,7 +55,7 @@ def vector(step: StoryStep) -> str:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) -> None:
-    """Each release that was asked, at each point where it was, from winners and from segments."""
+    """Each recorded release agrees at each observed point, with winners and from segments."""
     entries = recorded_entries(name)
     log, cluster = log_of(entries), archive(tmp_path, entries, SegmentSizes(40, 16))
     exactly_once = name in EXACTLY_ONCE
@@ -71,7 +71,7 @@ def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path) -> None:
-    """All profiles at once, at the end."""
+    """All profiles agree in one query, at the end."""
     entries = recorded_entries(name)
     assert replayed(archive(tmp_path, entries), None, PROFILES) == served(
         log_of(entries), None, PROFILES
@@ -81,7 +81,7 @@ def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path)
 @pytest.mark.parametrize("setting", ["offsets.storage.topic", "\\u006fffsets.storage\\u002etopic"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-be"])
 def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -> None:
-    """However the setting is written that names them."""
+    """The topic is found, however its setting is written."""
     config = f'{{"properties":{{"name":"a","{setting}":"own"}}}}'.encode(encoding)
     log = [
         Entry("connect-configs", 0, 0, 1, b"connector-a", config),
@@ -124,7 +124,7 @@ def moments(log: list[Entry]) -> list[str | None]:
 def test_random_logs_at_random_moments(
     log: list[Entry], readers: list[Profile], exactly_once: bool, data: st.DataObject
 ) -> None:
-    """Captured in parts, with snapshots and without, as of any moment."""
+    """Archives are captured in parts, with snapshots and without, and read at any moment."""
     log = spread(log)
     moment = data.draw(st.sampled_from(moments(log)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(log)), max_size=2)))

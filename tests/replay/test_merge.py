@@ -42,7 +42,7 @@ def moments(log: list[Entry]) -> Iterator[str | None]:
 def test_no_answer_changes(
     log: list[Entry], plan: list[SegmentSizes | None], data: st.DataObject
 ) -> None:
-    """Random looks, merged after some of them: as if never merged."""
+    """Random looks with merges in between give the answers of an archive that was never merged."""
     log = [entry for entry in log if entry.topic != "own"]
     with TemporaryDirectory() as plain_folder, TemporaryDirectory() as small_folder:
         plain, small = Path(plain_folder), Path(small_folder)
@@ -67,7 +67,7 @@ def test_no_answer_changes(
 
 
 def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
-    """A whole recorded life, stretched over weeks with their snapshots, in twenty looks."""
+    """A recorded history, stretched over weeks and captured in twenty looks, keeps its answers."""
     entries = lasting_days(recorded_entries(HISTORY))
     looks(tmp_path / "small", entries, 20)
     before = archive(tmp_path / "one", entries)

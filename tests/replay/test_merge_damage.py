@@ -104,7 +104,7 @@ def test_a_read_only_archive_stays_as_it_is(open_path: Path) -> None:
 
 
 def test_a_newer_format_is_refused(small: Path) -> None:
-    """By the merge, too."""
+    """The merge refuses a newer format, too."""
     path = small / f"cluster={NAME}" / "_manifest" / f"{LOOKS:010}.json"
     document = msgspec.json.decode(path.read_bytes())
     path.write_bytes(msgspec.json.encode(document | {"format": 5}))
@@ -130,7 +130,7 @@ def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
 
 
 def test_versions_that_know_no_file_of_readings_refuse_it(small: Path) -> None:
-    """Those versions know formats 1 to 3, and would take a joined range for one look."""
+    """Earlier versions know formats 1 to 3, and would take a joined range for one look."""
     merged(small)
     document = msgspec.json.decode((small / BASE).read_bytes())
     assert document["format"] == 4
@@ -145,7 +145,7 @@ def readings_file(folder: Path) -> Path:
 
 
 def test_an_altered_file_of_readings_is_named(small: Path) -> None:
-    """By `verify`, and by a command that asks what is certain; a dense archive answers without."""
+    """`verify` and commands about certainty name the file; a dense archive answers without it."""
     merged(small)
     file = readings_file(small)
     file.write_bytes(file.read_bytes()[::-1])
@@ -215,7 +215,7 @@ def test_opening_reads_no_replaced_manifest(small: Path) -> None:
 
 
 def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
-    """Each of them; another hash is not."""
+    """Each earlier head is proven; another hash is not."""
     head = cluster_in(small).chain.head
     merged(small)
     assert call("verify", small, "--head", head).code == 0
@@ -224,7 +224,7 @@ def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
 
 
 def test_replaced_manifests_are_verified(small: Path) -> None:
-    """One altered byte of them is found; answers do not need them."""
+    """An altered byte of a replaced manifest is found; answers do not need such manifests."""
     merged(small)
     (packed,) = (small / f"cluster={NAME}" / "_manifest").glob("replaced-*.tar.zst")
     whole = bytearray(packed.read_bytes())
@@ -294,7 +294,7 @@ def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
-    """At every step: the archive is sound, and the next merge completes it."""
+    """The archive is sound after a kill at any step, and the next merge completes it."""
     every = "1" if PROVE else "7"
     words = ("-m", "tests.replay.merge_crashes", str(tmp_path), HISTORY, every)
     subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)

@@ -91,7 +91,7 @@ def test_the_slower_of_two_merges_changes_nothing(store: ArchiveStore) -> None:
 
 @IN_A_FOLDER
 def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None:
-    """The first has removed the originals: the second says so, and writes nothing."""
+    """The first merge has removed the originals: the second says so, and writes no file."""
     second = Merger(store, NAME, LARGER)
     merge(store)
     before = held(store)
@@ -101,7 +101,7 @@ def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None
 
 
 def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> None:
-    """Two merges and an append later none of its manifests is there, nor the name of the next."""
+    """Two merges and an append later, its manifests and the name of the next are gone."""
     second = Merger(store, NAME, LARGER)
     read: list[int] = []
     after: dict[str, bytes] = {}
@@ -138,7 +138,7 @@ def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
 
 @IN_A_FOLDER
 def test_an_append_goes_on_behind_a_merge(store: ArchiveStore) -> None:
-    """Its look is not lost, though the manifests it began behind are gone."""
+    """The look is kept, although the manifests before it are gone."""
     appender, _ = next_config(store)
     merge(store)
     made = appender.commit()

@@ -83,7 +83,7 @@ def test_every_command_says_what_it_says_of_a_folder(
 
 
 def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> None:
-    """The same page."""
+    """The page is the same as from a folder."""
     where, folder = archives
     store_page, folder_page, roll = (
         tmp_path / "there.html",
@@ -107,7 +107,7 @@ def without_manifests(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_cluster_without_its_manifests_is_named(
     store: Bucket, without_manifests: str, words: tuple[str, ...]
 ) -> None:
-    """In an object store, too, where a folder is there as long as there is a file in it."""
+    """The missing manifests are named in an object store, where a folder needs a file to exist."""
     name, *options = words
     result = call(name, without_manifests, *options, *store.conf())
     assert result.code == 2
@@ -167,7 +167,7 @@ def test_the_environment(
 
 
 def test_settings_are_translated_for_arrow() -> None:
-    """Each of the settings that count, in Arrow's words."""
+    """Arrow gets each setting that it needs, under Arrow's name."""
     options = {
         "endpoint": "https://store:9000/",
         "endpoint.region": "eu-west-1",
@@ -266,14 +266,14 @@ def test_settings_that_are_wrong(store: Bucket, options: dict[str, str], sentenc
     ],
 )
 def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None:
-    """One sentence, which repeats no key that a URL has in it."""
+    """The error is one sentence, and repeats no key from the URL."""
     message = refusal(call("state", where, *store.conf()))
     assert sentence in message
     assert "nonsense" not in message
 
 
 def test_captures_that_cannot_write(store: Bucket) -> None:
-    """No bucket is made; keys are looked at."""
+    """The capture makes no bucket, and checks the keys."""
     message = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
     assert "there is no bucket nobody" in message
     message = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
@@ -282,7 +282,7 @@ def test_captures_that_cannot_write(store: Bucket) -> None:
 
 
 def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing `core-site.xml` is no error."""
+    """A missing `core-site.xml` is no error; an unreadable one is."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     assert "is no archive" in refusal(call("state", tmp_path))
     (tmp_path / "core-site.xml").write_text("no XML")
@@ -295,7 +295,7 @@ def test_settings_keep_their_secrets() -> None:
 
 
 def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an archive is read, it is not the archive's fault."""
+    """The error does not blame the archive if the store fails during a read."""
     monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", 0)
     with serving() as endpoint:
         where, settings = (
@@ -315,7 +315,7 @@ def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_pickled_store_keeps_its_settings(store: Bucket) -> None:
-    """A task of a capture's gets in by what it was handed."""
+    """A task of a capture has access with the settings that it was handed."""
     handed: ArchiveStore = pickle.loads(
         pickle.dumps(open_store("s3a://fleet/handed", HadoopSettings(store.hadoop)))
     )
@@ -337,7 +337,7 @@ def test_a_server_that_refuses_checksums() -> None:
 
 
 def test_a_refusal_without_a_word() -> None:
-    """The kind of the error is told, and what to check."""
+    """The error names its kind, and what to check."""
     error = OSError("When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: ")
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
 

@@ -92,7 +92,7 @@ def test_every_hour_with_snapshots_and_without(
     log: list[Entry],
     exactly_once: bool,
 ) -> None:
-    """Every seventh of them, as every release sees it that can."""
+    """Every seventh hour is compared, for each release that supports the option."""
     every = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
     for hour in range(0, 96, 7):
         moment = str(FIRST_MS + hour * HOUR_MS)
@@ -146,7 +146,7 @@ def test_a_time_reads_one_row_group_of_each_partition(cluster: ArchivedCluster) 
 def test_a_record_that_comes_late_lies_behind_the_snapshot(
     tmp_path: Path, log: list[Entry]
 ) -> None:
-    """Its time is of a day that is over, its place is not: both ways it is where it belongs."""
+    """A late record has an earlier day's time and a later place; both plans read it correctly."""
     archive(tmp_path, log, SegmentSizes(8, 4))
     late = [
         Entry("connect-offsets", 2, 0, FIRST_MS + HOUR_MS, b'["a",{"p":9}]', b'{"o":9}'),

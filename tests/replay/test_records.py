@@ -26,7 +26,7 @@ NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 def test_recorded_logs(
     name: str, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every record with its headers, aborted ones, too, however few are held at a time."""
+    """The archive has every record with its headers, aborted ones too, in portions of any size."""
     monkeypatch.setattr(module, "ROWS_AT_ONCE", at_once)
     entries = recorded_entries(name)
     assert list(records(archive(tmp_path, entries))) == entries

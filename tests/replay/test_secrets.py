@@ -49,7 +49,7 @@ PASSWORD = b'{"properties":{"name":"a","db.password":"p\\u00e4ss","n":1.50}}'
 
 
 def test_a_secret_is_dropped_and_the_record_stays_what_it_was() -> None:
-    """Its key stays, and every other value."""
+    """The key of the secret stays, and so does every other value."""
     assert through(dropped(Topics()), config(PASSWORD)) == (
         b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     )
@@ -90,7 +90,7 @@ def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None
     ],
 )
 def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
-    """In a URL, in a text, deep down, in what cannot be read."""
+    """Secrets are found in a URL, in a text, deep down, and in unreadable values."""
     for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
         assert b"hunter2" not in through(secrets, config(value))
 
@@ -210,7 +210,7 @@ def test_no_secret_is_left_in_a_header(topic: str, key_file: Path) -> None:
 
 
 def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
-    """Only secrets differ from what the service knows; capturing again adds nothing."""
+    """The state differs from the service's in secrets alone; capturing again adds nothing."""
     entries = recorded_entries("life-3.9")
     secret = config(PASSWORD, b"connector-secretive", entries[-1].offset + 1_000)
     log = log_of([*entries, secret])

@@ -344,7 +344,7 @@ def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: byte
 
 @given(values)
 def test_a_document_is_written_as_it_is_read(value: bytes) -> None:
-    """In its own encoding, cut off or not."""
+    """The document keeps its encoding, cut off or not."""
     try:
         text = read_text(value)
     except Undecodable:  # bytes in an order that Jackson refuses
@@ -424,7 +424,7 @@ def test_sealed_parts_of_a_text_can_be_opened(
 def test_only_secrets_change(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes, archived: bytes
 ) -> None:
-    """Byte for byte."""
+    """Other bytes stay as they are."""
     assert through(modes[0], value) == archived
 
 

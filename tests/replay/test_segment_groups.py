@@ -28,7 +28,7 @@ def grouped(originals: Sequence[Segment], fresh: str | None = None) -> list[str]
 
 
 def test_small_segments_are_put_together_up_to_the_size_of_one() -> None:
-    """Neighbours only, and none alone."""
+    """Neighbouring segments alone are joined, and a group has at least two."""
     assert grouped(segments(400, 400, 400, 900, 300)) == ["01"]
     assert grouped(segments(10, 1_000, 10)) == []
     assert grouped(segments(500, 500, 500, 500)) == ["01", "23"]
@@ -40,7 +40,7 @@ def test_files_of_a_group_have_at_most_so_many_bytes() -> None:
 
 
 def test_a_large_segment_waits_until_a_tenth_has_come() -> None:
-    """Otherwise each merge would write it again."""
+    """A merge would otherwise write the large segment again each time."""
     assert grouped(segments(900, 1, 1)) == ["12"]
     assert grouped(segments(900, 1)) == []
     assert grouped(segments(900, 45, 45)) == ["012"]

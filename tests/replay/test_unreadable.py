@@ -22,7 +22,7 @@ RELEASES = [Profile.of(release) for release in ("2.8", "3.4", "kip")]
 
 
 def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
-    """More than are remembered; from segments, and from where a snapshot ends."""
+    """Counts exceed the listed records; they are equal from segments and from a snapshot."""
     log = garbage.garbage()
     capture(tmp_path, log_of(log[: len(log) // 3]))
     capture(tmp_path, log_of(log))
@@ -35,7 +35,7 @@ def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
 
 
 def test_statuses_count_until_a_good_one_comes(tmp_path: Path) -> None:
-    """At every moment of it as in the service."""
+    """Counts equal those of the service at every moment."""
     log = [entry for entry in garbage.garbage() if entry.topic == "connect-status"]
     log = log[: garbage.OVERTAKEN + 3]
     cluster, kip = archive(tmp_path, log), [Profile.of("kip")]
