@@ -46,7 +46,7 @@ def test_a_reason_that_names_the_cluster_stays_as_it_is(problem: str, sentence: 
 def test_a_moment_before_every_cluster_names_the_first(
     words: tuple[str, ...], fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`state --folder` once named none."""
+    """Regression: `state --folder` once named no cluster."""
     monkeypatch.chdir(tmp_path)
     command, *options = words
     assert refusal(call(command, fleet, *options, *EARLY)).startswith(f"life: {BEFORE}")

@@ -46,7 +46,6 @@ def winners(folder: Path) -> Path:
 
 
 def manifest(folder: Path, number: int) -> Path:
-    """A manifest."""
     return folder / f"cluster={NAME}" / "_manifest" / f"{number:010}.json"
 
 
@@ -125,7 +124,6 @@ def manifest_altered(folder: Path) -> None:
 
 
 def manifest_missing(folder: Path) -> None:
-    """The first manifest is gone."""
     manifest(folder, 1).unlink()
 
 

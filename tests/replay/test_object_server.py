@@ -29,7 +29,6 @@ WRITERS = 4
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
-    """The server."""
     with object_server(tmp_path_factory.mktemp("server")) as started:
         yield started
 

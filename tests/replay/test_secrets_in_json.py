@@ -33,7 +33,7 @@ SEALED = re.compile(r"\$\{encrypted:[\w-]+\}")
 
 @pytest.fixture(scope="module")
 def modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[SecretPolicy, SecretPolicy]:
-    """Dropped, and encrypted with `KEY`."""
+    """Two policies: secrets are dropped, or encrypted with `KEY`."""
     path = tmp_path_factory.mktemp("keys") / "key"
     path.write_bytes(b64encode(KEY))
     return dropped(Topics()), encrypted(Topics(), path)

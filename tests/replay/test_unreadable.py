@@ -49,7 +49,7 @@ def test_statuses_count_until_a_good_one_comes(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of it."""
+    """An archive of the garbage log."""
     folder_path = tmp_path_factory.mktemp("garbage")
     archive(folder_path, garbage.garbage())
     return folder_path

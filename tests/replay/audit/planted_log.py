@@ -82,7 +82,6 @@ class PlantedLog:
         return self.put(TOPICS.config, f"target-state-{name}", None)
 
     def target(self, name: str, value: dict[str, str]) -> "PlantedLog":
-        """Write a target state."""
         return self.put(TOPICS.config, f"target-state-{name}", value)
 
     def task_configs(self, name: str, number: int) -> "PlantedLog":

@@ -49,7 +49,6 @@ def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
 
 
 def readings_of(cluster: ArchivedCluster, place: PartitionId) -> PartitionReadings:
-    """Readings of a partition."""
     return ArchivedReadings(cluster.store, cluster.chain).of(place)
 
 

@@ -40,7 +40,6 @@ class RandomMerges:
             self.merge(store)
 
     def merge(self, store: ArchiveStore) -> None:
-        """Merge now."""
         sizes = self._random.choice((SegmentSizes(10, 4), LARGER, SegmentSizes()))
         plan: PlanMaker | None = None
         if self._retains and self._random.random() < 0.7:

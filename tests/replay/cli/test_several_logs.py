@@ -219,7 +219,6 @@ def archive(sound: Path, tmp_path: Path) -> Path:
 
 
 def manifests(archive: Path, cluster: str) -> list[Path]:
-    """The manifests of a cluster."""
     return sorted((archive / f"cluster={cluster}" / "_manifest").iterdir())
 
 
@@ -262,7 +261,7 @@ def heads(sound: Path) -> dict[str, str]:
 
 
 def given(*heads: str) -> list[str]:
-    """Each as an option."""
+    """Options of the command, one per head."""
     return [word for head in heads for word in ("--head", head)]
 
 

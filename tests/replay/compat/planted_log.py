@@ -34,7 +34,6 @@ class Planted:
         return self
 
     def config(self, name: str, **properties: Any) -> "Planted":
-        """A connector's config."""
         whole = {"connector.class": "Source", "name": name, **properties}
         return self.put(CONFIG, f"connector-{name}", {"properties": whole})
 
@@ -44,7 +43,6 @@ class Planted:
         return self.put(CONFIG, f"target-state-{name}", None)
 
     def target(self, name: str, value: dict[str, Any] | None) -> "Planted":
-        """Write a target state."""
         return self.put(CONFIG, f"target-state-{name}", value)
 
     def tasks(self, name: str, number: int) -> "Planted":

@@ -40,7 +40,6 @@ class Element(msgspec.Struct):
 
     @property
     def classes(self) -> list[str]:
-        """Its classes."""
         return (self.attributes.get("class") or "").split()
 
     def by_id(self, name: str) -> "Element":

@@ -50,7 +50,6 @@ if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
 
 @pytest.fixture
 def scenario_file(tmp_path: Path) -> Path:
-    """A scenario as a file."""
     path = tmp_path / "a.scenario"
     path.write_text(STORY)
     return path

@@ -177,7 +177,6 @@ def _table(schema: pa.Schema, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
 
 @cache
 def script(name: str) -> str:
-    """The text of a script."""
     return (HERE / f"{name}.sql").read_text("utf-8")
 
 
