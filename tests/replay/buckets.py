@@ -62,10 +62,10 @@ class Bucket(NamedTuple):
 
     def conf(self, **other: str) -> list[str]:
         """The same as options, some of it otherwise: `access_key="x"`."""
-        told = self.hadoop | {
-            f"fs.s3a.{name.replace('_', '.')}": one for name, one in other.items()
+        properties = self.hadoop | {
+            f"fs.s3a.{name.replace('_', '.')}": value for name, value in other.items()
         }
-        pairs = (("--conf", f"spark.hadoop.{name}={value}") for name, value in told.items())
+        pairs = (("--conf", f"spark.hadoop.{name}={value}") for name, value in properties.items())
         return [word for pair in pairs for word in pair]
 
 
@@ -121,9 +121,10 @@ def archived(store: Bucket, where: str, folder: Path) -> str:
     url = f"s3a://{store.name}/{where}"
     for again in (False, True):  # the second time nothing is new
         result = call("capture", *LOGS, url, "-o", "json", *store.conf())
-        assert (result.code, [bool(one["added"]) for one in result.json]) == (0, [not again] * 2), (
-            result
-        )
+        assert (result.code, [bool(capture["added"]) for capture in result.json]) == (
+            0,
+            [not again] * 2,
+        ), result
     fs.copy_files(
         f"{store.name}/{where}",
         str(folder),

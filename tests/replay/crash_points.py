@@ -87,24 +87,29 @@ def at_every_step(folder: Path, first: ArchiveAction, then: ArchiveAction, every
 
 
 def killed_at(moment: CrashPoint, module: str, *words: str) -> None:
-    """Run a module that is killed at a moment; to which it must come."""
-    told = (",".join(moment.events), moment.within, str(moment.number), str(int(moment.is_linked)))
-    with started_group(__name__, *told, module, *words) as process:
+    """Run a module that is killed at a crash point; fail if it ends before."""
+    point_words = (
+        ",".join(moment.events),
+        moment.within,
+        str(moment.number),
+        str(int(moment.is_linked)),
+    )
+    with started_group(__name__, *point_words, module, *words) as process:
         _, complaint = process.communicate(timeout=PATIENCE_S)
         assert process.returncode == -signal.SIGKILL, complaint
 
 
-def killed_when(found: Callable[[], bool], module: str, *words: str) -> None:
+def killed_when(is_reached: Callable[[], bool], module: str, *words: str) -> None:
     """Run a module and kill it as soon as a condition holds."""
     with started_group(module, *words) as process:
         for _ in range(int(PATIENCE_S / LOOK_S)):
-            if found():
+            if is_reached():
                 break
             with suppress(subprocess.TimeoutExpired):
                 process.wait(LOOK_S)
                 raise AssertionError(process.communicate()[1])
     assert process.returncode == -signal.SIGKILL
-    assert found()
+    assert is_reached()
 
 
 def main(events: str, within: str, number: str, is_linked: str, module: str, *words: str) -> None:

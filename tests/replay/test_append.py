@@ -50,24 +50,26 @@ def test_an_archive_holds_what_the_log_held(log: list[Entry], data: st.DataObjec
     """Every record with its headers and marks is archived, by any number of captures."""
     log = [entry for entry in log if entry.topic != "own"]
     headers = (("h\ud800", None), ("h", b"\x00"))
-    some = [replace(entry, headers=headers) if data.draw(st.booleans()) else entry for entry in log]
-    half = data.draw(st.integers(0, len(some)))
+    entries = [
+        replace(entry, headers=headers) if data.draw(st.booleans()) else entry for entry in log
+    ]
+    half = data.draw(st.integers(0, len(entries)))
     with TemporaryDirectory() as folder:
-        half_log, whole = log_of(some[:half]), log_of(some)
+        half_log, whole = log_of(entries[:half]), log_of(entries)
         capture(Path(folder), half_log)
         capture(Path(folder), whole)
         for again in (whole, half_log):
             assert capture(Path(folder), again, goes_on=False).added == 0
         cluster = cluster_in(Path(folder))
-        assert archived(cluster) == sorted(some, key=lambda one: one.position)
+        assert archived(cluster) == sorted(entries, key=lambda entry: entry.position)
         result = verified(cluster)
         assert (result.flaws, result.leftovers) == ((), ())
         lost = {Position(topic, part, at) for topic, part, gap in cluster.gaps for at in gap}
-        assert not lost & {entry.position for entry in some}
+        assert not lost & {entry.position for entry in entries}
 
 
 def test_capturing_again_adds_nothing(tmp_path: Path) -> None:
-    """Not even a manifest."""
+    """A second capture writes no manifest, either."""
     log = log_of(recorded_entries("life-3.9"))
     first, second = capture(tmp_path, log), capture(tmp_path, log, goes_on=False)
     assert (first.added, second.added) == (354, 0)
@@ -105,8 +107,8 @@ def test_a_topic_that_was_made_anew_is_refused(tmp_path: Path) -> None:
     assert capture(tmp_path, log_of(configs(0)), goes_on=False).added == 0
 
 
-def test_what_was_lost_before_it_was_archived_is_a_gap(tmp_path: Path) -> None:
-    """Its offsets are named; what compaction leaves out within a log is none."""
+def test_records_lost_before_the_capture_are_a_gap(tmp_path: Path) -> None:
+    """The lost offsets are named; offsets that compaction left out within a log are no gap."""
     archive(tmp_path, configs(0, 1, 2))
     cluster = capture(tmp_path, log_of(configs(7, 9))).cluster
     assert list(cluster.gaps) == [(CONFIG, 0, range(3, 7))]
@@ -117,13 +119,13 @@ def test_what_was_lost_before_it_was_archived_is_a_gap(tmp_path: Path) -> None:
     )
 
 
-def test_of_two_who_append_at_once_one_is_told(tmp_path: Path) -> None:
+def test_a_concurrent_append_is_refused(tmp_path: Path) -> None:
     """The second appender adds nothing, and can try again."""
     store = FolderStore(str(tmp_path))
     first, second = (Appender(store, NAME, Topics()) for _ in range(2))
-    for one in (first, second):
-        one.add(batch_of(configs(0, 1)))
-        one.reached(CONFIG, 0, 0, 2)
+    for appender in (first, second):
+        appender.add(batch_of(configs(0, 1)))
+        appender.reached(CONFIG, 0, 0, 2)
     assert first.commit() is not None
     with pytest.raises(ArchiveBusy, match="run it again"):
         second.commit()

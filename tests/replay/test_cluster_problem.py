@@ -30,7 +30,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_reason_that_names_the_cluster_stays_as_it_is(problem: str, sentence: str) -> None:
-    """A name that only begins like it is another cluster's."""
+    """A name that only begins like the cluster's is another cluster."""
     assert ClusterProblem("a", problem).sentence == sentence
 
 
@@ -46,7 +46,7 @@ def test_a_reason_that_names_the_cluster_stays_as_it_is(problem: str, sentence: 
 def test_a_moment_before_every_cluster_names_the_first(
     words: tuple[str, ...], fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`state --folder` once named none."""
+    """Regression: `state --folder` once named no cluster."""
     monkeypatch.chdir(tmp_path)
     command, *options = words
     assert refusal(call(command, fleet, *options, *EARLY)).startswith(f"life: {BEFORE}")
@@ -63,7 +63,7 @@ def test_a_moment_before_every_cluster_names_the_first(
 def test_each_cluster_without_the_moment_is_named_once(
     command: str, options: tuple[str, ...], fleet: Path
 ) -> None:
-    """In a list of clusters, and for a single one; the name once stood there twice."""
+    """Each cluster is named once, in a list of clusters and alone."""
     lines = call(command, fleet, *options, *EARLY).err.splitlines()
     assert [line.partition(" (")[0] for line in lines] == [
         f"Error: {cluster}: {BEFORE}" for cluster in TWO
@@ -73,8 +73,8 @@ def test_each_cluster_without_the_moment_is_named_once(
 
 
 def test_a_comparison_names_the_cluster_that_is_damaged(fleet: Path, tmp_path: Path) -> None:
-    """It is the second side's, and not the first's."""
+    """The damaged cluster is the second side's, and not the first's."""
     damaged = fleet_in(tmp_path, TWO)
     (damaged / "cluster=roll" / "_manifest" / "0000000001.json").write_text("{}")
-    asked = ("diff", damaged, "--cluster", "life", "--to-cluster", "roll")
-    assert refusal(call(*asked)).startswith("cluster=roll/_manifest/0000000001.json is no manifest")
+    words = ("diff", damaged, "--cluster", "life", "--to-cluster", "roll")
+    assert refusal(call(*words)).startswith("cluster=roll/_manifest/0000000001.json is no manifest")

@@ -46,7 +46,6 @@ def winners(folder: Path) -> Path:
 
 
 def manifest(folder: Path, number: int) -> Path:
-    """A manifest."""
     return folder / f"cluster={NAME}" / "_manifest" / f"{number:010}.json"
 
 
@@ -55,9 +54,9 @@ def vouched(folder: Path, path: Path, stored: bytes) -> None:
     last = max((folder / f"cluster={NAME}" / "_manifest").iterdir())
     document = msgspec.json.decode(last.read_bytes())
     name = path.relative_to(folder).as_posix()
-    for one in document["segments"]:
-        if one["stored"]["file"] == name:
-            one["stored"] |= {"bytes": len(stored), "sha256": sha256(stored).hexdigest()}
+    for described in document["segments"]:
+        if described["stored"]["file"] == name:
+            described["stored"] |= {"bytes": len(stored), "sha256": sha256(stored).hexdigest()}
     path.write_bytes(stored)
     last.write_bytes(msgspec.json.encode(document))
 
@@ -125,7 +124,6 @@ def manifest_altered(folder: Path) -> None:
 
 
 def manifest_missing(folder: Path) -> None:
-    """The first manifest is gone."""
     manifest(folder, 1).unlink()
 
 
@@ -185,7 +183,7 @@ def damaged(sound: Path, tmp_path: Path) -> Path:
 def test_damage_is_told_in_one_sentence(
     damaged: Path, damage: Damage, sentence: str, command: str
 ) -> None:
-    """`verify` and `state` report it."""
+    """`verify` and `state` report the damage."""
     damage(damaged)
     before = content(damaged)
     words = ("--from-segments",) if command == "state" else ()
@@ -200,7 +198,7 @@ def test_damage_is_told_in_one_sentence(
 def test_verify_looks_behind_what_manifests_say(
     damaged: Path, damage: Damage, sentence: str
 ) -> None:
-    """At rows, and at what was made of them."""
+    """`verify` checks rows, and the files derived from them."""
     damage(damaged)
     assert sentence in refusal(call("verify", damaged))
 
@@ -208,7 +206,7 @@ def test_verify_looks_behind_what_manifests_say(
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["parquet", "msgpack.zst"])
 def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> None:
-    """Neither its rows nor its states are used; `--from-segments` continues."""
+    """A damaged snapshot's rows and states are not used; `--from-segments` continues."""
     archive(tmp_path, lasting_days(recorded_entries("life-3.9")))
     sound = call("state", tmp_path)
     path = max((tmp_path / f"cluster={NAME}" / "_snapshots").glob(f"*.{ending}"))
@@ -223,12 +221,14 @@ def test_a_damaged_snapshot_is_not_begun_with(ending: str, tmp_path: Path) -> No
 def lasting_days(log: list[Entry]) -> list[Entry]:
     """The same log, as slow as if it had taken weeks."""
     first_ms = log[0].timestamp
-    return [replace(one, timestamp=first_ms + 5_000 * (one.timestamp - first_ms)) for one in log]
+    return [
+        replace(entry, timestamp=first_ms + 5_000 * (entry.timestamp - first_ms)) for entry in log
+    ]
 
 
 @pytest.mark.parametrize("place", range(4, 2_000, 131))
 def test_damage_anywhere_is_told(damaged: Path, place: int) -> None:
-    """Even where nothing but the place of a moment is looked for in the file."""
+    """Damage is reported even if a command searches the file for a moment only."""
     path = segment(damaged)
     whole = bytearray(path.read_bytes())
     whole[place % len(whole)] ^= 0x55

@@ -33,7 +33,7 @@ def runs_of(entries: list[Entry], cuts: list[int], *, encoded: bool = True) -> l
 
 
 partitions = st.builds(
-    lambda log: [replace(one, topic="t", partition=0, offset=at) for at, one in enumerate(log)],
+    lambda log: [replace(entry, topic="t", partition=0, offset=at) for at, entry in enumerate(log)],
     logs(among=("connect-offsets", "connect-status")) | statuses(),
 )
 
@@ -50,28 +50,28 @@ def test_the_last_row_of_each_key(
     for entry in entries:
         if aborted or not entry.aborted:
             last[entry.key] = entry
-    expected = sorted((one.offset, one.key, one.value) for one in last.values())
+    expected = sorted((entry.offset, entry.key, entry.value) for entry in last.values())
     runs = runs_of(entries, where, encoded=encoded)
-    found = last_values(runs, aborted=aborted).to_pydict()
-    assert list(zip(*found.values(), strict=True)) == expected
+    columns = last_values(runs, aborted=aborted).to_pydict()
+    assert list(zip(*columns.values(), strict=True)) == expected
     if runs:
-        times = dict(enumerate(running_max(one.timestamp for one in entries)))
+        times = dict(enumerate(running_max(entry.timestamp for entry in entries)))
         ranked = last_times(runs, aborted=aborted).to_pydict()
         assert ranked["timestamp"] == [times[offset] for offset, *_ in expected]
 
 
 @given(partitions, cuts, profiles, profiles)
 def test_statuses_that_count(
-    entries: list[Entry], where: list[int], one: Profile, other: Profile
+    entries: list[Entry], where: list[int], first: Profile, second: Profile
 ) -> None:
     """`live_records` keeps the same of the partition and of the remaining rows."""
-    table = counting_rows(runs_of(entries, where), (one, other), aborted=True)
+    table = counting_rows(runs_of(entries, where), (first, second), aborted=True)
     keys, values = table.column("key").to_pylist(), table.column("value").to_pylist()
     offsets, times = table.column("offset").to_pylist(), table.column("timestamp").to_pylist()
     whole = [entry.key for entry in entries], [entry.value for entry in entries]
     ranks = running_max(entry.timestamp for entry in entries)
     assert times == [ranks[offset] for offset in offsets]
-    for profile in (one, other):
+    for profile in (first, second):
         assert [offsets[at] for at in live_records(keys, values, profile)] == live_records(
             *whole, profile
         )
@@ -82,7 +82,7 @@ def test_equal_keys_have_one_number() -> None:
     chunks: list[list[bytes | None]] = [[b"b", b"a"], [b"a", None, b"c"], [b"b"]]
     column = pa.chunked_array([pa.array(chunk).dictionary_encode() for chunk in chunks])
     keys = NumberedKeys.of(column)
-    flat = [key for some in chunks for key in some]
+    flat = [key for chunk in chunks for key in chunk]
     assert keys.at(keys.last()[keys.last() >= 0]).to_pylist() == [b"b", b"a", b"c", None]
     numbers = dict(zip(flat, keys.codes.tolist(), strict=True))
     assert keys.codes.tolist() == [numbers[key] for key in flat]

@@ -16,7 +16,7 @@ from tests.tidy.source import ROOT
 HISTORY = "roll-3.4-3.9-3.4"
 
 
-def test_whoever_is_killed_leaves_an_archive_that_is_sound(tmp_path: Path) -> None:
+def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
     """An append counts as a whole or not at all; a second process completes the archive."""
     command = [
         sys.executable,
@@ -32,21 +32,21 @@ def test_whoever_is_killed_leaves_an_archive_that_is_sound(tmp_path: Path) -> No
     whole, half = len(entries), len(entries) // 2
     kip = [Profile.of("kip")]
     expected = served(log_of(entries), None, kip)
-    found, leftovers = [], 0
+    record_counts, leftovers = [], 0
     folders = sorted(tmp_path.iterdir())
     for folder in folders:
         left = verified(cluster_in(folder))
         assert (left.flaws, left.gaps) == ((), ())
         assert left.records in (half, whole)
-        found.append(left.records)
+        record_counts.append(left.records)
         leftovers += bool(left.leftovers)
         capture(folder, log_of(entries), sizes=FEW)
         again = cluster_in(folder)
         assert len(archived(again)) == whole
         assert verified(again).flaws == ()
     assert replayed(cluster_in(folders[len(folders) // 2]), None, kip) == expected
-    assert found == sorted(found), "from some step on the append is there"
-    assert {half, whole} == {*found}
+    assert record_counts == sorted(record_counts), "from some step on the append is there"
+    assert {half, whole} == {*record_counts}
     assert leftovers > len(folders) // 2
 
 

@@ -38,14 +38,14 @@ DAY_MS = 86_400_000
 def observed(steps: list[StoryStep]) -> dict[str, list[Profile]]:
     """Moments of a story with answers, and the releases that answered."""
     releases = {step.worker: step.release for step in steps if step.release is not None}
-    found: dict[str, list[Profile]] = {}
+    releases_by_moment: dict[str, list[Profile]] = {}
     for step in steps:
         if step.kind == "observe":
             moment = vector(step)
             profile = Profile.of(releases[step.worker])
-            if profile not in found.setdefault(moment, []):
-                found[moment].append(profile)
-    return found
+            if profile not in releases_by_moment.setdefault(moment, []):
+                releases_by_moment[moment].append(profile)
+    return releases_by_moment
 
 
 def vector(step: StoryStep) -> str:
@@ -55,21 +55,23 @@ def vector(step: StoryStep) -> str:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters_at_every_observed_point(name: str, tmp_path: Path) -> None:
-    """Each release that was asked, at each point where it was, from winners and from segments."""
+    """Each recorded release agrees at each observed point, with winners and from segments."""
     entries = recorded_entries(name)
     log, cluster = log_of(entries), archive(tmp_path, entries, SegmentSizes(40, 16))
     exactly_once = name in EXACTLY_ONCE
     points = observed(read_story(HISTORIES / f"{name}.story.jsonl"))
     assert points
-    for moment, asked in points.items():
-        expected = served(log, moment, asked, exactly_once=exactly_once)
+    for moment, readers in points.items():
+        expected = served(log, moment, readers, exactly_once=exactly_once)
         for derived in (True, False):
-            assert replayed(cluster, moment, asked, LocalOptions(exactly_once, derived)) == expected
+            assert (
+                replayed(cluster, moment, readers, LocalOptions(exactly_once, derived)) == expected
+            )
 
 
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path) -> None:
-    """All profiles at once, at the end."""
+    """All profiles agree in one query, at the end."""
     entries = recorded_entries(name)
     assert replayed(archive(tmp_path, entries), None, PROFILES) == served(
         log_of(entries), None, PROFILES
@@ -79,65 +81,67 @@ def test_recorded_clusters_as_every_release_sees_them(name: str, tmp_path: Path)
 @pytest.mark.parametrize("setting", ["offsets.storage.topic", "\\u006fffsets.storage\\u002etopic"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-16-be"])
 def test_topics_of_connectors_own(setting: str, encoding: str, tmp_path: Path) -> None:
-    """However the setting is written that names them."""
+    """The topic is found, however its setting is written."""
     config = f'{{"properties":{{"name":"a","{setting}":"own"}}}}'.encode(encoding)
     log = [
         Entry("connect-configs", 0, 0, 1, b"connector-a", config),
         Entry("own", 0, 0, 2, b'["a",{"p":1}]', b'{"o":1}'),
     ]
     for moment in (None, "2", "own@0"):
-        (found,), (expected,) = (
+        (state,), (expected,) = (
             replayed(archive(tmp_path, log), moment, KIP),
             served(log_of(log), moment, KIP),
         )
-        assert found == expected
-        assert "own" in found.offsets
+        assert state == expected
+        assert "own" in state.offsets
 
 
 def spread(log: list[Entry]) -> list[Entry]:
     """The same log over some days: 50 ms become as many thirds of a day."""
     return [
         Entry(
-            one.topic,
-            one.partition,
-            one.offset,
-            1_700_000_000_000 + (one.timestamp - 1_000) * DAY_MS // 9,
-            one.key,
-            one.value,
-            one.headers,
-            one.aborted,
+            entry.topic,
+            entry.partition,
+            entry.offset,
+            1_700_000_000_000 + (entry.timestamp - 1_000) * DAY_MS // 9,
+            entry.key,
+            entry.value,
+            entry.headers,
+            entry.aborted,
         )
-        for one in log
+        for entry in log
     ]
 
 
 def moments(log: list[Entry]) -> list[str | None]:
     """The end of a log, each of its records, and each of its times."""
-    positions = [f"{one.topic}@{one.partition}:{one.offset}" for one in log]
-    return [None, *positions, *(str(one.timestamp) for one in log)]
+    positions = [f"{entry.topic}@{entry.partition}:{entry.offset}" for entry in log]
+    return [None, *positions, *(str(entry.timestamp) for entry in log)]
 
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs() | statuses(), st.lists(profiles, min_size=1, max_size=3), st.booleans(), st.data())
 def test_random_logs_at_random_moments(
-    log: list[Entry], asked: list[Profile], exactly_once: bool, data: st.DataObject
+    log: list[Entry], readers: list[Profile], exactly_once: bool, data: st.DataObject
 ) -> None:
-    """Captured in parts, with snapshots and without, as of any moment."""
+    """Archives are captured in parts, with snapshots and without, and read at any moment."""
     log = spread(log)
     moment = data.draw(st.sampled_from(moments(log)))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(log)), max_size=2)))
     if exactly_once:
-        asked = [one for one in asked if one.exactly_once_support] or [Profile.of("kip")]
+        readers = [reader for reader in readers if reader.exactly_once_support] or [
+            Profile.of("kip")
+        ]
     with TemporaryDirectory() as folder:
         for end in (*cuts, len(log)):
             capture(Path(folder), log_of(log[:end]))
         cluster = cluster_in(Path(folder))
         expected = _or_refusal(
-            partial(served, log_of(log), moment, asked, exactly_once=exactly_once)
+            partial(served, log_of(log), moment, readers, exactly_once=exactly_once)
         )
         for derived in (True, False):
             options = LocalOptions(exactly_once, derived)
-            assert _or_refusal(partial(replayed, cluster, moment, asked, options)) == expected
+            assert _or_refusal(partial(replayed, cluster, moment, readers, options)) == expected
 
 
 def _or_refusal(states: Callable[[], list[ClusterState]]) -> list[ClusterState] | str:
@@ -155,7 +159,7 @@ def test_a_vector_is_a_prefix_of_each_partition(log: list[Entry], data: st.DataO
     log = spread(log)
     ends: dict[str, list[int]] = {"connect-configs": [data.draw(st.integers(0, 60))]}
     for topic in ("connect-offsets", "connect-status"):
-        if any(one.topic == topic for one in log):
+        if any(entry.topic == topic for entry in log):
             ends[topic] = data.draw(st.lists(st.integers(0, 40), max_size=1))
     moment = str(ends).replace("'", '"')
     with TemporaryDirectory() as folder:

@@ -113,7 +113,7 @@ COMMANDS = (
 def test_more_of_the_same_takes_no_more_memory(
     archives: Path, tmp_path: Path, command: str, room_bytes: int
 ) -> None:
-    """Neither where all segments are read, nor where something stands in for them."""
+    """The peak is bounded with all segments read, and with snapshots or winners in their place."""
     small, large = (
         peak_bytes(command.format(archive=archives / name, told=tmp_path / f"{name}.parquet"))
         for name in ("small", "large")

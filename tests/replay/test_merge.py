@@ -42,22 +42,22 @@ def moments(log: list[Entry]) -> Iterator[str | None]:
 def test_no_answer_changes(
     log: list[Entry], plan: list[SegmentSizes | None], data: st.DataObject
 ) -> None:
-    """Random looks, merged after some of them: as if never merged."""
+    """Random looks with merges in between give the answers of an archive that was never merged."""
     log = [entry for entry in log if entry.topic != "own"]
-    with TemporaryDirectory() as one, TemporaryDirectory() as other:
-        plain, small = Path(one), Path(other)
+    with TemporaryDirectory() as plain_folder, TemporaryDirectory() as small_folder:
+        plain, small = Path(plain_folder), Path(small_folder)
         heads = []
-        seen = 0
+        looked_at = 0
         for sizes in [*plan, LARGER]:
-            seen = data.draw(st.integers(seen, len(log)))
-            capture(plain, log_of(log[:seen]))
-            capture(small, log_of(log[:seen]))
+            looked_at = data.draw(st.integers(looked_at, len(log)))
+            capture(plain, log_of(log[:looked_at]))
+            capture(small, log_of(log[:looked_at]))
             heads.append(cluster_in(small).chain.head)
             if sizes is not None:
                 merged(small, sizes)
         before, after = cluster_in(plain), cluster_in(small)
         assert len(after.chain.manifests) == 1
-        for moment in data.draw(st.lists(st.sampled_from([*moments(log[:seen])]), max_size=4)):
+        for moment in data.draw(st.lists(st.sampled_from([*moments(log[:looked_at])]), max_size=4)):
             assert states_at(after, moment) == states_at(before, moment)
         if any(part.segments for part in before.parts.values()):
             assert told(after) == told(before)
@@ -67,7 +67,7 @@ def test_no_answer_changes(
 
 
 def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
-    """A whole recorded life, stretched over weeks with their snapshots, in twenty looks."""
+    """A recorded history, stretched over weeks and captured in twenty looks, keeps its answers."""
     entries = lasting_days(recorded_entries(HISTORY))
     looks(tmp_path / "small", entries, 20)
     before = archive(tmp_path / "one", entries)

@@ -51,7 +51,7 @@ def small(tmp_path: Path) -> Path:
 def test_a_damaged_original_is_named_and_nothing_is_removed(
     small: Path, damage: Callable[[Path], None], sentence: str
 ) -> None:
-    """Not even a file is added."""
+    """A refused merge adds no file, either."""
     damage(small)
     before = content(small)
     assert sentence in refusal(call("compact-archive", small))
@@ -92,7 +92,7 @@ def test_a_full_disk_changes_nothing(small: Path) -> None:
 
 
 def test_a_read_only_archive_stays_as_it_is(open_path: Path) -> None:
-    """It is named with the reason."""
+    """The read-only archive is named with the reason."""
     looks(open_path, ENTRIES, LOOKS)
     before = content(open_path)
     for path in open_path.rglob("*"):
@@ -104,7 +104,7 @@ def test_a_read_only_archive_stays_as_it_is(open_path: Path) -> None:
 
 
 def test_a_newer_format_is_refused(small: Path) -> None:
-    """By the merge, too."""
+    """The merge refuses a newer format, too."""
     path = small / f"cluster={NAME}" / "_manifest" / f"{LOOKS:010}.json"
     document = msgspec.json.decode(path.read_bytes())
     path.write_bytes(msgspec.json.encode(document | {"format": 5}))
@@ -119,7 +119,7 @@ def test_a_newer_format_is_refused(small: Path) -> None:
 
 
 def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
-    """They begin at the first manifest: its place says format 2, which they do not know."""
+    """Older versions begin at the first manifest. Its place says format 2, unknown to them."""
     merged(small)
     first = small / f"cluster={NAME}" / "_manifest" / "0000000001.json"
     assert msgspec.json.decode(first.read_bytes()) == {
@@ -130,7 +130,7 @@ def test_older_versions_find_a_format_that_they_refuse(small: Path) -> None:
 
 
 def test_versions_that_know_no_file_of_readings_refuse_it(small: Path) -> None:
-    """They know formats 1 to 3, and would take a joined range for one look."""
+    """Earlier versions know formats 1 to 3, and would take a joined range for one look."""
     merged(small)
     document = msgspec.json.decode((small / BASE).read_bytes())
     assert document["format"] == 4
@@ -145,7 +145,7 @@ def readings_file(folder: Path) -> Path:
 
 
 def test_an_altered_file_of_readings_is_named(small: Path) -> None:
-    """By `verify`, and by a command that asks what is certain; a dense archive answers without."""
+    """`verify` and commands about certainty name the file; a dense archive answers without it."""
     merged(small)
     file = readings_file(small)
     file.write_bytes(file.read_bytes()[::-1])
@@ -179,7 +179,7 @@ def forged_readings(folder: Path, column: str, value: int) -> bytes:
 
 @pytest.mark.parametrize(("column", "value"), [("end", 1), ("lost", 1), ("lost", -1)])
 def test_readings_of_other_offsets_are_named(small: Path, column: str, value: int) -> None:
-    """They must cover the offsets that the manifest describes."""
+    """Readings must cover the offsets that the manifest describes."""
     merged(small)
     vouch(small, forged_readings(small, column, value))
     name = readings_file(small).name
@@ -187,7 +187,7 @@ def test_readings_of_other_offsets_are_named(small: Path, column: str, value: in
 
 
 def test_a_file_without_readings_is_named(small: Path) -> None:
-    """It is no Parquet file."""
+    """A file that is not Parquet has no readings."""
     merged(small)
     vouch(small, b"no file")
     name = readings_file(small).name
@@ -204,7 +204,7 @@ def test_a_missing_merged_manifest_is_named(small: Path) -> None:
 
 
 def test_opening_reads_no_replaced_manifest(small: Path) -> None:
-    """Neither those that a killed merge has left, nor the place of the first."""
+    """Manifests that a killed merge has left, and the place of the first, are not read."""
     expected = call("state", small)
     Merger(FolderStore(str(small)), NAME).run()
     for number in range(1, LOOKS + 1):
@@ -215,7 +215,7 @@ def test_opening_reads_no_replaced_manifest(small: Path) -> None:
 
 
 def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
-    """Each of them; another hash is not."""
+    """Each earlier head is proven; another hash is not."""
     head = cluster_in(small).chain.head
     merged(small)
     assert call("verify", small, "--head", head).code == 0
@@ -224,7 +224,7 @@ def test_a_head_from_before_the_merge_is_still_proven(small: Path) -> None:
 
 
 def test_replaced_manifests_are_verified(small: Path) -> None:
-    """One altered byte of them is found; answers do not need them."""
+    """An altered byte of a replaced manifest is found; answers do not need such manifests."""
     merged(small)
     (packed,) = (small / f"cluster={NAME}" / "_manifest").glob("replaced-*.tar.zst")
     whole = bytearray(packed.read_bytes())
@@ -294,22 +294,24 @@ def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
 
 @pytest.mark.slow
 def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
-    """At every step: the archive is sound, and the next merge completes it."""
+    """The archive is sound after a kill at any step, and the next merge completes it."""
     every = "1" if PROVE else "7"
     words = ("-m", "tests.replay.merge_crashes", str(tmp_path), HISTORY, every)
     subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)
     entries = first_of(HISTORY)
-    found = []
+    manifest_counts = []
     expected = None
     for folder in sorted(tmp_path.iterdir()):
         left = verified(cluster_in(folder))
         assert (left.flaws, left.records) == ((), len(entries))
-        found.append(left.manifests)
+        manifest_counts.append(left.manifests)
         merged(folder)
         again = verified(cluster_in(folder))
         assert (again.flaws, again.records, again.manifests) == ((), len(entries), 1)
         assert again.replaced == 0
         expected = expected or replayed(cluster_in(folder), None, KIP)
         assert replayed(cluster_in(folder), None, KIP) == expected
-    assert found == sorted(found, reverse=True), "from some step on the archive is merged"
-    assert {*found} == {3, 1}
+    assert manifest_counts == sorted(manifest_counts, reverse=True), (
+        "from some step on the archive is merged"
+    )
+    assert {*manifest_counts} == {3, 1}

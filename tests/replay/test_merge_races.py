@@ -72,8 +72,8 @@ def next_config(store: ArchiveStore) -> tuple[Appender, Entry]:
     return appender, entry
 
 
-def test_of_two_merges_the_second_changes_nothing(store: ArchiveStore) -> None:
-    """It has written its files already, and removes them."""
+def test_the_slower_of_two_merges_changes_nothing(store: ArchiveStore) -> None:
+    """The slower merge has written its files already, and removes them."""
     second = Merger(store, NAME, LARGER)
     after_first: list[dict[str, bytes]] = []
 
@@ -91,7 +91,7 @@ def test_of_two_merges_the_second_changes_nothing(store: ArchiveStore) -> None:
 
 @IN_A_FOLDER
 def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None:
-    """The first has removed the originals: the second says so, and writes nothing."""
+    """The first merge has removed the originals: the second says so, and writes no file."""
     second = Merger(store, NAME, LARGER)
     merge(store)
     before = held(store)
@@ -101,7 +101,7 @@ def test_a_merge_after_another_finds_its_files_gone(store: ArchiveStore) -> None
 
 
 def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> None:
-    """Two merges and an append later none of its manifests is there, nor the name of the next."""
+    """Two merges and an append later, its manifests and the name of the next are gone."""
     second = Merger(store, NAME, LARGER)
     read: list[int] = []
     after: dict[str, bytes] = {}
@@ -123,14 +123,14 @@ def test_a_merge_that_is_outrun_twice_leaves_nothing(store: ArchiveStore) -> Non
 @IN_A_FOLDER
 def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
     """The merged manifest takes in the new look, in its own segments."""
-    seen: list[int] = []
+    added: list[int] = []
 
     def another_look(_: int) -> None:
-        if not seen:
-            seen.append(capture_into(store, log_of(ENTRIES)).added)
+        if not added:
+            added.append(capture_into(store, log_of(ENTRIES)).added)
 
     result = Merger(store, NAME, LARGER).run(another_look)
-    assert seen == [len(ENTRIES) - 60]
+    assert added == [len(ENTRIES) - 60]
     assert result.manifests == (2, 1)
     remove_replaced(store, NAME, 0)
     assert records(store) == len(ENTRIES)
@@ -138,7 +138,7 @@ def test_a_merge_goes_on_behind_an_append(store: ArchiveStore) -> None:
 
 @IN_A_FOLDER
 def test_an_append_goes_on_behind_a_merge(store: ArchiveStore) -> None:
-    """Its look is not lost, though the manifests it began behind are gone."""
+    """The look is kept, although the manifests before it are gone."""
     appender, _ = next_config(store)
     merge(store)
     made = appender.commit()
@@ -162,7 +162,7 @@ def test_an_append_never_takes_the_name_of_a_removed_manifest(store: ArchiveStor
 
 
 def test_a_reader_with_an_old_plan_says_that_the_archive_was_merged(store: ArchiveStore) -> None:
-    """There is no half answer; a second try succeeds."""
+    """The reader gives no half answer; a second try succeeds."""
     local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
     plan = local.plan(None, KIP)
     expected = local.states(plan, KIP)
@@ -178,7 +178,7 @@ def test_a_reader_with_an_old_plan_says_that_the_archive_was_merged(store: Archi
 
 @IN_A_FOLDER
 def test_a_grace_keeps_replaced_files_for_readers(store: ArchiveStore) -> None:
-    """They are removed once it is over."""
+    """Replaced files are removed once the grace period is over."""
     local = LocalEngine(open_cluster(store, NAME), LocalOptions(derived=False))
     plan = local.plan(None, KIP)
     Merger(store, NAME, LARGER).run()

@@ -29,7 +29,6 @@ WRITERS = 4
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
-    """The server."""
     with object_server(tmp_path_factory.mktemp("server")) as started:
         yield started
 
@@ -38,9 +37,9 @@ def test_every_command_says_what_it_says_of_a_folder(server: ObjectServer, tmp_p
     """The archive has the same files, and the commands print the same."""
     where = archived(server.bucket, "some/archive", tmp_path)
     for (name, *options), code in COMMANDS.items():
-        there = call(name, where, *options, *server.bucket.conf())
-        assert there.code == code, there
-        assert there == call(name, tmp_path, *options)
+        result = call(name, where, *options, *server.bucket.conf())
+        assert result.code == code, result
+        assert result == call(name, tmp_path, *options)
 
 
 def test_at_most_one_gets_a_name(server: ObjectServer) -> None:
@@ -59,9 +58,9 @@ def test_captures_at_once(server: ObjectServer) -> None:
     ended = [(*process.communicate(), process.returncode) for process in started]
     assert {code for _, _, code in ended} <= {0, 2}, ended
     assert call("capture", LOGS[0], url, *server.bucket.conf()).code == 0
-    found = verified(open_clusters(open_store(url, HadoopSettings(server.bucket.hadoop)))[0])
-    assert (found.flaws, found.gaps) == ((), ())
-    assert found.records == len(recorded_entries("life-3.9"))
+    verification = verified(open_clusters(open_store(url, HadoopSettings(server.bucket.hadoop)))[0])
+    assert (verification.flaws, verification.gaps) == ((), ())
+    assert verification.records == len(recorded_entries("life-3.9"))
 
 
 @pytest.mark.parametrize("segments", [1, 5, 20])
@@ -85,7 +84,7 @@ def test_a_server_that_is_killed(server: ObjectServer, segments: int) -> None:
     store = open_store(f"s3a://fleet/{folder}", settings)
     capture_into(store, log_of(entries))
     (cluster,) = open_clusters(store)
-    found = verified(cluster)
-    assert (found.flaws, found.gaps, found.records) == ((), (), len(entries))
+    verification = verified(cluster)
+    assert (verification.flaws, verification.gaps, verification.records) == ((), (), len(entries))
     kip = [Profile.of("kip")]
     assert replayed(cluster, None, kip) == served(log_of(entries), None, kip)

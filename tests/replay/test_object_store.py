@@ -77,18 +77,22 @@ def test_every_command_says_what_it_says_of_a_folder(
     """The output is that of a folder, also with `--jobs`."""
     name, *options = words
     where, folder = archives
-    there = call(name, where, *options, *store.conf())
-    assert there.code == COMMANDS[words], there
-    assert there == call(name, folder, *options)
+    result = call(name, where, *options, *store.conf())
+    assert result.code == COMMANDS[words], result
+    assert result == call(name, folder, *options)
 
 
 def test_a_report(store: Bucket, archives: tuple[str, Path], tmp_path: Path) -> None:
-    """The same page."""
+    """The page is the same as from a folder."""
     where, folder = archives
-    there, here, roll = tmp_path / "there.html", tmp_path / "here.html", ("--cluster", "roll")
-    assert call("report", where, *roll, "--to", there, *store.conf()).code == 0
-    assert call("report", folder, *roll, "--to", here).code == 0
-    assert there.read_text() == here.read_text().replace(str(folder), where)
+    store_page, folder_page, roll = (
+        tmp_path / "there.html",
+        tmp_path / "here.html",
+        ("--cluster", "roll"),
+    )
+    assert call("report", where, *roll, "--to", store_page, *store.conf()).code == 0
+    assert call("report", folder, *roll, "--to", folder_page).code == 0
+    assert store_page.read_text() == folder_page.read_text().replace(str(folder), where)
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +107,7 @@ def without_manifests(store: Bucket, tmp_path_factory: pytest.TempPathFactory) -
 def test_a_cluster_without_its_manifests_is_named(
     store: Bucket, without_manifests: str, words: tuple[str, ...]
 ) -> None:
-    """In an object store, too, where a folder is there as long as there is a file in it."""
+    """The missing manifests are named in an object store, where a folder needs a file to exist."""
     name, *options = words
     result = call(name, without_manifests, *options, *store.conf())
     assert result.code == 2
@@ -130,12 +134,12 @@ def test_a_core_site(
     store: Bucket, archives: tuple[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Settings in Hadoop's own file, which may leave secrets to the environment."""
-    told = store.hadoop | {"fs.s3a.secret.key": "${env.ARCHIVE_SECRET}", "io.file": "${nowhere}"}
-    told |= {"archive.host": store.endpoint, "fs.s3a.endpoint": "http://${archive.host}"}
-    told |= {"fs.s3a.bucket.fleet.access.key": store.key, "fs.s3a.access.key": "of other buckets"}
+    site = store.hadoop | {"fs.s3a.secret.key": "${env.ARCHIVE_SECRET}", "io.file": "${nowhere}"}
+    site |= {"archive.host": store.endpoint, "fs.s3a.endpoint": "http://${archive.host}"}
+    site |= {"fs.s3a.bucket.fleet.access.key": store.key, "fs.s3a.access.key": "of other buckets"}
     properties = "".join(
         f"<property><name>{name}</name><value>\n  {value}\n</value></property>"
-        for name, value in told.items()
+        for name, value in site.items()
     )
     (tmp_path / "core-site.xml").write_text(f"<configuration>{properties}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
@@ -162,9 +166,9 @@ def test_the_environment(
     assert call("state", where + query) == expected
 
 
-def test_what_arrow_is_told() -> None:
-    """Each of the settings that count, in Arrow's words."""
-    told = {
+def test_settings_are_translated_for_arrow() -> None:
+    """Arrow gets each setting that it needs, under Arrow's name."""
+    options = {
         "endpoint": "https://store:9000/",
         "endpoint.region": "eu-west-1",
         "session.token": "t",
@@ -172,7 +176,7 @@ def test_what_arrow_is_told() -> None:
         "aws.credentials.provider": "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider",
         "connection.maximum": "200",
     }
-    assert _for_arrow(told) == {
+    assert _for_arrow(options) == {
         "endpoint_override": "store:9000",
         "scheme": "https",
         "region": "eu-west-1",
@@ -185,8 +189,10 @@ def test_what_arrow_is_told() -> None:
     assert _for_arrow({"endpoint": "host:1", "connection.ssl.enabled": "false"})["scheme"] == "http"
 
 
-def _for_arrow(told: dict[str, str]) -> dict[str, object]:
-    return for_arrow(HadoopSettings({f"fs.s3a.{name}": one for name, one in told.items()}), "any")
+def _for_arrow(options: dict[str, str]) -> dict[str, object]:
+    return for_arrow(
+        HadoopSettings({f"fs.s3a.{name}": value for name, value in options.items()}), "any"
+    )
 
 
 REFUSED = {
@@ -237,10 +243,10 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("told", "sentence"), WRONG, ids=[str(told) for told, _ in WRONG])
-def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: str) -> None:
+@pytest.mark.parametrize(("options", "sentence"), WRONG, ids=[str(options) for options, _ in WRONG])
+def test_settings_that_are_wrong(store: Bucket, options: dict[str, str], sentence: str) -> None:
     """The error is one sentence without the given secrets."""
-    message = refusal(call("state", "s3a://fleet/x", *store.conf(**told)))
+    message = refusal(call("state", "s3a://fleet/x", *store.conf(**options)))
     assert re.search(sentence, message), message
     assert not any(secret in message for secret in (store.secret, "nonsense", "SSE-KMS"))
 
@@ -260,14 +266,14 @@ def test_settings_that_are_wrong(store: Bucket, told: dict[str, str], sentence: 
     ],
 )
 def test_places_that_are_wrong(store: Bucket, where: str, sentence: str) -> None:
-    """One sentence, which repeats no key that a URL has in it."""
+    """The error is one sentence, and repeats no key from the URL."""
     message = refusal(call("state", where, *store.conf()))
     assert sentence in message
     assert "nonsense" not in message
 
 
 def test_captures_that_cannot_write(store: Bucket) -> None:
-    """No bucket is made; keys are looked at."""
+    """The capture makes no bucket, and checks the keys."""
     message = refusal(call("capture", LOGS[0], "s3a://nobody/x", *store.conf()))
     assert "there is no bucket nobody" in message
     message = refusal(call("capture", LOGS[0], "s3a://fleet/x", *store.conf(secret_key="nonsense")))
@@ -276,7 +282,7 @@ def test_captures_that_cannot_write(store: Bucket) -> None:
 
 
 def test_a_core_site_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nor does it have to be there."""
+    """A missing `core-site.xml` is no error; an unreadable one is."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     assert "is no archive" in refusal(call("state", tmp_path))
     (tmp_path / "core-site.xml").write_text("no XML")
@@ -289,7 +295,7 @@ def test_settings_keep_their_secrets() -> None:
 
 
 def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While an archive is read, it is not the archive's fault."""
+    """The error does not blame the archive if the store fails during a read."""
     monkeypatch.setattr(segments, "READ_AT_ONCE_BYTES", 0)
     with serving() as endpoint:
         where, settings = (
@@ -308,12 +314,12 @@ def test_a_store_that_goes_away(store: Bucket, monkeypatch: pytest.MonkeyPatch) 
         cluster.store.take("a/b", b"")
 
 
-def test_who_is_handed_a_store(store: Bucket) -> None:
-    """A task of a capture's gets in by what it was handed."""
-    there: ArchiveStore = pickle.loads(
+def test_a_pickled_store_keeps_its_settings(store: Bucket) -> None:
+    """A task of a capture has access with the settings that it was handed."""
+    handed: ArchiveStore = pickle.loads(
         pickle.dumps(open_store("s3a://fleet/handed", HadoopSettings(store.hadoop)))
     )
-    assert there.add("a/b", b"content")
+    assert handed.add("a/b", b"content")
     assert store.system.open_input_stream("fleet/handed/a/b").read() == b"content"
 
 
@@ -323,13 +329,15 @@ def test_a_server_that_refuses_checksums() -> None:
         "When uploading part for key 'x/a' in bucket 'fleet': AWS Error UNKNOWN (HTTP status 400) "
         "during UploadPart operation: No response body."
     )
-    told = why_not(error)
-    assert told.startswith("(HTTP status 400: No response body): a server that does not know the ")
-    assert told.endswith("AWS_REQUEST_CHECKSUM_CALCULATION=when_required")
+    explanation = why_not(error)
+    assert explanation.startswith(
+        "(HTTP status 400: No response body): a server that does not know the "
+    )
+    assert explanation.endswith("AWS_REQUEST_CHECKSUM_CALCULATION=when_required")
 
 
 def test_a_refusal_without_a_word() -> None:
-    """The kind of the error is told, and what to check."""
+    """The error names its kind, and what to check."""
     error = OSError("When reading key 'x': AWS Error ACCESS_DENIED during HeadObject operation: ")
     assert why_not(error).startswith("(ACCESS_DENIED: no reason given): check fs.s3a.access.key")
 
@@ -346,17 +354,21 @@ def test_at_most_one_gets_a_name(store: Bucket) -> None:
 
 def check_names_are_taken_once(settings: HadoopSettings, where: str) -> None:
     """At most one of several concurrent writers gets a name, and the store has its content."""
-    wanted = [f"{one}".encode() for one in range(4)]
+    contents = [f"{number}".encode() for number in range(4)]
     got = 0
-    with ThreadPoolExecutor(len(wanted)) as pool:
+    with ThreadPoolExecutor(len(contents)) as pool:
         for number in range(RACES):
             name = f"race/{number}"
-            stores = [open_store(where, settings) for _ in wanted]
+            stores = [open_store(where, settings) for _ in contents]
             tries = [
-                pool.submit(one.take, name, content)
-                for one, content in zip(stores, wanted, strict=True)
+                pool.submit(store.take, name, content)
+                for store, content in zip(stores, contents, strict=True)
             ]
-            winners = [content for one, content in zip(tries, wanted, strict=True) if one.result()]
+            winners = [
+                content
+                for attempt, content in zip(tries, contents, strict=True)
+                if attempt.result()
+            ]
             assert len(winners) <= 1
             if winners:
                 assert stores[0].read(name) == winners[0]
@@ -390,7 +402,7 @@ def test_a_first_append_that_died(objects: BucketStore) -> None:
     """The name of a first append that crashed is no cluster; the others can be opened."""
     capture_into(objects, log_of(recorded_entries("aborted-3.9")))
     objects.add(f"{layout.manifests('dead')}/_claims/0000000001.json-somebody", b"")
-    assert [one.name for one in open_clusters(objects)] == [NAME]
+    assert [cluster.name for cluster in open_clusters(objects)] == [NAME]
 
 
 def test_a_claim_lapses(tmp_path: Path) -> None:

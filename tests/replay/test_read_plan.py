@@ -36,7 +36,7 @@ def long_log(days: int) -> list[Entry]:
         for partition in range(2):
             key, value = b'["a",{"p":%d}]' % partition, b'{"o":%d}' % hour
             log.append(Entry("connect-offsets", partition, hour, time_ms, key, value))
-    return sorted(log, key=lambda one: (one.timestamp, one.topic, one.partition))
+    return sorted(log, key=lambda entry: (entry.timestamp, entry.topic, entry.partition))
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +53,7 @@ def cluster(log: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> Archi
 
 def test_there_is_a_snapshot_at_the_end_of_each_day_that_is_over(cluster: ArchivedCluster) -> None:
     """The last day may still go on."""
-    days = [(one.day, one.ends["connect-offsets"]) for one in cluster.snapshots]
+    days = [(snapshot.day, snapshot.ends["connect-offsets"]) for snapshot in cluster.snapshots]
     assert days == [
         ("2023-11-15", [24, 24]),
         ("2023-11-16", [48, 48]),
@@ -67,11 +67,11 @@ def test_the_nearest_snapshot_and_what_came_since(
     """The plan reads half a day, and two rows in place of the three days before it."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = LocalEngine(cluster).plan(moment, KIP)
-    told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
-    assert (told.snapshot, told.folded) == ("2023-11-17", ("connect-configs",))
+    explanation = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
+    assert (explanation.snapshot, explanation.folded) == ("2023-11-17", ("connect-configs",))
     # Each offsets partition has a segment's one winner, and five rows of the next; 13 configs.
-    assert told.rows_by_kind == {"snapshot": 2, "winners": 2, "segment": 13 + 2 * 5}
-    assert told.rows_archived == len(log)
+    assert explanation.rows_by_kind == {"snapshot": 2, "winners": 2, "segment": 13 + 2 * 5}
+    assert explanation.rows_archived == len(log)
     assert replayed(cluster, moment, KIP) == served(log_of(log), moment, KIP)
 
 
@@ -81,8 +81,8 @@ def test_without_them_every_row_before_the_moment_is_read(
     """Without snapshots the answer is the same."""
     moment = str(FIRST_MS + 84 * HOUR_MS)
     plan = LocalEngine(cluster, WHOLE).plan(moment, KIP)
-    told = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
-    assert (told.snapshot, told.rows_by_kind) == (None, {"segment": 3 * 85})
+    explanation = explained(cluster, plan, "local", "", [1 for _ in plan.busy])
+    assert (explanation.snapshot, explanation.rows_by_kind) == (None, {"segment": 3 * 85})
     assert replayed(cluster, moment, KIP, WHOLE) == served(log_of(log), moment, KIP)
 
 
@@ -92,15 +92,15 @@ def test_every_hour_with_snapshots_and_without(
     log: list[Entry],
     exactly_once: bool,
 ) -> None:
-    """Every seventh of them, as every release sees it that can."""
+    """Every seventh hour is compared, for each release that supports the option."""
     every = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
     for hour in range(0, 96, 7):
         moment = str(FIRST_MS + hour * HOUR_MS)
         expected = served(log_of(log), moment, every[-3:], exactly_once=exactly_once)
         for derived in (True, False):
-            found = replayed(cluster, moment, every[-3:], LocalOptions(exactly_once, derived))
-            assert found == expected
-            assert [*map(digest, found)] == [*map(digest, expected)]
+            states = replayed(cluster, moment, every[-3:], LocalOptions(exactly_once, derived))
+            assert states == expected
+            assert [*map(digest, states)] == [*map(digest, expected)]
     latest = replayed(cluster, None, every, LocalOptions(exactly_once))
     assert latest == served(log_of(log), None, every, exactly_once=exactly_once)
 
@@ -112,7 +112,7 @@ def test_releases_that_read_alike_share_a_snapshot(cluster: ArchivedCluster) -> 
         assert plan.folded == ("connect-configs",), release
 
 
-def test_what_is_known_of_configs_is_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
+def test_folded_configs_are_not_read_for_offsets(tmp_path: Path, log: list[Entry]) -> None:
     """Offsets are rows in the snapshot: the folded configs may even be missing."""
     cluster = archive(tmp_path, log, SegmentSizes(8, 4))
     for snapshot in cluster.snapshots:
@@ -127,11 +127,11 @@ def test_what_is_known_of_configs_is_not_read_for_offsets(tmp_path: Path, log: l
 def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
     """Each hour has another digest."""
     states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
-    assert all(digest(one) != digest(other) for one, other in pairwise(states))
+    assert all(digest(earlier) != digest(later) for earlier, later in pairwise(states))
     assert len({digest(state) for state in states}) == len(states)
 
 
-def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: ArchivedCluster) -> None:
+def test_a_time_reads_one_row_group_of_each_partition(cluster: ArchivedCluster) -> None:
     """Statistics rule out the other row groups, unread."""
     segment = cluster.parts["connect-offsets", 0].segments[1]
     file = opened(cluster.store, segment.stored)
@@ -146,7 +146,7 @@ def test_of_each_partition_one_row_group_is_read_for_a_time(cluster: ArchivedClu
 def test_a_record_that_comes_late_lies_behind_the_snapshot(
     tmp_path: Path, log: list[Entry]
 ) -> None:
-    """Its time is of a day that is over, its place is not: both ways it is where it belongs."""
+    """A late record has an earlier day's time and a later place; both plans read it correctly."""
     archive(tmp_path, log, SegmentSizes(8, 4))
     late = [
         Entry("connect-offsets", 2, 0, FIRST_MS + HOUR_MS, b'["a",{"p":9}]', b'{"o":9}'),

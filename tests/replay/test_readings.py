@@ -65,7 +65,7 @@ def manifest_bytes(cluster: ArchivedCluster) -> int:
 
 @pytest.mark.parametrize("stride", [1, 2])
 def test_a_merged_manifest_does_not_grow_with_looks(stride: int, tmp_path: Path) -> None:
-    """It has one range for each partition; only digits of numbers are added."""
+    """The manifest has one range for each partition; only digits of numbers are added."""
     ten = looked_at(tmp_path / "ten", 10, stride)
     twenty = looked_at(tmp_path / "twenty", 20, stride)
     assert len(twenty.chain.manifests[0].reaches) == len(PARTITIONS) + 1
@@ -73,7 +73,7 @@ def test_a_merged_manifest_does_not_grow_with_looks(stride: int, tmp_path: Path)
 
 
 def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> None:
-    """Also across merges. Their number is kept."""
+    """Merges join such looks as well. The number of looks is kept."""
     cluster = looked_at(tmp_path, 10, 1)
     assert rows_of(cluster) == [1, 1, 1]
     again = looked_at_again(cluster)
@@ -130,7 +130,7 @@ def test_a_look_that_misses_what_the_source_had_lost_stays_apart(
 def test_markers_at_the_end_of_a_look_leave_nothing_unknown(
     looks: list[tuple[list[int], int]], spans: list[tuple[int, int, int]], tmp_path: Path
 ) -> None:
-    """Markers before a record of the look do."""
+    """Markers before a record of the look leave offsets unknown; markers at its end do not."""
     store = FolderStore(str(tmp_path))
     for offsets, end in looks:
         appender = Appender(store, NAME, Topics())
@@ -161,7 +161,7 @@ def test_a_partition_without_news_was_read_by_each_append(tmp_path: Path) -> Non
 
 
 def test_a_reading_with_holes_takes_few_bytes() -> None:
-    """About one, because looks find similar numbers of records."""
+    """A reading takes about one byte, because looks find similar numbers of records."""
     random = Random(0)
     ends = np.cumsum([random.randrange(10, 30) for _ in range(20_000)])
 

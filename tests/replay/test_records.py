@@ -26,7 +26,7 @@ NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 def test_recorded_logs(
     name: str, at_once: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every record with its headers, aborted ones, too, however few are held at a time."""
+    """The archive has every record with its headers, aborted ones too, in portions of any size."""
     monkeypatch.setattr(module, "ROWS_AT_ONCE", at_once)
     entries = recorded_entries(name)
     assert list(records(archive(tmp_path, entries))) == entries
@@ -50,7 +50,7 @@ def test_any_log(log: list[Entry]) -> None:
     """The archive has the records of all archived topics."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
-        expected = [one for one in in_order(log) if one.topic in cluster.ends]
+        expected = [entry for entry in in_order(log) if entry.topic in cluster.ends]
         assert list(records(cluster)) == expected
 
 

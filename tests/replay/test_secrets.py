@@ -49,7 +49,7 @@ PASSWORD = b'{"properties":{"name":"a","db.password":"p\\u00e4ss","n":1.50}}'
 
 
 def test_a_secret_is_dropped_and_the_record_stays_what_it_was() -> None:
-    """Its key stays, and every other value."""
+    """The key of the secret stays, and so does every other value."""
     assert through(dropped(Topics()), config(PASSWORD)) == (
         b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     )
@@ -90,7 +90,7 @@ def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None
     ],
 )
 def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
-    """In a URL, in a text, deep down, in what cannot be read."""
+    """Secrets are found in a URL, in a text, deep down, and in unreadable values."""
     for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
         assert b"hunter2" not in through(secrets, config(value))
 
@@ -149,7 +149,7 @@ def test_a_planned_record_stays_base64(key_file: Path) -> None:
 @given(logs())
 @example([config(b"+AAAAAAA")])
 @example([config(b"AAAAAAAA")])
-def test_what_is_no_secret_stays_byte_for_byte(log: list[Entry]) -> None:
+def test_harmless_values_stay_byte_for_byte(log: list[Entry]) -> None:
     """Other values stay byte for byte; archived values are not changed again."""
     for entry in log:
         assert kept(Topics()).without(batch_of([entry])).values == [entry.value]
@@ -170,7 +170,7 @@ def legible(value: bytes | None) -> bool:
         text = (value or b"").decode()
     except UnicodeDecodeError:
         return False
-    printable = all(one.isprintable() or one in "\n\r\t" for one in text)
+    printable = all(char.isprintable() or char in "\n\r\t" for char in text)
     return printable and (_is_json(text) or not (may_hold_secrets(text) or ENCODED.search(text)))
 
 
@@ -210,18 +210,18 @@ def test_no_secret_is_left_in_a_header(topic: str, key_file: Path) -> None:
 
 
 def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
-    """Only secrets differ from what the service knows; capturing again adds nothing."""
+    """The state differs from the service's in secrets alone; capturing again adds nothing."""
     entries = recorded_entries("life-3.9")
     secret = config(PASSWORD, b"connector-secretive", entries[-1].offset + 1_000)
     log = log_of([*entries, secret])
     secrets = dropped(Topics())
     assert capture(tmp_path, log, secrets=secrets).added == len(entries) + 1
     assert capture(tmp_path, log, secrets=secrets, goes_on=False).added == 0
-    (found,), (expected,) = replayed(cluster_in(tmp_path), None, KIP), served(log, None, KIP)
-    changes = [(one.connector, one.item) for one in diff(found, expected)]
+    (state,), (expected,) = replayed(cluster_in(tmp_path), None, KIP), served(log, None, KIP)
+    changes = [(change.connector, change.item) for change in diff(state, expected)]
     assert changes == [("secretive", "db.password")]
     values = [entry.value for entry in archived(cluster_in(tmp_path))]
-    assert [one for one in values if one and b"db.password" in one] == [
+    assert [value for value in values if value and b"db.password" in value] == [
         b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     ]
 

@@ -33,7 +33,7 @@ SEALED = re.compile(r"\$\{encrypted:[\w-]+\}")
 
 @pytest.fixture(scope="module")
 def modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[SecretPolicy, SecretPolicy]:
-    """Dropped, and encrypted with `KEY`."""
+    """Two policies: secrets are dropped, or encrypted with `KEY`."""
     path = tmp_path_factory.mktemp("keys") / "key"
     path.write_bytes(b64encode(KEY))
     return dropped(Topics()), encrypted(Topics(), path)
@@ -159,19 +159,19 @@ def as_escaped_letters(text: str) -> str:
 
 
 def percent_encoded(text: str) -> str:
-    return "".join(one if one.isalnum() else f"%{ord(one):02X}" for one in text)
+    return "".join(char if char.isalnum() else f"%{ord(char):02X}" for char in text)
 
 
 def all_percent_encoded(text: str) -> str:
-    return "".join(f"%{ord(one):02x}" for one in text)
+    return "".join(f"%{ord(char):02x}" for char in text)
 
 
 def as_references(text: str) -> str:
-    return "".join(f"&#{ord(one)};" for one in text)
+    return "".join(f"&#{ord(char)};" for char in text)
 
 
 def with_zeros(text: str) -> str:
-    return "".join(f"\0{one}" for one in text)
+    return "".join(f"\0{char}" for char in text)
 
 
 DISGUISES: list[Callable[[str], str]] = [
@@ -252,7 +252,9 @@ values = documents_as_written() | unparsed()
 
 
 _READING = [flag for flag in Profile.__struct_fields__ if flag.startswith("json_")]
-READERS = {tuple(getattr(one, flag) for flag in _READING): one for one in PROFILES}.values()
+READERS = {
+    tuple(getattr(profile, flag) for flag in _READING): profile for profile in PROFILES
+}.values()
 """One of the releases that read JSON alike."""
 
 
@@ -274,14 +276,14 @@ def without_secret_names(decoded: object) -> object:
     waiting: list[tuple[Any, Any]] = [(outermost, 0)]
     while waiting:
         into, place = waiting.pop()
-        found = into[place]
-        if isinstance(found, dict):
-            found = into[place] = {_hidden(name): item for name, item in found.items()}
-        if isinstance(found, str):
-            into[place] = _hidden(found)
-        if isinstance(found, dict | list):
-            places = found if isinstance(found, dict) else range(len(found))
-            waiting += [(found, one) for one in places]
+        node = into[place]
+        if isinstance(node, dict):
+            node = into[place] = {_hidden(name): item for name, item in node.items()}
+        if isinstance(node, str):
+            into[place] = _hidden(node)
+        if isinstance(node, dict | list):
+            places = node if isinstance(node, dict) else range(len(node))
+            waiting += [(node, key) for key in places]
     return outermost[0]
 
 
@@ -293,7 +295,7 @@ def _hidden(text: str) -> str:
 def test_every_release_reads_what_it_read(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes
 ) -> None:
-    """But for the secrets; and what it could not read it cannot read now."""
+    """Each release reads the same but for the secrets; unreadable values stay unreadable."""
     for secrets in modes:
         archived = through(secrets, value)
         for profile in READERS:
@@ -322,7 +324,7 @@ def unescaped(text: str) -> Iterator[str]:
     for _ in range(8):
         yield text
         text = html.unescape(unquote(text, "latin-1")).replace("\0", "")
-        text = re.sub(r"\\+u([0-9A-Fa-f]{4})", lambda found: chr(int(found[1], 16)), text)
+        text = re.sub(r"\\+u([0-9A-Fa-f]{4})", lambda escape: chr(int(escape[1], 16)), text)
 
 
 @given(values)
@@ -332,7 +334,7 @@ def unescaped(text: str) -> Iterator[str]:
 @example(b'\0\0\0{"properties":{}} password=hunter2')
 @example(b'{\0\0\0"properties":{}} password=hunter2')
 def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: bytes) -> None:
-    """Not even where no release can read it, nor in disguise; and nothing is hidden twice."""
+    """No secret stays in disguise, or where no release can read it; no part is hidden twice."""
     drop, encrypt = modes
     for archived in (through(drop, value), through(encrypt, value)):
         for reading in readings(archived):
@@ -342,7 +344,7 @@ def test_no_secret_is_left(modes: tuple[SecretPolicy, SecretPolicy], value: byte
 
 @given(values)
 def test_a_document_is_written_as_it_is_read(value: bytes) -> None:
-    """In its own encoding, cut off or not."""
+    """The document keeps its encoding, cut off or not."""
     try:
         text = read_text(value)
     except Undecodable:  # bytes in an order that Jackson refuses
@@ -367,13 +369,15 @@ FRAGMENTS = st.sampled_from(
 
 @given(st.lists(FRAGMENTS | st.text(), max_size=12).map("".join))
 @example('password=""password=')
-def test_what_is_sealed_in_a_text_can_be_opened(
+def test_sealed_parts_of_a_text_can_be_opened(
     modes: tuple[SecretPolicy, SecretPolicy], text: str
 ) -> None:
     """Decrypting each part restores the text; sealed and hidden texts are redacted equally."""
     sealed = json_converter.decode(through(modes[1], json_converter.encode(text)), PROFILES[-1])
     assert isinstance(sealed, str)
-    opened = SEALED.sub(lambda one: decrypted(one[0], KEY).decode("utf-8", "surrogatepass"), sealed)
+    opened = SEALED.sub(
+        lambda sealed_part: decrypted(sealed_part[0], KEY).decode("utf-8", "surrogatepass"), sealed
+    )
     assert opened == text
     assert redacted_text(sealed) == redacted_text(redacted_text(text))
 
@@ -420,17 +424,19 @@ def test_what_is_sealed_in_a_text_can_be_opened(
 def test_only_secrets_change(
     modes: tuple[SecretPolicy, SecretPolicy], value: bytes, archived: bytes
 ) -> None:
-    """Byte for byte."""
+    """Other bytes stay as they are."""
     assert through(modes[0], value) == archived
 
 
 def test_a_password_in_a_url_is_seen_to_change(modes: tuple[SecretPolicy, SecretPolicy]) -> None:
     """The archived URLs differ in the sealed password only."""
     urls = [b'{"properties":{"url":"jdbc:x://u:hunter%d@h/d"}}' % n for n in (2, 3)]
-    one, other = (through(modes[1], url).decode() for url in urls)
-    assert one != other
+    archived, other_archived = (through(modes[1], url).decode() for url in urls)
+    assert archived != other_archived
     assert (
-        SEALED.sub("", one) == SEALED.sub("", other) == '{"properties":{"url":"jdbc:x://u:@h/d"}}'
+        SEALED.sub("", archived)
+        == SEALED.sub("", other_archived)
+        == '{"properties":{"url":"jdbc:x://u:@h/d"}}'
     )
 
 

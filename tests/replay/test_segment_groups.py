@@ -18,16 +18,17 @@ def segments(*records: int, size: int = SMALL_BYTES) -> list[Segment]:
     ]
 
 
-def grouped(given: Sequence[Segment], fresh: str | None = None) -> list[str]:
+def grouped(originals: Sequence[Segment], fresh: str | None = None) -> list[str]:
     """Names of the segments of each group; without `fresh`, all are new since the last merge."""
-    files = {segment.stored.file for segment in given} if fresh is None else {*fresh}
+    files = {segment.stored.file for segment in originals} if fresh is None else {*fresh}
     return [
-        "".join(segment.stored.file for segment in group) for group in groups(given, files, SIZES)
+        "".join(segment.stored.file for segment in group)
+        for group in groups(originals, files, SIZES)
     ]
 
 
 def test_small_segments_are_put_together_up_to_the_size_of_one() -> None:
-    """Neighbours only, and none alone."""
+    """Neighbouring segments alone are joined, and a group has at least two."""
     assert grouped(segments(400, 400, 400, 900, 300)) == ["01"]
     assert grouped(segments(10, 1_000, 10)) == []
     assert grouped(segments(500, 500, 500, 500)) == ["01", "23"]
@@ -39,13 +40,13 @@ def test_files_of_a_group_have_at_most_so_many_bytes() -> None:
 
 
 def test_a_large_segment_waits_until_a_tenth_has_come() -> None:
-    """Otherwise each merge would write it again."""
+    """A merge would otherwise write the large segment again each time."""
     assert grouped(segments(900, 1, 1)) == ["12"]
     assert grouped(segments(900, 1)) == []
     assert grouped(segments(900, 45, 45)) == ["012"]
 
 
 def test_segments_of_the_last_merge_are_not_grouped_again() -> None:
-    """They were too large in bytes, unless a new one has come."""
+    """Segments of the last merge were too large in bytes, unless a new one has come."""
     assert grouped(segments(10, 10), fresh="") == []
     assert grouped(segments(10, 10, 10), fresh="2") == ["012"]

@@ -83,27 +83,27 @@ def test_a_name_is_taken_once(store: ArchiveStore) -> None:
 
 
 def test_both_write_the_same(stores: Bucket, tmp_path: Path) -> None:
-    """But for the time at which they did."""
+    """The stores hold equal files but for the time at which they were written."""
     log = log_of(recorded_entries(HISTORY))
-    found = []
+    contents = []
     for store in (FolderStore(str(tmp_path)), in_bucket(stores, tmp_path)):
         capture_into(store, log)
-        found.append({name: store.read(name) for name in store.walk("")})
-    one, other = found
-    assert one.keys() == other.keys()
-    assert [name for name in one if one[name] != other[name]] == [
+        contents.append({name: store.read(name) for name in store.walk("")})
+    in_folder, in_store = contents
+    assert in_folder.keys() == in_store.keys()
+    assert [name for name in in_folder if in_folder[name] != in_store[name]] == [
         f"cluster={NAME}/_manifest/0000000001.json"
     ]
 
 
-def test_what_cannot_be_read_is_no_archive(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_no_archive(tmp_path: Path) -> None:
     """A folder in place of a file is refused with its path."""
     (tmp_path / "a").mkdir()
     with pytest.raises(NoArchive, match=f"{tmp_path}/a cannot be read"):
         open_store(str(tmp_path)).read("a")
 
 
-def test_what_is_not_there(store: ArchiveStore) -> None:
+def test_missing_files(store: ArchiveStore) -> None:
     """A missing file is `FileNotFoundError`, unlike an unreadable one."""
     store.add("a/b", b"")
     for name in ("a/c", "b"):

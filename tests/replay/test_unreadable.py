@@ -18,11 +18,11 @@ COUNTS = {
     "connect-commands": garbage.COMMANDS,
 }
 
-RELEASES = [Profile.of(one) for one in ("2.8", "3.4", "kip")]
+RELEASES = [Profile.of(release) for release in ("2.8", "3.4", "kip")]
 
 
 def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
-    """More than are remembered; from segments, and from where a snapshot ends."""
+    """Counts exceed the listed records; they are equal from segments and from a snapshot."""
     log = garbage.garbage()
     capture(tmp_path, log_of(log[: len(log) // 3]))
     capture(tmp_path, log_of(log))
@@ -35,24 +35,24 @@ def test_counts_are_those_of_the_service(tmp_path: Path) -> None:
 
 
 def test_statuses_count_until_a_good_one_comes(tmp_path: Path) -> None:
-    """At every moment of it as in the service."""
-    log = [one for one in garbage.garbage() if one.topic == "connect-status"]
+    """Counts equal those of the service at every moment."""
+    log = [entry for entry in garbage.garbage() if entry.topic == "connect-status"]
     log = log[: garbage.OVERTAKEN + 3]
     cluster, kip = archive(tmp_path, log), [Profile.of("kip")]
     counts = []
     for last in (0, garbage.OVERTAKEN - 1, garbage.OVERTAKEN, garbage.OVERTAKEN + 2):
-        (found,) = replayed(cluster, f"status@{last}", kip)
-        assert [found] == served(log_of(log), f"status@{last}", kip)
-        counts.append(found.unreadable_counts.get("connect-status", 0))
+        (state,) = replayed(cluster, f"status@{last}", kip)
+        assert [state] == served(log_of(log), f"status@{last}", kip)
+        counts.append(state.unreadable_counts.get("connect-status", 0))
     assert counts == [1, garbage.OVERTAKEN, 0, 2]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of it."""
-    found = tmp_path_factory.mktemp("garbage")
-    archive(found, garbage.garbage())
-    return found
+    """An archive of the garbage log."""
+    folder_path = tmp_path_factory.mktemp("garbage")
+    archive(folder_path, garbage.garbage())
+    return folder_path
 
 
 def test_the_first_of_them_are_told(folder: Path) -> None:
@@ -60,14 +60,14 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
     result = call("state", folder, "-o", "json")
     assert result.code == 0
     (state,) = result.json[0]["states"]
-    told = state["unreadable"]
-    assert (told["count"], len(told["records"])) == (sum(COUNTS.values()), 100)
-    assert told["records"][0]["position"] == {
+    unreadable = state["unreadable"]
+    assert (unreadable["count"], len(unreadable["records"])) == (sum(COUNTS.values()), 100)
+    assert unreadable["records"][0]["position"] == {
         "topic": "connect-commands",
         "partition": 0,
         "offset": 0,
     }
-    (connector,) = [one for one in state["connectors"] if one["connector"] == "a"]
+    (connector,) = [row for row in state["connectors"] if row["connector"] == "a"]
     assert connector["offsets"] == []
     assert connector["remarks"][-1].startswith("1 unusable source offset: ")
     shown = call("state", folder)

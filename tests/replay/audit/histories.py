@@ -30,11 +30,13 @@ def names() -> list[str]:
 
 def lines(findings: list[Finding]) -> Iterator[str]:
     """`life-3.9 info config-changed pages config@12`, and the sentence below it."""
-    for one in findings:
-        where = " ".join(place(position, Topics()) for position in one.evidence)
-        about = f"{one.cluster} {one.severity.value} {one.kind} {one.connector or '–'}"
+    for finding in findings:
+        where = " ".join(place(position, Topics()) for position in finding.evidence)
+        about = (
+            f"{finding.cluster} {finding.severity.value} {finding.kind} {finding.connector or '–'}"
+        )
         yield f"{about} [{where}]"
-        yield f"    {one.sentence}"
+        yield f"    {finding.sentence}"
 
 
 def everything() -> str:

@@ -82,7 +82,6 @@ class PlantedLog:
         return self.put(TOPICS.config, f"target-state-{name}", None)
 
     def target(self, name: str, value: dict[str, str]) -> "PlantedLog":
-        """Write a target state."""
         return self.put(TOPICS.config, f"target-state-{name}", value)
 
     def task_configs(self, name: str, number: int) -> "PlantedLog":
@@ -109,7 +108,7 @@ class PlantedLog:
     # --- the other topics --------------------------------------------------------------------
 
     def status(
-        self, what: str, state: str, worker: str = "w1", generation: int = 1, trace: str = ""
+        self, instance: str, state: str, worker: str = "w1", generation: int = 1, trace: str = ""
     ) -> "PlantedLog":
         """A report about `connector-a` or `task-a-0`."""
         value = {
@@ -118,7 +117,7 @@ class PlantedLog:
             "worker_id": worker,
             "generation": generation,
         }
-        return self.put(TOPICS.status, f"status-{what}", value)
+        return self.put(TOPICS.status, f"status-{instance}", value)
 
     def active(self, name: str, topic: str) -> "PlantedLog":
         """A topic that a connector uses."""

@@ -27,11 +27,11 @@ def test_any_bytes(entries: list[Entry], profile: Profile) -> None:
     """Untrusted bytes never end an audit; what it tells lies in the log, on one line each."""
     ordered = in_order(entries)
     places = {entry.position for entry in ordered}
-    for one in audit([ClusterLog("lab", ordered, profile)]):
-        assert one.kind in KINDS
-        assert one.evidence
-        assert places >= set(one.evidence)
-        assert one.sentence.isprintable() or not any(char < " " for char in one.sentence)
+    for finding in audit([ClusterLog("lab", ordered, profile)]):
+        assert finding.kind in KINDS
+        assert finding.evidence
+        assert places >= set(finding.evidence)
+        assert finding.sentence.isprintable() or not any(char < " " for char in finding.sentence)
 
 
 @given(logs(), profiles)
@@ -83,7 +83,7 @@ def _churn(records: int) -> Iterator[Entry]:
 
 
 def test_no_secret_is_told() -> None:
-    """A secret in every place where there may be one: it is found, and never shown."""
+    """An audit finds a secret in each possible place, and shows it nowhere."""
     log = PlantedLog().config("a", db_password="old").config("a", db_password=SECRET)
     log.config("a", db_password=SECRET, url=f"jdbc:mysql://ada:{SECRET}@db/shop")
     log.tasks("a", 1)
@@ -97,9 +97,9 @@ def test_no_secret_is_told() -> None:
     log.accepted("17", command="put-config", connector="a", config={"db.password": SECRET})
     log.by(f"password={SECRET}", "18").target("a", PAUSED)
     findings = audit([log.cluster("lab")])
-    told = msgspec.json.encode(findings).decode()
-    assert SECRET not in told
-    (clear,) = (one for one in findings if one.kind == "secret-in-clear")
+    report = msgspec.json.encode(findings).decode()
+    assert SECRET not in report
+    (clear,) = (finding for finding in findings if finding.kind == "secret-in-clear")
     for where in (
         "the setting db.password",
         "the setting url",
@@ -109,7 +109,7 @@ def test_no_secret_is_told() -> None:
         "a source offset",
     ):
         assert where in clear.sentence
-    kinds = {one.kind for one in findings}
+    kinds = {finding.kind for finding in findings}
     assert kinds >= {"config-changed", "status-flapping", "offsets-regressed", "command-unfinished"}
 
 
@@ -119,10 +119,10 @@ def test_the_worst_comes_first() -> None:
     for number in range(2 * EVIDENCE_KEPT):
         log.offset("a", {"n": number}).offset("a", {"n": number + 1}, partition=1)
     findings = audit([log.cluster("lab")])
-    ranks = [list(Severity).index(one.severity) for one in findings]
+    ranks = [list(Severity).index(finding.severity) for finding in findings]
     assert ranks == sorted(ranks, reverse=True)
     assert ranks[0] == list(Severity).index(Severity.DANGER)
-    assert max(len(one.evidence) for one in findings) <= EVIDENCE_KEPT
+    assert max(len(finding.evidence) for finding in findings) <= EVIDENCE_KEPT
 
 
 # --- thresholds --------------------------------------------------------------------------------
@@ -131,19 +131,19 @@ def test_the_worst_comes_first() -> None:
 def test_thresholds_have_names_units_and_reasons() -> None:
     """Each threshold can be set by name, and has a reason."""
     assert len(known()) == len(Thresholds.__struct_fields__)
-    for one in known():
-        assert one.unit == ("ms" if one.name.endswith("-ms") else "")
-        assert one.reason.endswith(".")
-        assert thresholds({one.name: str(one.usual)}) == Thresholds()
+    for threshold in known():
+        assert threshold.unit == ("ms" if threshold.name.endswith("-ms") else "")
+        assert threshold.reason.endswith(".")
+        assert thresholds({threshold.name: str(threshold.usual)}) == Thresholds()
 
 
 def test_a_threshold_that_is_told_counts() -> None:
     """Three restarts are a storm only with a lower threshold."""
     log = PlantedLog().config("a").restart("a").restart("a").restart("a")
     cluster = log.cluster("lab")
-    assert not [one for one in audit([cluster]) if one.kind == "restart-storm"]
+    assert not [finding for finding in audit([cluster]) if finding.kind == "restart-storm"]
     findings = audit([cluster], thresholds({"storm-restarts": "3"}))
-    assert [one.connector for one in findings if one.kind == "restart-storm"] == ["a"]
+    assert [finding.connector for finding in findings if finding.kind == "restart-storm"] == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -179,15 +179,15 @@ def test_bad_thresholds(name: str, text: str, words: str) -> None:
     ],
 )
 def test_a_span_is_never_rounded_down(time_ms: int, words: str) -> None:
-    """In the two largest units that say enough, never rounded down."""
+    """A span is shown in its two largest units, and never rounded down."""
     assert lasting(time_ms) == words
 
 
 def test_a_sentence_names_no_more_clusters_than_people_read() -> None:
-    """The others are counted."""
+    """The sentence counts the other clusters."""
     logs = [PlantedLog().session_key("b25lLWtleS1mb3ItYWxs") for _ in range(12)]
-    (found,) = audit([log.cluster(f"c{number:02}") for number, log in enumerate(logs)])
-    assert found.sentence.startswith(
+    (finding,) = audit([log.cluster(f"c{number:02}") for number, log in enumerate(logs)])
+    assert finding.sentence.startswith(
         "the clusters c00, c01, c02, c03, c04, c05, c06, c07 and 4 more"
     )
-    assert found.connector is None
+    assert finding.connector is None

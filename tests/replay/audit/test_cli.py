@@ -29,9 +29,9 @@ def written(log: PlantedLog, path: Path) -> str:
     lines = []
     for entry in log.cluster("lab").entries:
         texts = {"key": entry.key, "value": entry.value}
-        told = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
+        decoded = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
         lines.append(
-            json.dumps(entry.position._asdict() | {"timestamp": entry.timestamp} | told) + "\n"
+            json.dumps(entry.position._asdict() | {"timestamp": entry.timestamp} | decoded) + "\n"
         )
     path.write_text("".join(lines), encoding="utf-8")
     return str(path)
@@ -46,7 +46,7 @@ def test_exit_codes() -> None:
 
 
 def test_table() -> None:
-    """A row for each finding, each advice once, and how many there are."""
+    """The table has a row for each finding, each advice once, and the number of findings."""
     result = run(LIFE, "--least", "warning", "--cluster", "lab")
     assert "warning   offsets-inherited  pages" in result.stdout
     assert "CLUSTER" not in result.stdout
@@ -56,12 +56,12 @@ def test_table() -> None:
 
 
 def test_json() -> None:
-    """Findings with all that belongs to them; of several logs each has its name."""
+    """JSON has all fields of a finding; with several logs each finding names its cluster."""
     result = run(LIFE, MIRROR, "--cluster", "east", "--cluster", "west", "-o", "json")
-    told: dict[str, Any] = json.loads(result.stdout)
-    assert told["clusters"] == ["east", "west"]
-    assert {one["cluster"] for one in told["findings"]} == {"east", "west"}
-    first = told["findings"][0]
+    document: dict[str, Any] = json.loads(result.stdout)
+    assert document["clusters"] == ["east", "west"]
+    assert {finding["cluster"] for finding in document["findings"]} == {"east", "west"}
+    first = document["findings"][0]
     assert (first["kind"], first["severity"]) == ("offsets-inherited", "warning")
     assert first["evidence"][:2] == ["config@49", "config@47"]
     assert set(first) == {
@@ -80,14 +80,14 @@ def test_several_clusters_are_told_apart() -> None:
 
 
 def test_every_record_across_clusters_names_its_cluster() -> None:
-    """Also in JSON: `config@0` alone says nothing when two clusters have one."""
+    """JSON names the cluster of each record too: two clusters can both have a `config@0`."""
     words = ("--cluster", "east", "--cluster", "west", "--least", "danger", "-o", "json")
     (finding,) = json.loads(run(LIFE, LIFE, *words).stdout)["findings"]
     assert finding["evidence"] == ["east config@0", "west config@0"]
     assert finding["clusters"] == ["east", "west"]
 
 
-def test_who_from_an_access_log(tmp_path: Path) -> None:
+def test_users_from_an_access_log(tmp_path: Path) -> None:
     """An access log names the user; lines that cannot be read are reported on standard error."""
     log = written(
         PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
@@ -106,7 +106,7 @@ def test_who_from_an_access_log(tmp_path: Path) -> None:
 
 
 def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
-    """In the format that `serve` writes unless told otherwise."""
+    """`serve` writes these lines by default; they name the user of a change."""
     log = written(
         PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
     )
@@ -131,7 +131,7 @@ def test_an_empty_trail_is_refused(content: str, tmp_path: Path) -> None:
 
 
 def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
-    """Two clusters have a connector of one name; only of one of them it is known who it was."""
+    """Two clusters share a connector name; a trail of one cluster names users there only."""
     log = written(PlantedLog().config("a"), tmp_path / "lab.log.jsonl")
     event = {"at_ms": START_MS, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
     (tmp_path / "trail").write_text(json.dumps(event))
@@ -139,7 +139,7 @@ def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
     for prefix, known_in in (("west=", {"west"}), ("", {"east", "west"})):
         result = run(log, log, *names, "--trail", f"{prefix}{tmp_path / 'trail'}")
         findings = json.loads(result.stdout)["findings"]
-        by = {one["cluster"] for one in findings if " by bob" in one["sentence"]}
+        by = {finding["cluster"] for finding in findings if " by bob" in finding["sentence"]}
         assert by == known_in
 
 
@@ -157,10 +157,10 @@ def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
 
 
 def test_list_shows_kinds_and_thresholds() -> None:
-    """Without a log."""
+    """The list needs no log."""
     result = run("--list")
     assert result.exit_code == 0
-    for name in (*KINDS, *(one.name for one in known())):
+    for name in (*KINDS, *(threshold.name for threshold in known())):
         assert name in result.stdout
 
 
@@ -181,7 +181,7 @@ def test_list_shows_kinds_and_thresholds() -> None:
     ],
 )
 def test_bad_input(words: list[str], sentence: str) -> None:
-    """One clear sentence, exit code 2."""
+    """The command prints one clear sentence and exits with code 2."""
     result = run(*words)
     assert result.exit_code == 2
     assert sentence in result.stderr

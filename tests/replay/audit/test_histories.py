@@ -24,47 +24,49 @@ STORIES = [name for name in names() if (HISTORIES / f"{name}.story.jsonl").exist
 def test_reviewed(history: str) -> None:
     """The list is pinned: read what changes in it.
 
-    Changes of configs and target states are checked against the stories, too (`test_who_it_was`).
+    `test_users_of_changes` checks changes of configs and target states against the stories, too.
     """
-    known = [line for line in PINNED.read_text(encoding="utf-8").splitlines() if line]
-    begins = [at for at, line in enumerate(known) if line.startswith(f"{history} ")]
-    pinned = [line for at in begins for line in known[at : at + 2]]
+    pinned_lines = [line for line in PINNED.read_text(encoding="utf-8").splitlines() if line]
+    begins = [at for at, line in enumerate(pinned_lines) if line.startswith(f"{history} ")]
+    pinned = [line for at in begins for line in pinned_lines[at : at + 2]]
     assert list(lines(audit([recorded_cluster(history)]))) == pinned
 
 
 def test_all_is_pinned_and_clusters_have_nothing_in_common() -> None:
-    """A fleet has the findings of each, and one more: of the log that is there twice."""
+    """A fleet has the findings of each cluster, and one about the log that it contains twice."""
     clusters = [recorded_cluster(name) for name in names()]
     findings = audit(clusters)
-    known = PINNED.read_text(encoding="utf-8").splitlines()
-    alone = [one for one in findings if one.kind != "two-clusters-one-topic"]
-    assert sorted(line for line in lines(alone)) == sorted(line for line in known if line)
-    (shared,) = (one for one in findings if one.connector is None and one not in alone)
+    pinned_lines = PINNED.read_text(encoding="utf-8").splitlines()
+    alone = [finding for finding in findings if finding.kind != "two-clusters-one-topic"]
+    assert sorted(line for line in lines(alone)) == sorted(line for line in pinned_lines if line)
+    (shared,) = (
+        finding for finding in findings if finding.connector is None and finding not in alone
+    )
     assert shared.severity is Severity.DANGER
     assert "compacted-3.9 and compacted-3.9.before" in shared.sentence
 
 
 @pytest.mark.parametrize("history", STORIES)
-def test_who_it_was(history: str) -> None:
-    """With its story for an audit stream, each change is by the request that caused it.
+def test_users_of_changes(history: str) -> None:
+    """Each change names the request that caused it, with the story as the audit stream.
 
-    Where the same was asked of a connector again within seconds, both are told, the nearest first.
-    Some were caused by no request: a foreign hand wrote them.
+    If a request was repeated for a connector within seconds, both are named, the nearest first.
+    Some changes have no request: a foreign program wrote them.
     """
     steps = read_story(HISTORIES / f"{history}.story.jsonl")
     requests = [step for step in steps if step.kind == "request"]
     trail = read_trail(_line(step) for step in requests)
     assert not trail.problems
     findings = audit([recorded_cluster(history)._replace(trail=RequestTrail(trail.requests))])
-    for one in (one for one in findings if one.kind in CHANGES):
-        causes = [step for step in requests if _wrote(step, one.evidence[0])]
-        named = re.findall(r"step \d+", one.sentence)
-        assert named[:1] == [f"step {step.n}" for step in causes], one
+    for finding in (finding for finding in findings if finding.kind in CHANGES):
+        causes = [step for step in requests if _wrote(step, finding.evidence[0])]
+        named = re.findall(r"step \d+", finding.sentence)
+        assert named[:1] == [f"step {step.n}" for step in causes], finding
 
 
 def _wrote(step: StoryStep, place: Position) -> bool:
     ends = (ends.get(place.topic, []) for ends in (step.before, step.positions))
-    first, last = (found[place.partition] if found else 0 for found in ends)
+    first, last = (offsets[place.partition] if offsets else 0 for offsets in ends)
     return first <= place.offset < last
 
 
@@ -86,21 +88,22 @@ def test_exactly_once_workers_see_no_aborted_records() -> None:
     cluster = recorded_cluster("aborted-3.9")
     for exactly_once, offsets in ((False, [5, 7]), (True, [5])):
         findings = audit([cluster._replace(exactly_once=exactly_once)])
-        (back,) = (one for one in findings if one.kind == "offsets-regressed")
+        (back,) = (finding for finding in findings if finding.kind == "offsets-regressed")
         assert [place.offset for place in back.evidence] == offsets
 
 
 def test_tasks_that_nobody_ran() -> None:
-    """Resumed after a foreign hand had stopped it without emptying its task set.
+    """A connector without running tasks is found after a foreign program stopped it.
 
-    `pages` of `odd-records-3.9` is RUNNING then, both tasks UNASSIGNED, until 3.4 is started.
+    It was resumed later, but its task set had not been emptied. `pages` of `odd-records-3.9` is
+    RUNNING then, with both tasks UNASSIGNED, until 3.4 is started.
     """
     cluster = recorded_cluster("odd-records-3.9")
     steps = read_story(HISTORIES / "odd-records-3.9.story.jsonl")
     (resumed,) = (step for step in steps if step.path == "/connectors/pages/resume")
-    seen = list(before(cluster.entries, resumed.positions))
-    findings = audit([cluster._replace(entries=seen)], Thresholds(rebalance_ms=0))
-    (idle,) = (one for one in findings if one.kind == "tasks-not-running")
+    entries = list(before(cluster.entries, resumed.positions))
+    findings = audit([cluster._replace(entries=entries)], Thresholds(rebalance_ms=0))
+    (idle,) = (finding for finding in findings if finding.kind == "tasks-not-running")
     assert (idle.connector, idle.severity) == ("pages", Severity.WARNING)
     assert "no worker runs any of its 2 tasks" in idle.sentence
 
@@ -114,7 +117,7 @@ def test_nothing_of_a_session_key_is_told() -> None:
         for entry in cluster.entries
         if entry.key == b"session-key" and entry.value
     ]
-    text = " ".join(_text(one) for one in audit(clusters))
+    text = " ".join(_text(finding) for finding in audit(clusters))
     assert keys
     assert not any(key in text for key in keys)
 

@@ -20,13 +20,13 @@ CASES = {
 def test_planted(case: AuditCase) -> None:
     """The finding with its connector, severity and records; or none of its kind."""
     everything = audit(case.clusters())
-    assert {one.kind for one in everything} <= set(KINDS)
-    found = [one for one in everything if one.kind == case.kind]
+    assert {finding.kind for finding in everything} <= set(KINDS)
+    of_kind = [finding for finding in everything if finding.kind == case.kind]
     if case.severity is None:
-        assert found == []
+        assert of_kind == []
         return
-    about_it = [one for one in found if one.connector == case.connector]
-    assert len(about_it) == 1, found
+    about_it = [finding for finding in of_kind if finding.connector == case.connector]
+    assert len(about_it) == 1, of_kind
     (finding,) = about_it
     assert finding.severity is case.severity
     assert [place(position, TOPICS) for position in finding.evidence] == list(case.evidence)
@@ -40,8 +40,10 @@ def test_a_resume_is_told_from_a_stop() -> None:
         (configs.stop_died_after_the_tasks, "no stop was recorded: a stop was interrupted"),
         (configs.resume_without_tasks, "was resumed and is RUNNING"),
     ):
-        (told,) = (one for one in audit(case.clusters()) if one.kind == "stop-half-done")
-        assert words in told.sentence
+        (stop_finding,) = (
+            finding for finding in audit(case.clusters()) if finding.kind == "stop-half-done"
+        )
+        assert words in stop_finding.sentence
 
 
 def test_every_kind_is_planted_and_resembled() -> None:

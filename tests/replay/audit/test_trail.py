@@ -102,8 +102,8 @@ NO_CHANGE = (
 
 
 @pytest.mark.parametrize("line", NO_CHANGE)
-def test_what_changed_nothing(line: str) -> None:
-    """Reads, refusals, and what is about no connector."""
+def test_lines_without_changes_are_ignored(line: str) -> None:
+    """Reads, refusals and requests about no connector are ignored."""
     read = read_trail([line])
     assert (read.requests, read.problems) == ([], [])
 
@@ -136,7 +136,7 @@ def test_unreadable_lines_are_told_of(line: str) -> None:
 def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
     """Finding about a connector that was stopped."""
     cluster = log.target("a", STOPPED).cluster("lab")._replace(trail=RequestTrail(requests))
-    (finding,) = (one for one in audit([cluster]) if one.kind == "target-changed")
+    (finding,) = (finding for finding in audit([cluster]) if finding.kind == "target-changed")
     return finding
 
 
@@ -149,9 +149,9 @@ def asked(
 
 def test_headers_tell_for_sure() -> None:
     """Headers of our control plane name the user, whatever the audit stream says."""
-    told = stopped(PlantedLog().config("a").by("ada", "17"), asked("bob")).sentence
-    assert "by ada (command 17) at" in told
-    assert "bob" not in told
+    sentence = stopped(PlantedLog().config("a").by("ada", "17"), asked("bob")).sentence
+    assert "by ada (command 17) at" in sentence
+    assert "bob" not in sentence
 
 
 NAMED = {
@@ -171,6 +171,6 @@ NAMED = {
 
 @pytest.mark.parametrize("which", NAMED)
 def test_a_request_is_matched_by_time_connector_and_wish(which: str) -> None:
-    """Within ten seconds, about the connector, and wanting what was written."""
+    """A request matches within ten seconds, for the same connector and the written change."""
     requests, words = NAMED[which]
     assert words in stopped(PlantedLog().config("a"), *requests).sentence

@@ -58,12 +58,12 @@ def archived(folder: Path, log: list[Entry]) -> Path:
 def test_a_state_between_a_hole_and_the_end_of_its_look_is_unknown(
     compacted: Path, moment: str, *, is_told: bool
 ) -> None:
-    """Before the hole and from the end of the look on it is certain."""
+    """The state is certain before the hole, and again from the end of the look on."""
     result = call("state", compacted, "--as-of", moment, "-o", "json")
     assert result.code == 0
     assert (f"{NAME}: {SPAN}{WHY}" in result.err.splitlines()) is is_told
-    told = [(doubt["kind"], doubt["after"], doubt["until"]) for doubt in result.json[0]["doubts"]]
-    assert told == ([("state unknown", 0, 6)] if is_told else [])
+    doubts = [(doubt["kind"], doubt["after"], doubt["until"]) for doubt in result.json[0]["doubts"]]
+    assert doubts == ([("state unknown", 0, 6)] if is_told else [])
 
 
 def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
@@ -78,8 +78,8 @@ def test_a_later_hole_leaves_facts_in_doubt_that_need_earlier_records(
     assert f"{NAME}: earlier records are missing in connect-configs" in shown
 
 
-def test_what_a_dead_capture_read_ends_at_no_certain_moment(tmp_path: Path) -> None:
-    """It ended within its look: a missing record may have a later one that it did not read."""
+def test_an_unfinished_look_leaves_the_state_unknown(tmp_path: Path) -> None:
+    """The capture died within its look: an unread later record may exist for a missing one."""
     log = [entry for entry in config(*FIRST, *LATER) if entry.offset != 1]
     folder = archived(tmp_path, log)
     manifest = folder / f"cluster={NAME}" / "_manifest" / "0000000001.json"
@@ -94,14 +94,14 @@ def test_what_a_dead_capture_read_ends_at_no_certain_moment(tmp_path: Path) -> N
 
 
 def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None:
-    """Only the first config of a lies before the hole; d may be older than its first record."""
+    """The first config of a alone lies before the hole; d may be older than its first record."""
     result = call("timeline", compacted, "-o", "json")
     rows = [row for row in result.json[0]["intervals"] if row["aspect"] == "config"]
-    told = {
+    certainty_by_record = {
         (row["connector"], row["since"]["offset"]): (row["first_seen"], row["unknown"])
         for row in rows
     }
-    assert told == {
+    assert certainty_by_record == {
         ("a", 0): (False, {"after": 0, "until": 4, "missing": 2}),
         ("a", 5): (True, None),
         ("c", 2): (True, {"after": 2, "until": 4, "missing": 1}),
@@ -113,14 +113,14 @@ def test_a_timeline_says_first_seen_and_unknown_between(compacted: Path) -> None
 
 
 def test_a_timeline_without_holes_has_no_such_column(tmp_path: Path) -> None:
-    """Nothing is said about what is certain."""
+    """A complete archive needs no column about certainty."""
     result = call("timeline", archived(tmp_path, config(*FIRST)))
     assert "CERTAINTY" not in result.out
     assert result.err == ""
 
 
 def test_digests_ask_for_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A digest is of a state, and says nothing about the past: no offsets are searched."""
+    """A digest describes a state and not the past, so no offsets are searched."""
     printed = call("timeline", compacted, "--digests", "-o", "json")
 
     def refused(*_: object) -> None:
@@ -132,7 +132,7 @@ def test_digests_ask_for_no_doubts(compacted: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
-    """A connector behind it was first seen; one before it was created."""
+    """A connector behind the hole was first seen; one before it was created."""
     document = call("audit", compacted, "-o", "json").json
     begun = {
         finding["connector"]: finding["kind"]
@@ -145,15 +145,19 @@ def test_an_audit_asserts_no_creation_behind_a_hole(compacted: Path) -> None:
 
 
 def test_a_connector_of_a_later_look_was_created(compacted_later: Path) -> None:
-    """At the end of the first look it was not there, and nothing is missing before its record."""
+    """The first look ended without the connector, and no record before its own is missing."""
     archived(compacted_later.parent, config(*FIRST, *LATER, connector("e")))
     document = call("audit", compacted_later, "-o", "json").json
-    kinds = {one["connector"]: one["kind"] for one in document["findings"] if "crea" in one["kind"]}
+    kinds = {
+        finding["connector"]: finding["kind"]
+        for finding in document["findings"]
+        if "crea" in finding["kind"]
+    }
     assert kinds == dict.fromkeys(("a", "b", "c", "e"), "connector-created")
 
 
 def test_a_report_says_it_beside_what_was_read(compacted: Path, tmp_path: Path) -> None:
-    """With the records around the unknown span; its marks say that a connector was first seen."""
+    """The report shows the records around the unknown span; its marks say `first seen`."""
     file = tmp_path / "page.html"
     call("report", compacted, "--file", file, "--towards", "4.3")
     page = read([file.read_text(encoding="utf-8")])
@@ -183,7 +187,7 @@ def test_verify_tells_span_records_and_holes(compacted: Path) -> None:
 
 
 def test_the_api_has_the_same(compacted: Path) -> None:
-    """`partitions`, `timeline` and `summaries`."""
+    """`partitions`, `timeline` and `summaries` report missing offsets, too."""
     archive = replay.open(str(compacted))
     (part,) = archive.partitions().to_pylist()
     assert (part["missing"], part["known_from"]) == (2, 6)

@@ -49,7 +49,6 @@ def cuts(cluster: ArchivedCluster, random: Random) -> Iterator[Ends]:
 
 
 def readings_of(cluster: ArchivedCluster, place: PartitionId) -> PartitionReadings:
-    """Readings of a partition."""
     return ArchivedReadings(cluster.store, cluster.chain).of(place)
 
 
@@ -85,9 +84,9 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
     for ends in cuts(archive.cluster, random):
         doubtful = {doubt.topic for doubt in certainty.doubts(ends, VECTOR)}
         states = local.states(local.plan_at(FittedEnds(ends), PROFILES), PROFILES)
-        known = list(before(archive.reference, ends))
+        entries = list(before(archive.reference, ends))
         for profile, state in zip(PROFILES, states, strict=True):
-            ours, theirs = answers(state), answers(folded(known, profile))
+            ours, theirs = answers(state), answers(folded(entries, profile))
             for topic in ends:
                 counted[topic, topic not in doubtful] += 1
                 assert topic in doubtful or ours[topic] == theirs[topic]
@@ -97,7 +96,7 @@ def check(archive: LossyArchive, random: Random) -> Counter[tuple[str, bool]]:
 @pytest.mark.parametrize(
     "first", [0, 10, *(pytest.param(seed, marks=pytest.mark.prove) for seed in (20, 30))]
 )
-def test_what_is_certain_is_true(first: int, tmp_path: Path) -> None:
+def test_certain_answers_are_correct(first: int, tmp_path: Path) -> None:
     """The cleaner removes any legal records between looks, and looks come at any time."""
     counted: Counter[tuple[str, bool]] = Counter()
     for seed in range(first, first + 10):
@@ -107,7 +106,7 @@ def test_what_is_certain_is_true(first: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_an_earlier_merge_knows_the_looks(seed: int, tmp_path: Path) -> None:
-    """One manifest with all ranges and their times: the same looks, or more doubts."""
+    """An earlier manifest with all ranges and times gives the same looks, or more doubts."""
     cluster = lossy_archive(seed, str(tmp_path)).cluster
     before = {place: readings_of(cluster, place).looks for place in cluster.parts}
     earlier_merge(cluster.store, "c")
@@ -121,7 +120,7 @@ def test_an_earlier_merge_knows_the_looks(seed: int, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_merge_changes_no_doubt(seed: int, tmp_path: Path) -> None:
-    """At any offsets, and at any time: borders of segments do not matter."""
+    """Doubts are equal at any offset and any time, wherever segments begin."""
     lossy_archive(seed, str(tmp_path))
     store = FolderStore(str(tmp_path))
     before = open_cluster(store, "c")

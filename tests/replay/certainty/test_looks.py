@@ -28,7 +28,7 @@ def looks_in(store: ArchiveStore, chain: Chain) -> list[tuple[int, int, bool]]:
 
 
 def test_a_commit_at_the_last_record_ends_a_look(tmp_path: Path) -> None:
-    """Nothing follows it in this look."""
+    """A commit at the last record ends its look, because no record follows."""
     store, topics = FolderStore(str(tmp_path)), Topics()
     target = CaptureTarget(store, NAME, topics, kept(topics), SMALL, commit_records=1)
     asyncio.run(LogCapture(log_of(LOG[:3]), target, goes_on=True).run())
@@ -37,7 +37,7 @@ def test_a_commit_at_the_last_record_ends_a_look(tmp_path: Path) -> None:
 
 
 def test_appends_of_one_look_are_joined(tmp_path: Path) -> None:
-    """Only the end of the whole look counts, however many commits it has."""
+    """The end of the whole look counts, however many commits it has."""
     store = FolderStore(str(tmp_path))
     for end, partial in ((2, True), (4, True), (6, False)):
         appender = Appender(store, NAME, Topics())

@@ -40,7 +40,6 @@ class RandomMerges:
             self.merge(store)
 
     def merge(self, store: ArchiveStore) -> None:
-        """Merge now."""
         sizes = self._random.choice((SegmentSizes(10, 4), LARGER, SegmentSizes()))
         plan: PlanMaker | None = None
         if self._retains and self._random.random() < 0.7:
@@ -106,7 +105,7 @@ def test_merges_of_an_earlier_version_are_merged_again(first: int, tmp_path: Pat
 
 def test_the_cases_occur(tmp_path: Path) -> None:
     """Joined looks, late and partial readings, holes and gaps are among the random archives."""
-    found = set()
+    cases_seen = set()
     for seed in range(6):
         merges = RandomMerges(seed)
         cluster = lossy_archive(seed, str(tmp_path / str(seed)), merges, is_losing=True).cluster
@@ -115,5 +114,7 @@ def test_the_cases_occur(tmp_path: Path) -> None:
         for place in merged.parts:
             readings = ArchivedReadings(merged.store, merged.chain).of(place)
             cases = (readings.joined, readings.late, ~readings.whole, ~readings.dense)
-            found |= {case for case, rows in enumerate((*cases, readings.lost[1:])) if rows.any()}
-    assert found == {*range(5)}
+            cases_seen |= {
+                case for case, rows in enumerate((*cases, readings.lost[1:])) if rows.any()
+            }
+    assert cases_seen == {*range(5)}

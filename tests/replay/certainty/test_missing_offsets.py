@@ -29,7 +29,7 @@ def archived_offsets(cluster: ArchivedCluster, place: PartitionId) -> list[int]:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_equal_a_plain_search(seed: int, tmp_path: Path) -> None:
-    """Between any two offsets. What retention has removed was archived."""
+    """Counts are equal between any two offsets; removed records count as archived."""
     before, after = clusters(seed, tmp_path)
     for place, part in before.parts.items():
         present = archived_offsets(before, place)
@@ -40,8 +40,8 @@ def test_counts_equal_a_plain_search(seed: int, tmp_path: Path) -> None:
                 earlier = [offset for offset in present if offset < end]
                 assert counts.end_before(place, end) == max(earlier, default=-1) + 1
                 for start in bounds[: end + 1]:
-                    found = sum(start <= offset for offset in earlier)
-                    assert counts.archived(place, start, end) == found
+                    count = sum(start <= offset for offset in earlier)
+                    assert counts.archived(place, start, end) == count
             offsets = np.arange(part.end + 1)
             missing = [offset for offset in range(part.end) if offset not in present]
             ends = [counts.end_before(place, end) for end in offsets.tolist()]

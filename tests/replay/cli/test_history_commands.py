@@ -30,8 +30,8 @@ CLUSTERS = {"life": "life-3.9", "roll": "roll-3.4-3.9-3.4"}
 def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> None:
     """A row has the records that began and ended the interval."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
-    (told,) = call("timeline", archive, *words, "-o", "json").json
-    assert (told["cluster"], told["releases"]) == ("roll", ["3.4.1", "3.9.2"])
+    (timeline,) = call("timeline", archive, *words, "-o", "json").json
+    assert (timeline["cluster"], timeline["releases"]) == ("roll", ["3.4.1", "3.9.2"])
     states = [
         (
             interval["value"],
@@ -39,10 +39,10 @@ def test_a_timeline_names_releases_together_that_saw_the_same(archive: Path) -> 
             interval["since"]["offset"],
             (interval["until"] or {}).get("offset"),
         )
-        for interval in told["intervals"]
+        for interval in timeline["intervals"]
         if interval["aspect"] == "target state"
     ]
-    assert sorted(states, key=lambda one: (one[2], one[1])) == [
+    assert sorted(states, key=lambda row: (row[2], row[1])) == [
         ("STARTED", ["3.4.1", "3.9.2"], 1, 11),
         ("PAUSED", ["3.4.1"], 11, 16),
         ("STOPPED", ["3.9.2"], 11, 15),
@@ -68,7 +68,7 @@ def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
     assert call("timeline", archive, "-o", "parquet", "--to", file).code == 0
     rows = pq.read_table(file).to_pylist()
     document = call("timeline", archive, "-o", "json").json
-    assert len(rows) == sum(len(one["intervals"]) for one in document)
+    assert len(rows) == sum(len(timeline["intervals"]) for timeline in document)
     first = document[0]["intervals"][0]
     assert {key: rows[0][key] for key in first if key != "value"} == {
         key: value for key, value in first.items() if key != "value"
@@ -78,36 +78,38 @@ def test_a_timeline_as_parquet(archive: Path, tmp_path: Path) -> None:
         assert "cannot be written" in sentence
     words = ("-o", "parquet", "--to", tmp_path / "none.parquet", "--connector", "nobody")
     refusal(call("timeline", archive, *words))
-    assert [one.name for one in tmp_path.iterdir()] == ["timeline.parquet"]
+    assert [path.name for path in tmp_path.iterdir()] == ["timeline.parquet"]
 
 
 def test_digests_behind_every_config_record(archive: Path) -> None:
-    """For all releases; those that come to the same are named together."""
-    (told,) = call(
+    """The output covers all releases; releases with equal digests are named together."""
+    (timeline,) = call(
         "timeline", archive, "--cluster", "roll", "--digests", "--profile", "all", "-o", "json"
     ).json
-    offsets = [digest["after"]["offset"] for digest in told["digests"]]
+    offsets = [digest["after"]["offset"] for digest in timeline["digests"]]
     assert sorted(set(offsets)) == list(range(19))
-    assert all(len(digest["digest"]) == 64 for digest in told["digests"])
+    assert all(len(digest["digest"]) == 64 for digest in timeline["digests"])
     for offset in set(offsets):
-        behind = [digest for digest in told["digests"] if digest["after"]["offset"] == offset]
-        assert sorted(chain(*(one["releases"] for one in behind))) == sorted(told["releases"])
+        behind = [digest for digest in timeline["digests"] if digest["after"]["offset"] == offset]
+        assert sorted(chain(*(digest["releases"] for digest in behind))) == sorted(
+            timeline["releases"]
+        )
     assert call("timeline", archive, "--digests", "--offsets").code == 2
     result = call("timeline", archive, "--cluster", "roll", "--digests")
     assert result.out.count("config@") == 19
 
 
 def test_digests_as_parquet(archive: Path, tmp_path: Path) -> None:
-    """The same rows."""
+    """The Parquet file has the same rows as JSON."""
     words = ("timeline", archive, "--cluster", "roll", "--digests", "--profile", "all")
     file = tmp_path / "digests.parquet"
     assert call(*words, "-o", "parquet", "--to", file).code == 0
-    (told,) = call(*words, "-o", "json").json
-    assert pq.read_table(file).to_pylist() == told["digests"]
+    (timeline,) = call(*words, "-o", "json").json
+    assert pq.read_table(file).to_pylist() == timeline["digests"]
 
 
 def test_diff_between_moments(archive: Path) -> None:
-    """With the record behind each difference; exit code 1 says that there are some."""
+    """Each difference has its causing record; exit code 1 means that there are differences."""
     result = call("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
     assert result.code == 1
     assert "STARTED → STOPPED" in result.out
@@ -117,13 +119,13 @@ def test_diff_between_moments(archive: Path) -> None:
 
 
 def test_diff_between_releases(archive: Path) -> None:
-    """At the moment of --from, or at the end."""
+    """Two releases are compared at the moment of `--from`, or at the end."""
     words = ("--cluster", "roll", "--profile", "3.4", "--to-profile", "3.9", "-o", "json")
     result = call("diff", archive, "--from", "config@11", *words)
-    (told,) = result.json
-    assert (result.code, told["from"]["release"], told["to"]["release"]) == (1, "3.4.1", "3.9.2")
-    assert told["from"]["as_of"] == told["to"]["as_of"]
-    (target,) = [change for change in told["changes"] if change["aspect"] == "target state"]
+    (diff,) = result.json
+    assert (result.code, diff["from"]["release"], diff["to"]["release"]) == (1, "3.4.1", "3.9.2")
+    assert diff["from"]["as_of"] == diff["to"]["as_of"]
+    (target,) = [change for change in diff["changes"] if change["aspect"] == "target state"]
     assert (target["before"], target["after"], target["cause"]["offset"]) == (
         "PAUSED",
         "STOPPED",
@@ -132,13 +134,13 @@ def test_diff_between_releases(archive: Path) -> None:
 
 
 def test_diff_between_clusters(archive: Path) -> None:
-    """One connector of both."""
+    """One connector is compared in both clusters."""
     words = ("--cluster", "roll", "--to-cluster", "life", "--connector", "paused", "-o", "json")
     result = call("diff", archive, *words)
-    (told,) = result.json
+    (diff,) = result.json
     assert result.code == 1
-    assert (told["from"]["cluster"], told["to"]["cluster"]) == ("roll", "life")
-    assert {change["connector"] for change in told["changes"]} == {"paused"}
+    assert (diff["from"]["cluster"], diff["to"]["cluster"]) == ("roll", "life")
+    assert {change["connector"] for change in diff["changes"]} == {"paused"}
 
 
 def test_diff_as_of_a_moment(archive: Path) -> None:
@@ -158,10 +160,10 @@ def test_diff_as_of_a_moment(archive: Path) -> None:
 def test_history_tells_what_each_record_meant(archive: Path) -> None:
     """The meaning is that for the reading release: applied, pending, or no change."""
     words = ("--cluster", "roll", "--connector", "pages", "--profile", "3.4", "-o", "json")
-    (told,) = call("history", archive, *words).json
+    (history,) = call("history", archive, *words).json
     meanings = {
-        (one["record"]["topic"], one["record"]["partition"], one["record"]["offset"]): one
-        for one in told["events"]
+        (event["record"]["topic"], event["record"]["partition"], event["record"]["offset"]): event
+        for event in history["events"]
     }
     assert meanings["connect-configs", 0, 2]["meaning"] == "pending"
     assert meanings["connect-configs", 0, 4]["meaning"] == "applied"
@@ -180,7 +182,7 @@ def test_history_tells_what_each_record_meant(archive: Path) -> None:
     ],
 )
 def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) -> None:
-    """In the same order, however topics and releases are shared among them."""
+    """The order of the output does not depend on how processes share topics and releases."""
     command, *rest = words
     alone = call(command, archive, *rest, "-o", "json")
     for jobs in (2, 5) if PROVE else (3,):
@@ -196,22 +198,22 @@ def test_several_processes_tell_the_same(archive: Path, words: tuple[str, ...]) 
         (("history", "--connector", "pages", "--engine", "spark"), (354, 108), 1),
     ],
 )
-def test_what_would_be_read_is_told(
+def test_explain_shows_the_reading_plan(
     archive: Path, words: tuple[str, ...], rows: tuple[int, int], tasks: int
 ) -> None:
-    """By whom and in how many pieces, and nothing is read for it."""
+    """The plan names the backend and the number of tasks; no record is read for it."""
     command, *rest = words
     document = call(command, archive, *rest, "--explain", "-o", "json").json
-    assert [(one["rows"], one["tasks"], one["shuffles"]) for one in document] == [
+    assert [(plan["rows"], plan["tasks"], plan["shuffles"]) for plan in document] == [
         (count, tasks, 0) for count in rows
     ]
-    assert {one["backend"] for one in document} == {"spark" if "spark" in words else "local"}
+    assert {plan["backend"] for plan in document} == {"spark" if "spark" in words else "local"}
     said = call(command, archive, *rest, "--explain").out
     assert ("in 2 processes: no JVM is started" in said) == ("--jobs" in words)
 
 
 def test_a_diff_tells_of_both_sides(archive: Path) -> None:
-    """Each is a state, from the nearest snapshot."""
+    """Each side of a diff is a state, read from the nearest snapshot."""
     words = ("diff", archive, "--cluster", "life", "--from", "config@3", "--explain")
     before, after = call(*words, "-o", "json").json
     assert before["rows"] < after["rows"] <= 354
@@ -223,16 +225,16 @@ def test_diff_and_history_as_parquet(archive: Path, tmp_path: Path) -> None:
     words = ("diff", archive, "--cluster", "roll", "--from", "config@9", "--to", "config@11")
     file = tmp_path / "rows.parquet"
     assert call(*words, "-o", "parquet", "--file", file).code == 1
-    (told,) = call(*words, "-o", "json").json
+    (diff,) = call(*words, "-o", "json").json
     assert compared(file) == [
-        {"from": told["from"], "to": told["to"]} | change for change in told["changes"]
+        {"from": diff["from"], "to": diff["to"]} | change for change in diff["changes"]
     ]
     words = ("history", archive, "--connector", "pages", "--profile", "3.4", "--profile", "3.9")
     assert call(*words, "-o", "parquet", "--to", file).code == 0
     assert compared(file) == [
-        {name: one[name] for name in ("cluster", "release", "connector")} | event
-        for one in call(*words, "-o", "json").json
-        for event in one["events"]
+        {name: history[name] for name in ("cluster", "release", "connector")} | event
+        for history in call(*words, "-o", "json").json
+        for event in history["events"]
     ]
 
 
@@ -265,8 +267,10 @@ def compared(file: Path) -> list[dict[str, Any]]:
         (("history", "--connector", "pages", "--as-of", "config@999"), "has no record at"),
     ],
 )
-def test_what_cannot_be_told(archive: Path, words: tuple[str, ...], sentence: str) -> None:
-    """One sentence, exit code 2."""
+def test_unanswerable_questions_are_refused(
+    archive: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    """The command prints one sentence and exits with code 2."""
     command, *rest = words
     assert sentence in refusal(call(command, archive, *rest))
 
@@ -300,7 +304,7 @@ def test_a_diff_is_of_two_releases_and_ends_once(
 
 
 def test_secrets_are_shown_nowhere(tmp_path: Path) -> None:
-    """In no command, in no form."""
+    """No command shows a secret, in any output format."""
     values = [
         (b"connector-a", b'{"properties":{"name":"a","password":"hunter2"}}'),
         (b"task-a-0", b'{"properties":{"password":"hunter3"}}'),

@@ -50,12 +50,12 @@ def archive(dump: Path) -> Path:
     return folder
 
 
-def assert_ended(seen: TerminalResult, sentence: str) -> None:
+def assert_ended(result: TerminalResult, sentence: str) -> None:
     """Check for exit code 130 and a sentence below the bar."""
-    assert seen.code == INTERRUPTED
-    assert seen.out == ""
-    assert seen.terminal.splitlines()[-1].endswith(sentence)
-    assert "Traceback" not in seen.terminal
+    assert result.code == INTERRUPTED
+    assert result.out == ""
+    assert result.terminal.splitlines()[-1].endswith(sentence)
+    assert "Traceback" not in result.terminal
 
 
 proved = partial(pytest.param, marks=pytest.mark.prove)
@@ -79,12 +79,12 @@ proved = partial(pytest.param, marks=pytest.mark.prove)
 def test_questions_end_at_once(
     archive: Path, words: tuple[str, ...], says: str, sentence: str
 ) -> None:
-    """The archive is as it was, for they write nothing."""
+    """The archive stays unchanged, because these commands write no file."""
     before = content(archive)
     command, *options = words
-    with running(command, archive, *options) as asked:
-        asked.wait_for(says)
-        assert_ended(asked.interrupted(), sentence)
+    with running(command, archive, *options) as command_run:
+        command_run.wait_for(says)
+        assert_ended(command_run.interrupted(), sentence)
     assert content(archive) == before
 
 
@@ -110,8 +110,8 @@ def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
     assert call("capture", f"long={half}", *how).code == 0
     with running("capture", f"long={whole}", *how) as capture:
         capture.wait_for("connect-configs")
-        seen = capture.interrupted()
-    assert_ended(seen, "interrupted: the next capture continues from here")
+        result = capture.interrupted()
+    assert_ended(result, "interrupted: the next capture continues from here")
     assert archived(tmp_path / "archive") == ENCRYPTED // 2
     assert call("capture", f"long={whole}", *how).code == 0
     assert archived(tmp_path / "archive") == ENCRYPTED

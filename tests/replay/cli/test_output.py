@@ -38,11 +38,11 @@ def said(command: str) -> tuple[int, str]:
 )
 def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None:
     """A full or closed standard output is one error; a reader that stops early is none."""
-    code, told = said(f"R {command} {archive} > /dev/full")
-    assert (code, told.count("\n")) == (2, 1), told
-    assert "standard output cannot be written (No space left on device)" in told
-    code, told = said(f"R {command} {archive} >&-")
-    assert (code, told.count("\n")) == (2, 1), told
+    code, error = said(f"R {command} {archive} > /dev/full")
+    assert (code, error.count("\n")) == (2, 1), error
+    assert "standard output cannot be written (No space left on device)" in error
+    code, error = said(f"R {command} {archive} >&-")
+    assert (code, error.count("\n")) == (2, 1), error
     assert said(f"R {command} {archive} | head -c 1") == (0, "")
 
 
@@ -62,7 +62,7 @@ def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path)
     assert pipe.is_fifo()
     assert read[0].startswith(b"<!doctype html>")
     assert real.read_bytes().startswith(b"PAR1")
-    assert sorted(one.name for one in tmp_path.iterdir()) == [
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
         "link.parquet",
         "pipe",
         "real.parquet",
@@ -74,7 +74,7 @@ def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path)
     [("state", "-o", "parquet"), ("diff", "--from", "config@3", "-o", "parquet"), ("report",)],
 )
 def test_places_that_take_no_file(archive: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Said before anything is worked out."""
+    """The command refuses before it computes its output."""
     command, *rest = words
     for place in ("", tmp_path, tmp_path / "none" / "x"):
         assert "cannot be written (" in refusal(call(command, archive, *rest, "--file", place))
@@ -85,8 +85,8 @@ def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
     words = [sys.executable, "-m", "replay", "verify", str(archive)]
     narrow = {**os.environ, "COLUMNS": "60"}
     done = subprocess.run(words, cwd=ROOT, env=narrow, capture_output=True, text=True, check=False)
-    (told,) = call("verify", archive, "-o", "json").json
-    assert told["head"] in "".join(done.stdout.split())
+    (cluster,) = call("verify", archive, "-o", "json").json
+    assert cluster["head"] in "".join(done.stdout.split())
 
 
 @pytest.mark.parametrize("columns", sampled([40, 60], 40))
@@ -113,8 +113,8 @@ def test_sentences_on_a_terminal_break_between_words() -> None:
     terminal.close()
     assert process.returncode == piped.returncode
     sentences = [line for line in piped.stdout.splitlines() if len(line) > len("-" * 50)]
-    found = {word for line in sentences for word in line.split() if len(word) < len("-" * 24)}
+    long_words = {word for line in sentences for word in line.split() if len(word) < len("-" * 24)}
     assert sentences
     plain = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.shown)
-    assert {word for word in found if word.isalpha()} <= {*plain.split()}
+    assert {word for word in long_words if word.isalpha()} <= {*plain.split()}
     assert max(map(len, plain.splitlines())) <= len("-" * 50)

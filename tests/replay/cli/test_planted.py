@@ -23,25 +23,27 @@ def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
 def test_audits(case: AuditCase, tmp_path: Path) -> None:
-    """The same findings as in the log, word for word; the exit code is that of the worst."""
+    """The findings equal those of the log, word for word; the worst one sets the exit code."""
     for cluster in case.clusters():
         archived(tmp_path, cluster.name, list(cluster.entries))
-    found = [one for one in audit(case.clusters()) if one.kind == case.kind]
+    expected = [finding for finding in audit(case.clusters()) if finding.kind == case.kind]
     result = call("audit", tmp_path, "--release", "3.9.1", "--kind", case.kind, "-o", "json")
-    told = result.json["findings"]
-    assert [one["sentence"] for one in told] == [one.sentence for one in found]
-    assert [(one["connector"], one["severity"]) for one in told] == [
-        (one.connector, one.severity.value) for one in found
+    reported = result.json["findings"]
+    assert [finding["sentence"] for finding in reported] == [
+        finding.sentence for finding in expected
     ]
-    assert [one["evidence"] for one in told] == [
+    assert [(finding["connector"], finding["severity"]) for finding in reported] == [
+        (finding.connector, finding.severity.value) for finding in expected
+    ]
+    assert [finding["evidence"] for finding in reported] == [
         [
-            f"{cluster} {place(position, TOPICS)}" if one.clusters else place(position, TOPICS)
-            for cluster, position in one.places
+            f"{cluster} {place(position, TOPICS)}" if finding.clusters else place(position, TOPICS)
+            for cluster, position in finding.places
         ]
-        for one in found
+        for finding in expected
     ]
-    assert result.code == any(one.severity.value != "info" for one in found)
-    assert bool(told) is (case.severity is not None)
+    assert result.code == any(finding.severity.value != "info" for finding in expected)
+    assert bool(reported) is (case.severity is not None)
 
 
 def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str, Any]]:
@@ -49,23 +51,23 @@ def situations(folder: Path, pair: SituationPair, number: int) -> list[dict[str,
     mode = ("--mode", pair.mode.value) if pair.mode else ()
     result = call("compat", folder, "--from", pair.start, "--to", pair.goal, *mode, "-o", "json")
     connectors = (connector for roll in result.json["rolls"] for connector in roll["connectors"])
-    found = (
+    sightings = (
         situation | {"connector": each["connector"]}
         for each in connectors
         for situation in each["situations"]
     )
-    return [one for one in found if one["situation"] == number]
+    return [sighting for sighting in sightings if sighting["situation"] == number]
 
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_situations(number: int, tmp_path: Path) -> None:
-    """Seen once where it is, and not where it only seems to be."""
+    """A situation is seen once in its own log, and not in a similar one."""
     pair = PAIRS[number]
     for name, log in (("planted", pair.planted), ("alike", pair.alike)):
         archived(tmp_path / name, "lab", log.entries)
-    (one,) = situations(tmp_path / "planted", pair, number)
-    (sighted,) = (found.sighting for found in seen(pair, pair.planted, number))
-    assert (one["connector"], one["severity"]) == (pair.connector, pair.severity.value)
-    assert one["sentence"] == sighted.sentence
-    assert one["evidence"] == [place(position, TOPICS) for position in sighted.evidence]
+    (row,) = situations(tmp_path / "planted", pair, number)
+    (sighted,) = (observed.sighting for observed in seen(pair, pair.planted, number))
+    assert (row["connector"], row["severity"]) == (pair.connector, pair.severity.value)
+    assert row["sentence"] == sighted.sentence
+    assert row["evidence"] == [place(position, TOPICS) for position in sighted.evidence]
     assert not situations(tmp_path / "alike", pair, number)

@@ -29,19 +29,25 @@ NOBODY = "nobody=kafka://127.0.0.1:1"
 def test_a_log_that_is_not_there_stops_no_other(sources: tuple[str, ...], tmp_path: Path) -> None:
     """The command reports the added records of the others and the missing log, in any order."""
     result = call("capture", *sources, tmp_path, "-o", "json")
-    assert {one["cluster"]: one["added"] for one in result.json} == {"life": 354, "roll": 108}
+    assert {cluster["cluster"]: cluster["added"] for cluster in result.json} == {
+        "life": 354,
+        "roll": 108,
+    }
     assert refusal(result) == "none: /nope does not exist: check the path"
-    assert [one["records"] for one in call("verify", tmp_path, "-o", "json").json] == [354, 108]
+    assert [cluster["records"] for cluster in call("verify", tmp_path, "-o", "json").json] == [
+        354,
+        108,
+    ]
 
 
 def test_an_archive_that_is_of_another_log_stops_no_other(tmp_path: Path) -> None:
-    """Nor is it touched."""
+    """The refused capture leaves the other archive untouched."""
     assert call("capture", LIFE, tmp_path).code == 0
     before = content(tmp_path)
     other = f"life={HISTORIES / 'life-4.3.log.jsonl'}"
     result = call("capture", other, ROLL, tmp_path, "-o", "json")
     assert refusal(result).startswith("life: connect-configs@")
-    assert [one["cluster"] for one in result.json] == ["roll"]
+    assert [cluster["cluster"] for cluster in result.json] == ["roll"]
     assert {name: content(tmp_path)[name] for name in before} == before
 
 
@@ -49,15 +55,15 @@ def test_a_cluster_that_cannot_be_reached_stops_no_other(tmp_path: Path) -> None
     """With `--once` the unreachable cluster is reported, and the others are archived."""
     result = call("capture", NOBODY, LIFE, tmp_path, "--once", "-o", "json")
     assert refusal(result).startswith("nobody: ")
-    assert [one["cluster"] for one in result.json] == ["life"]
+    assert [cluster["cluster"] for cluster in result.json] == ["life"]
 
 
-def test_where_nothing_can_be_captured(tmp_path: Path) -> None:
+def test_a_capture_ends_without_reachable_logs(tmp_path: Path) -> None:
     """A capture ends if no log can be reached: dumps and unknown clusters are not retried."""
     with started("capture", NOBODY, NONE, tmp_path / "archive") as capture:
-        shown, told = capture.communicate(timeout=PATIENCE_S)
+        shown, errors = capture.communicate(timeout=PATIENCE_S)
     assert (capture.returncode, shown) == (2, "")
-    assert [line.split(": ")[:2] for line in told.splitlines()] == [
+    assert [line.split(": ")[:2] for line in errors.splitlines()] == [
         ["Error", "nobody"],
         ["Error", "none"],
     ]
@@ -99,16 +105,16 @@ class FollowingCapture:
     def is_interrupted(self) -> list[str]:
         """Interrupt the capture; returns its reports about retried logs."""
         self._process.send_signal(signal.SIGINT)
-        _, told = self._process.communicate()
+        _, output = self._process.communicate()
         assert self._process.returncode == 130
         ending = "; the capture is retried"
-        return [line.removesuffix(ending) for line in told.splitlines() if line.endswith(ending)]
+        return [line.removesuffix(ending) for line in output.splitlines() if line.endswith(ending)]
 
     def has_ended(self) -> list[str]:
         """Wait until it ends by itself, with exit code 2; what was wrong in the end."""
-        _, told = self._process.communicate(timeout=PATIENCE_S)
+        _, output = self._process.communicate(timeout=PATIENCE_S)
         assert self._process.returncode == 2
-        return [line for line in told.splitlines() if line.startswith("Error: ")]
+        return [line for line in output.splitlines() if line.startswith("Error: ")]
 
 
 @contextmanager
@@ -119,11 +125,11 @@ def following(folder: Path, *sources: str) -> Iterator[FollowingCapture]:
             asyncio.run(write(folder / f"{name}.db", b"connector-1"))
     logs = [name if "=" in name else f"{name}={folder / name}.db" for name in sources]
     with started("capture", *logs, folder / "archive", "--every", "0.1") as process:
-        found = FollowingCapture(folder, process)
+        capture = FollowingCapture(folder, process)
         for name in sources:
             if "=" not in name:
-                wait_for(found.manifest(name, 1))
-        yield found
+                wait_for(capture.manifest(name, 1))
+        yield capture
 
 
 def torn(manifest: Path) -> bytes:
@@ -133,7 +139,7 @@ def torn(manifest: Path) -> bytes:
     return whole
 
 
-def test_what_is_wrong_later_stops_no_other_and_may_be_mended(tmp_path: Path) -> None:
+def test_a_failing_cluster_stops_no_other_and_recovers(tmp_path: Path) -> None:
     """A failing cluster is retried at every look and delays no other."""
     with following(tmp_path, "bad", "good") as capture:
         whole = torn(capture.manifest("bad", 1))
@@ -141,18 +147,18 @@ def test_what_is_wrong_later_stops_no_other_and_may_be_mended(tmp_path: Path) ->
             capture.goes_on("good", number)
         capture.manifest("bad", 1).write_bytes(whole)
         capture.goes_on("bad", 2)
-        told = capture.is_interrupted()
-    assert {line.partition(" (")[0] for line in told} == {
+        reports = capture.is_interrupted()
+    assert {line.partition(" (")[0] for line in reports} == {
         "bad: cluster=bad/_manifest/0000000001.json is no manifest"
     }
 
 
 def test_a_cluster_that_is_away_when_a_capture_begins_is_tried_again(tmp_path: Path) -> None:
-    """The others are archived meanwhile."""
+    """The other clusters are archived meanwhile."""
     with following(tmp_path, NOBODY, "good") as capture:
         capture.goes_on("good", 2)
-        told = capture.is_interrupted()
-    assert {line.partition(": ")[0] for line in told} == {"nobody"}
+        reports = capture.is_interrupted()
+    assert {line.partition(": ")[0] for line in reports} == {"nobody"}
 
 
 def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
@@ -161,8 +167,8 @@ def test_a_capture_that_goes_on_says_so(tmp_path: Path) -> None:
     log = f"a={tmp_path / 'a.db'}"
     with started("capture", log, LIFE, tmp_path / "archive", "--every", "0.1") as capture:
         assert capture.stderr is not None
-        told = iter(capture.stderr.readline, "")
-        assert "a: captured again every 0.1 s until Ctrl-C; --once captures once\n" in told
+        lines = iter(capture.stderr.readline, "")
+        assert "a: captured again every 0.1 s until Ctrl-C; --once captures once\n" in lines
         capture.send_signal(signal.SIGINT)
         capture.communicate()
 
@@ -171,11 +177,11 @@ def test_an_outage_is_waited_out(tmp_path: Path) -> None:
     """The capture retries even if no other log is left."""
     with started("capture", NOBODY, LIFE, tmp_path, "--every", "0.1") as capture:
         assert capture.stderr is not None
-        told = [capture.stderr.readline() for _ in range(3)]
+        lines = [capture.stderr.readline() for _ in range(3)]
         capture.send_signal(signal.SIGINT)
         capture.communicate()
     assert capture.returncode == 130
-    for line in told:
+    for line in lines:
         assert line.startswith("nobody: ")
         assert line.endswith("; the capture is retried\n")
 
@@ -186,8 +192,8 @@ def test_a_capture_ends_where_waiting_helps_nobody(names: tuple[str, ...], tmp_p
     with following(tmp_path, *names) as capture:
         for name in names:
             torn(capture.manifest(name, 1))
-        told = capture.has_ended()
-    for name, line in zip(names, told, strict=True):
+        errors = capture.has_ended()
+    for name, line in zip(names, errors, strict=True):
         assert f"cluster={name}/_manifest/0000000001.json is no manifest" in line
 
 
@@ -201,7 +207,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     both = [f"{name}={folder / name}.db" for name in ("a", "b", "c")]
     for name in ("a", "b", "c", "a"):
         asyncio.run(write(folder / f"{name}.db", b"connector-a"))
-        logs = [one for one in both if Path(one.partition("=")[2]).exists()]
+        logs = [log for log in both if Path(log.partition("=")[2]).exists()]
         assert call("capture", *logs, folder / "archive", "--once").code == 0
     return folder / "archive"
 
@@ -213,16 +219,15 @@ def archive(sound: Path, tmp_path: Path) -> Path:
 
 
 def manifests(archive: Path, cluster: str) -> list[Path]:
-    """The manifests of a cluster."""
     return sorted((archive / f"cluster={cluster}" / "_manifest").iterdir())
 
 
 def test_a_torn_manifest_hides_no_other_cluster(archive: Path) -> None:
-    """From people and machines."""
+    """Tables and JSON show the other clusters."""
     torn(manifests(archive, "b")[0])
     result = call("verify", archive, "-o", "json")
     assert refusal(result).startswith("b: cluster=b/_manifest/0000000001.json is no manifest")
-    assert [(one["cluster"], one["sound"]) for one in result.json] == [
+    assert [(report["cluster"], report["sound"]) for report in result.json] == [
         ("a", True),
         ("c", True),
         ("b", False),
@@ -241,25 +246,27 @@ def test_every_bad_cluster_is_named(archive: Path) -> None:
 
 
 def test_a_cluster_that_is_named_twice_is_told_of_once(sound: Path) -> None:
-    """By verify and by state."""
+    """`verify` and `state` print the cluster once."""
     for command in ("verify", "state"):
         result = call(command, sound, "--cluster", "a", "--cluster", "a", "-o", "json")
-        assert [one["cluster"] for one in result.json] == ["a"]
+        assert [report["cluster"] for report in result.json] == ["a"]
 
 
 @pytest.fixture
 def heads(sound: Path) -> dict[str, str]:
     """By cluster, the hash of its last manifest."""
-    return {one["cluster"]: one["head"] for one in call("verify", sound, "-o", "json").json}
+    return {
+        report["cluster"]: report["head"] for report in call("verify", sound, "-o", "json").json
+    }
 
 
 def given(*heads: str) -> list[str]:
-    """Each as an option."""
+    """Options of the command, one per head."""
     return [word for head in heads for word in ("--head", head)]
 
 
 def test_every_head_is_looked_for(sound: Path, heads: dict[str, str]) -> None:
-    """In the chain of one cluster, or of any; older ones are in it, too."""
+    """A head is searched in the chain of one cluster, or of any; older heads are accepted, too."""
     own = [f"{cluster}={head}" for cluster, head in heads.items()]
     first = call("verify", sound, *given(*own, *heads.values()))
     assert first.code == 0

@@ -221,5 +221,7 @@ def assessed(pair: SituationPair, log: Planted) -> ClusterAssessment:
 
 def seen(pair: SituationPair, log: Planted, number: int) -> list[ObservedSituation]:
     """Sightings of a situation in a planted log."""
-    found = (situation for each in assessed(pair, log).assessed for situation in each.situations)
-    return [one for one in found if one.situation.number == number]
+    observations = (
+        situation for each in assessed(pair, log).assessed for situation in each.situations
+    )
+    return [observation for observation in observations if observation.situation.number == number]

@@ -59,13 +59,13 @@ class PlanTarget:
         return for_people
 
     def _run(self, programs: list[list[str]], release: Profile) -> None:
-        first, *more = programs
+        first, *later_programs = programs
         if first[0] == "controlplane":
             self._ask(first[1:], release)
         elif first[0] == "printf":
-            self._append(_printed(first, more[0]))
+            self._append(_printed(first, later_programs[0]))
         elif first[0] == "kcat":
-            self._copy(first, more)
+            self._copy(first, later_programs)
         elif first[0] == "kafka-topics.sh":
             self.created.append(_option(first, "--topic"))
         else:
@@ -82,10 +82,10 @@ class PlanTarget:
             return
         result = call(*words, "--dry-run", "-o", "json", environment=self._environment)
         assert result.code == 0, (words, result)
-        (told,) = result.json
+        (answer,) = result.json
         if words[0] == "stop":
             assert release.stops
-        for step in told["plan"]["steps"]:
+        for step in answer["plan"]["steps"]:
             self._append(
                 AppendedRecord(
                     record["topic"], record["key"], record["value"], record["partition"] or 0
@@ -93,9 +93,9 @@ class PlanTarget:
                 for record in step["records"]
             )
             instances = step.get("action", {}).get("instances", ())
-            self._report(told["connector"].rpartition("/")[0] or told["connector"], instances)
+            self._report(answer["connector"].rpartition("/")[0] or answer["connector"], instances)
         if words[0] == "resume":
-            self._make_tasks(told["connector"], release)
+            self._make_tasks(answer["connector"], release)
 
     @property
     def _environment(self) -> dict[str, str | None]:
@@ -119,27 +119,29 @@ class PlanTarget:
         )
 
     def _has_older_tasks(self, name: str) -> bool:
-        last = {one.key: one.offset for one in self.log if one.topic == TOPICS.config}
+        last = {entry.key: entry.offset for entry in self.log if entry.topic == TOPICS.config}
         return last[f"commit-{name}".encode()] < last[f"connector-{name}".encode()]
 
     def _report(self, name: str, instances: Iterable[int | None]) -> None:
-        for one in instances:
-            key = f"status-connector-{name}" if one is None else f"status-task-{name}-{one}"
+        for instance in instances:
+            key = (
+                f"status-connector-{name}" if instance is None else f"status-task-{name}-{instance}"
+            )
             value = {"state": "RUNNING", "trace": None, "worker_id": "w2", "generation": 2}
             self._append([AppendedRecord(TOPICS.status, key, json.dumps(value))])
 
     # --- kcat -----------------------------------------------------------------------------------
 
-    def _copy(self, consumer: list[str], more: list[list[str]]) -> None:
+    def _copy(self, consumer: list[str], later_programs: list[list[str]]) -> None:
         """Put the records that pass from one kcat to another; consumers skip aborted records."""
-        *filters, producer = more
+        *filters, producer = later_programs
         topic, start = _option(consumer, "-t"), _option(consumer, "-o")
-        taken = [one for one in self.log if one.topic == topic and not one.aborted]
+        taken = [entry for entry in self.log if entry.topic == topic and not entry.aborted]
         if start != "beginning":
             place = int(_option(consumer, "-p")), int(start)
-            taken = [one for one in taken if (one.partition, one.offset) == place]
+            taken = [entry for entry in taken if (entry.partition, entry.offset) == place]
             assert taken, consumer
-        text = "".join(f"{_text(one.key)}\t{_text(one.value)}\n" for one in taken)
+        text = "".join(f"{_text(entry.key)}\t{_text(entry.value)}\n" for entry in taken)
         for program in filters:
             done = subprocess.run(program, input=text, capture_output=True, text=True, check=True)
             text = done.stdout
@@ -149,11 +151,11 @@ class PlanTarget:
         """At the end of their topics, later than all there is."""
         for topic, key, value, partition in records:
             ends = [
-                one.offset + 1
-                for one in self.log
-                if (one.topic, one.partition) == (topic, partition)
+                entry.offset + 1
+                for entry in self.log
+                if (entry.topic, entry.partition) == (topic, partition)
             ]
-            at_ms = max(one.timestamp for one in self.log) + 1
+            at_ms = max(entry.timestamp for entry in self.log) + 1
             content = None if value is None else value.encode()
             self.log.append(
                 Entry(topic, partition, max(ends, default=0), at_ms, key.encode(), content)
@@ -161,13 +163,13 @@ class PlanTarget:
 
     def _write(self) -> None:
         with self._file.open("w", encoding="utf-8") as file:
-            for one in self.log:
+            for entry in self.log:
                 texts = {
-                    "key": _text(one.key),
-                    "value": None if one.value is None else _text(one.value),
+                    "key": _text(entry.key),
+                    "value": None if entry.value is None else _text(entry.value),
                 }
-                place = one.position._asdict() | {"timestamp": one.timestamp}
-                file.write(json.dumps(place | texts | {"aborted": one.aborted}) + "\n")
+                place = entry.position._asdict() | {"timestamp": entry.timestamp}
+                file.write(json.dumps(place | texts | {"aborted": entry.aborted}) + "\n")
 
 
 def lines(command: str) -> Iterator[list[list[str]]]:

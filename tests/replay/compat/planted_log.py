@@ -34,7 +34,6 @@ class Planted:
         return self
 
     def config(self, name: str, **properties: Any) -> "Planted":
-        """A connector's config."""
         whole = {"connector.class": "Source", "name": name, **properties}
         return self.put(CONFIG, f"connector-{name}", {"properties": whole})
 
@@ -44,7 +43,6 @@ class Planted:
         return self.put(CONFIG, f"target-state-{name}", None)
 
     def target(self, name: str, value: dict[str, Any] | None) -> "Planted":
-        """Write a target state."""
         return self.put(CONFIG, f"target-state-{name}", value)
 
     def tasks(self, name: str, number: int) -> "Planted":
@@ -53,9 +51,9 @@ class Planted:
             self.put(CONFIG, f"task-{name}-{task}", {"properties": {"task": str(task)}})
         return self.put(CONFIG, f"commit-{name}", {"tasks": number})
 
-    def status(self, instance: str, state: str | None, **more: Any) -> "Planted":
+    def status(self, instance: str, state: str | None, **fields: Any) -> "Planted":
         """A report: of `connector-a` or `task-a-0`."""
-        value = {"state": state, "trace": None, "worker_id": "w1", "generation": 1, **more}
+        value = {"state": state, "trace": None, "worker_id": "w1", "generation": 1, **fields}
         return self.put(STATUS, f"status-{instance}", None if state is None else value)
 
     def active(self, name: str, topic: str) -> "Planted":

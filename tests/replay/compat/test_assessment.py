@@ -22,21 +22,21 @@ def told(log: Planted, start: str, goal: str, mode: RolloutMode | None = None) -
 
 def dangers(assessment: ClusterAssessment) -> list[Danger]:
     """Reported hazards."""
-    return [hazard.danger for one in assessment.assessed for hazard in one.hazards]
+    return [hazard.danger for connector in assessment.assessed for hazard in connector.hazards]
 
 
 def test_nothing_is_the_matter() -> None:
-    """A connector that both read alike: both views, and nothing else."""
+    """Both releases read the connector alike: the assessment has both views and no findings."""
     assessment = told(running(), "3.4", "3.9")
-    (one,) = assessment.assessed
-    assert (one.connector, assessment.verdict) == ("a", ReleaseVerdict.COMPATIBLE)
-    old, new = one.views
+    (connector,) = assessment.assessed
+    assert (connector.connector, assessment.verdict) == ("a", ReleaseVerdict.COMPATIBLE)
+    old, new = connector.views
     assert (old.release, new.release) == ("3.4.1", "3.9.2")
     assert (old.target, old.tasks, old.reported) == (new.target, new.tasks, new.reported)
-    assert not (one.divergences)
-    assert not (one.situations)
-    assert not (one.hazards)
-    assert not one.writes
+    assert not (connector.divergences)
+    assert not (connector.situations)
+    assert not (connector.hazards)
+    assert not connector.writes
     assert not assessment.plan
     (remark,) = assessment.remarks
     assert "UNASSIGNED" in remark
@@ -51,8 +51,8 @@ def test_an_empty_log() -> None:
 def test_unassigned_comes_before_running() -> None:
     """A status that is watched while a worker is changed shows it, unless it is FAILED."""
     log = running().config("b").status("connector-b", "FAILED").config("c")
-    views = {one.connector: one.views for one in told(log, "3.4", "3.9").assessed}
-    assert {name: [one.meanwhile for one in both] for name, both in views.items()} == {
+    views = {connector.connector: connector.views for connector in told(log, "3.4", "3.9").assessed}
+    assert {name: [view.meanwhile for view in both] for name, both in views.items()} == {
         "a": ["UNASSIGNED"] * 2,
         "b": [None] * 2,
         "c": [None] * 2,
@@ -124,14 +124,14 @@ def test_unassigned_comes_before_running() -> None:
 def test_endpoints_that_come_and_go_are_foretold(
     start: str, goal: str, mode: RolloutMode | None, remark: str
 ) -> None:
-    """While both releases live, and once all workers are changed."""
+    """Endpoints change while both releases live, and again once all workers are changed."""
     remarks = told(running(), start, goal, mode).remarks
-    assert [one for one in remarks if one.startswith(remark)]
+    assert [text for text in remarks if text.startswith(remark)]
 
 
 @pytest.mark.parametrize("releases", [("3.9", "3.9"), ("3.6.1", "3.6.2"), ("3.9", "4.3")])
-def test_what_both_releases_do_is_no_finding(releases: tuple[str, str]) -> None:
-    """A deleted connector's tasks, and tasks that are older than their config."""
+def test_equal_behaviour_is_no_finding(releases: tuple[str, str]) -> None:
+    """Both releases treat tasks of deleted connectors and outdated tasks alike."""
     log = running().gone("a").config("b").tasks("b", 1).target("b", {"state": "PAUSED"})
     assessment = told(log.config("b", rows="2"), *releases)
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
@@ -139,7 +139,7 @@ def test_what_both_releases_do_is_no_finding(releases: tuple[str, str]) -> None:
     assert not assessment.plan
 
 
-def test_what_is_only_done_afterwards_is_no_preparation() -> None:
+def test_later_steps_are_no_preparation() -> None:
     """Steps after the change are in the plan, but do not make the change need preparation."""
     log = stopped().target("a", {"state": "PAUSED"})
     assessment = told(log, "3.4", "3.9")
@@ -150,15 +150,15 @@ def test_what_is_only_done_afterwards_is_no_preparation() -> None:
 
 
 def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
-    """With the record that causes it."""
+    """The difference names the record that causes it."""
     log = running().put(CONFIG, "connector-a", ODD, raw=True).config("b").tasks("b", 0)
     assessment = told(log, "3.4", "3.9")
     assert assessment.verdict is ReleaseVerdict.NEEDS_PREPARATION
-    found = [one for each in assessment.assessed for one in each.divergences]
-    assert {one.change.aspect for one in found} == {Aspect.CONFIG}
-    assert {one.explained for one in found} == {None}
+    divergences = [divergence for each in assessment.assessed for divergence in each.divergences]
+    assert {divergence.change.aspect for divergence in divergences} == {Aspect.CONFIG}
+    assert {divergence.explained for divergence in divergences} == {None}
     odd = next(entry for entry in log.entries if entry.value == ODD.encode())
-    assert {one.change.cause for one in found} == {odd.position}
+    assert {divergence.change.cause for divergence in divergences} == {odd.position}
 
 
 def test_a_difference_in_reports_heals() -> None:
@@ -166,8 +166,8 @@ def test_a_difference_in_reports_heals() -> None:
     log = running().status("task-a-0", "RUNNING", generation=2)
     log.status("task-a-0", "UNASSIGNED", worker_id="w2")
     assessment = told(log, "3.4", "3.9")
-    (one,) = assessment.assessed
-    (divergence,) = one.divergences
+    (connector,) = assessment.assessed
+    (divergence,) = connector.divergences
     assert divergence.change.aspect is Aspect.TASK_STATUS
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
 
@@ -181,20 +181,20 @@ def test_a_record_on_which_the_goal_does_not_start() -> None:
     assert told(log, "3.9", "3.4").verdict is ReleaseVerdict.COMPATIBLE
 
 
-def test_who_runs_may_not_start_again() -> None:
+def test_a_record_stops_restarted_workers() -> None:
     """Running workers survive the record; starting ones of any release do not."""
     log = running().put(CONFIG, "task-a-0", {})
     assert dangers(told(log, "3.1", "3.2")) == [Danger.STOPS_WORKER]
 
 
-def test_what_both_suffer_is_no_matter_of_the_change() -> None:
+def test_hazards_of_both_releases_are_not_reported() -> None:
     """A commit without a number costs a batch in every release."""
     log = running().put(CONFIG, "commit-a", {})
     assert not dangers(told(log, "3.4", "3.9"))
 
 
 def test_members_that_never_agree() -> None:
-    """Only while both live, and only if the last record is read by one of them alone."""
+    """The hazard needs both releases at once and a last record that one of them alone reads."""
     log = running().put(CONFIG, "connector-b", ODD, raw=True)
     mixed = told(log, "3.4", "3.9", RolloutMode.ROLLING)
     assert dangers(mixed) == [Danger.OFFSETS_DISAGREE]
@@ -204,7 +204,7 @@ def test_members_that_never_agree() -> None:
 
 
 def test_members_that_see_aborted_records_and_others() -> None:
-    """The last record that one of them sees is nothing to the other."""
+    """The last record that one member sees is invisible to the other."""
     log = running().abort().config("b").commit()
     change = roll(Profile.of("3.2"), Profile.of("3.9"), RolloutMode.ROLLING)
     (hazard,) = assess(log.entries, change, exactly_once=True).assessed[0].hazards
@@ -220,18 +220,18 @@ def test_reads_that_fail() -> None:
     assert [view.tasks for view in assessment.assessed[0].views] == [0, None]
 
 
-def test_what_is_written_next_is_told_while_both_live() -> None:
+def test_future_writes_are_foretold_in_a_rolling_change() -> None:
     """Future writes are foretold only for connectors that the two releases read differently."""
     log = stopped().config("b").tasks("b", 1)
     assessment = told(log, "3.9", "3.4", RolloutMode.ROLLING)
     a, b = assessment.assessed
     assert [write.request for write in a.writes] == ["pause", "resume"]
     assert not b.writes
-    assert not any(one.writes for one in told(log, "3.9", "3.4").assessed)
+    assert not any(connector.writes for connector in told(log, "3.9", "3.4").assessed)
 
 
 def test_a_plan_says_each_thing_once() -> None:
-    """First what comes before; what two situations ask for is done once, for both."""
+    """Earlier steps come first; a step that two situations need appears once."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
     log.put(CONFIG, "tasks-fencing-a", {"task-count": 1}).offset("a", 1, "own")
     plan = told(log, "3.9", "3.2").plan
@@ -243,25 +243,25 @@ def test_a_plan_says_each_thing_once() -> None:
 
 
 def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
-    """Workers of releases without that support obey them all the same."""
+    """Workers of releases without that support still obey aborted records."""
     log = running().abort().target("a", STOPPED).commit().config("b")
-    seen = [
+    connectors = [
         assess(log.entries, roll(Profile.of("3.9"), Profile.of(goal)), exactly_once=True).assessed[
             -2
         ]
         for goal in ("3.4", "3.2")
     ]
-    assert [[view.target for view in one.views] for one in seen] == [
+    assert [[view.target for view in connector.views] for connector in connectors] == [
         ["STARTED", "STARTED"],
         ["STARTED", "PAUSED"],
     ]
 
 
 def test_the_empty_name_is_a_name() -> None:
-    """A connector may be called nothing at all; it is not the cluster as a whole."""
+    """A connector may have an empty name; it is not the cluster as a whole."""
     log = Planted().config("b").status("task--0", "RUNNING").status("task--0", "STOPPED")
     assessment = told(log, "3.9", "3.4")
-    assert [one.connector for one in assessment.assessed] == ["", "b"]
+    assert [connector.connector for connector in assessment.assessed] == ["", "b"]
     (divergence,) = assessment.assessed[0].divergences
     assert divergence.change.aspect is Aspect.TASK_STATUS
     shown = [plain(assessment, Topics())]

@@ -26,24 +26,28 @@ def test_no_bytes_end_an_assessment(
 ) -> None:
     """Any assessment is serialised, and its evidence exists in the log."""
     change = roll(start, goal, RolloutMode.ROLLING if rolling else None)
-    found = assess(log, change, exactly_once=exactly_once)
-    there = {entry.position for entry in log}
-    assert all({*one.evidence} <= there for one in found.findings)
-    shown = reported(found, Topics())
-    assert document([shown])["verdict"] == found.verdict.words
-    assert junit([shown]).count("<testcase ") == len(found.assessed)
+    assessment = assess(log, change, exactly_once=exactly_once)
+    positions = {entry.position for entry in log}
+    assert all({*finding.evidence} <= positions for finding in assessment.findings)
+    shown = reported(assessment, Topics())
+    assert document([shown])["verdict"] == assessment.verdict.words
+    assert junit([shown]).count("<testcase ") == len(assessment.assessed)
     kept = json.loads(json.dumps(msgspec.to_builtins(shown, str_keys=True)))
     assert msgspec.convert(kept, ReportedAssessment, str_keys=True) == shown
 
 
 @given(log=logs(), start=ANY, goal=ANY)
 def test_every_divergence_is_told(log: list[Entry], start: Profile, goal: Profile) -> None:
-    """The divergences are those of the two folds, each of them once, and no verdict hides one."""
+    """The divergences are those of the two folds, each once, and no verdict hides one."""
     assessment = assess(log, roll(start, goal))
-    found = [divergence for each in assessment.assessed for divergence in each.divergences]
+    divergences = [divergence for each in assessment.assessed for divergence in each.divergences]
     before, after = (fold(in_order(log), profile) for profile in (start, goal))
-    assert {(one.change.connector, one.change.aspect, one.change.item) for one in found} == {
-        (one.connector, one.aspect, one.item) for one in diff(before, after)
+    assert {
+        (divergence.change.connector, divergence.change.aspect, divergence.change.item)
+        for divergence in divergences
+    } == {
+        (difference.connector, difference.aspect, difference.item)
+        for difference in diff(before, after)
     }
-    worst = max((one.severity.value != "info" for one in found), default=False)
+    worst = max((divergence.severity.value != "info" for divergence in divergences), default=False)
     assert not worst or assessment.verdict is not ReleaseVerdict.COMPATIBLE

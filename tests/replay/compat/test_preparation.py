@@ -149,24 +149,29 @@ FOR_PEOPLE = {
 
 
 def test_every_situation_that_has_steps_is_carried_out() -> None:
-    """All but those that only tell; the sixteenth leaves the log behind, and comes below."""
+    """Situations without steps are exempt; situation 16 gets a new log and has its own test."""
     telling = {2, 7, 17, 18}
-    assert {one.number for one in CASES.values()} | {*FOR_PEOPLE} | telling | {16} == {*PAIRS}
+    assert {case.number for case in CASES.values()} | {*FOR_PEOPLE} | telling | {16} == {*PAIRS}
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_plan_that_is_carried_out(case: PreparationCase, tmp_path: Path) -> None:
-    """Before: needs preparation if something is done first. Then: compatible, all as they were."""
+    """The plan is carried out, and the connectors are as before.
+
+    Before: needs preparation if the plan has an earlier step. Then: compatible.
+    """
     change = case.roll
-    told = assess(case.log.entries, change)
-    prepared = any(step.when is not StepTime.AFTER for step in told.plan)
+    assessment = assess(case.log.entries, change)
+    prepared = any(step.when is not StepTime.AFTER for step in assessment.plan)
     expected = ReleaseVerdict.NEEDS_PREPARATION if prepared else ReleaseVerdict.COMPATIBLE
-    assert told.verdict in {expected, ReleaseVerdict.UNSAFE}
+    assert assessment.verdict in {expected, ReleaseVerdict.UNSAFE}
     cluster = PlanTarget(case.log.entries, tmp_path / "lab.log.jsonl")
     was = committed(cluster, change)
     verdicts = []
     for when in StepTime:
-        assert not cluster.carry_out((one for one in told.plan if one.when is when), change)
+        assert not cluster.carry_out(
+            (step for step in assessment.plan if step.when is when), change
+        )
         verdicts.append(assess(cluster.log, change).verdict)
     assert ReleaseVerdict.COMPATIBLE in verdicts[1:]
     for now in (committed(cluster, change), cluster.state(change.newer)):
@@ -180,7 +185,7 @@ def committed(cluster: PlanTarget, change: ReleaseChange) -> ClusterState:
 
 
 def check_as_it_was(was: ClusterState, now: ClusterState, *, about_targets: bool = False) -> None:
-    """Configs and tasks, and target states unless they are what it is about."""
+    """Compare configs and tasks, and target states unless the situation is about them."""
     assert now.config.connectors == was.config.connectors
     assert about_targets or targets(now) == targets(was)
     for name, target in targets(now).items():
@@ -217,8 +222,8 @@ def test_a_real_log(name: str, goal: str, histories: Path, tmp_path: Path) -> No
         check_as_it_was(was, now)
 
 
-def test_what_was_lost_is_given_back(tmp_path: Path) -> None:
-    """The situations that are about target states end in the one that was forgotten."""
+def test_forgotten_target_states_are_restored(tmp_path: Path) -> None:
+    """Situations about target states end in the forgotten state."""
     for number, log, target in (
         (3, PAIRS[3].planted, Target.STOPPED),
         (5, PAIRS[5].planted, Target.PAUSED),
@@ -230,30 +235,30 @@ def test_what_was_lost_is_given_back(tmp_path: Path) -> None:
         assert targets(cluster.state(change.goal)) == {"a": target}
 
 
-def test_who_cannot_be_kept_quiet_is_kept_in_a_file(tmp_path: Path) -> None:
-    """0.9 runs every connector that there is; its task set cannot be emptied for it, either."""
+def test_connectors_are_deleted_for_a_release_without_target_states(tmp_path: Path) -> None:
+    """Release 0.9 runs every connector that exists, and its task set cannot be emptied, either."""
     change = PreparationCase(1, running(), goal="0.9.0.1").roll
     cluster = PlanTarget(running().target("a", STOPPED).entries, tmp_path / "lab.log.jsonl")
-    told = cluster.carry_out(assess(cluster.log, change).plan, change)
+    instructions = cluster.carry_out(assess(cluster.log, change).plan, change)
     assert not cluster.state(change.goal).config.connectors
-    assert not told
+    assert not instructions
     (left,) = assess(cluster.log, change).plan
     assert left.command == "# create no connector a"
 
 
 @pytest.mark.parametrize(("case", "why"), FOR_PEOPLE.values(), ids=map(str, FOR_PEOPLE))
-def test_what_only_people_can_do(case: PreparationCase, why: str, tmp_path: Path) -> None:
+def test_steps_for_people_change_nothing(case: PreparationCase, why: str, tmp_path: Path) -> None:
     """A step for people changes nothing in the log."""
     cluster = PlanTarget(case.log.entries, tmp_path / "lab.log.jsonl")
     plan = assess(case.log.entries, case.roll).plan
-    told = cluster.carry_out(plan, case.roll)
+    instructions = cluster.carry_out(plan, case.roll)
     assert cluster.log == case.log.entries, why
-    assert bool(told) == ("setting" in why)
+    assert bool(instructions) == ("setting" in why)
 
 
 @pytest.mark.parametrize("value", [V2_PAUSED, STOPPED])
-def test_who_is_quiet_is_left_alone(value: dict[str, Any]) -> None:
-    """The ninth has nothing to ask of him, the fourteenth only copies his offsets."""
+def test_quiet_connectors_are_left_alone(value: dict[str, Any]) -> None:
+    """Situation 9 needs no step for a quiet connector; situation 14 only copies its offsets."""
     log = quiet(value).put(CONFIG, "tasks-fencing-a", {"task-count": 1})
     fencing = assess(log.entries, PreparationCase(9, log).roll)
     assert (fencing.verdict, fencing.plan) == (ReleaseVerdict.COMPATIBLE, [])
@@ -268,17 +273,17 @@ def test_offsets_of_others_are_not_copied(tmp_path: Path) -> None:
     change = PreparationCase(14, log).roll
     cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")
     cluster.carry_out(assess(log.entries, change).plan, change)
-    values = {one.key: one.value for one in cluster.log if one.topic == OFFSETS}
+    values = {entry.key: entry.value for entry in cluster.log if entry.topic == OFFSETS}
     assert values == dict.fromkeys(
         (b'["a", {"file": "f"}]', b'["b", {"file": "f"}]'), b'{"position":2}'
     )
 
 
 @pytest.mark.parametrize("name", ["a.b*", "[^$", 'q"', "\\", "größe 😀", "'"])
-def test_whose_offsets_pass_is_told_to_the_letter(name: str) -> None:
-    """Names come from strangers; nothing in them means anything to grep."""
+def test_offset_filters_match_names_literally(name: str) -> None:
+    """Connector names are untrusted; no character in them is special to grep."""
     names = name, f"{name}x", "axb", "a"
-    keys = [encode_partition(one, {"f": "1"}).decode() for one in names]
+    keys = [encode_partition(connector, {"f": "1"}).decode() for connector in names]
     text = "".join(f"{key}\t{{}}\n" for key in keys)
     done = subprocess.run(
         shlex.split(offsets_of(name)), input=text, capture_output=True, text=True, check=True
@@ -286,7 +291,7 @@ def test_whose_offsets_pass_is_told_to_the_letter(name: str) -> None:
     assert done.stdout == f"{keys[0]}\t{{}}\n"
 
 
-def test_who_is_to_be_quiet_is_not_let_run_afterwards(tmp_path: Path) -> None:
+def test_quiet_connectors_stay_quiet_afterwards(tmp_path: Path) -> None:
     """The steps of situation 14 keep the targets that another situation restores."""
     for log, target in (
         (with_own_topic(quiet()).target("a", None), Target.PAUSED),
@@ -325,30 +330,34 @@ def test_records_lose_their_envelopes(tmp_path: Path) -> None:
         OFFSETS, '["a",{"f":1}]', '{"at":1700000000000000001,"payload":{"schema":"}"}}', raw=True
     )
     log, change = wrapped(plain), PreparationCase(16, plain).roll
-    told = assess(log.entries, change)
-    assert told.verdict is ReleaseVerdict.UNSAFE
+    assessment = assess(log.entries, change)
+    assert assessment.verdict is ReleaseVerdict.UNSAFE
     cluster = PlanTarget(log.entries, tmp_path / "lab.log.jsonl")
-    stop, settings = cluster.carry_out(told.plan, change)
+    stop, settings = cluster.carry_out(assessment.plan, change)
     assert "stop all workers" in stop
     renamed = {f"{topic}-plain" for topic in (Topics().config, Topics().offsets, Topics().status)}
     assert {*cluster.created} == renamed
     assert all(topic in settings for topic in renamed)
-    ours = [(one.topic, one.key, one.value) for one in cluster.log if one.topic in renamed]
-    expected = [(f"{one.topic}-plain", one.key, one.value) for one in plain.entries]
+    ours = [
+        (entry.topic, entry.key, entry.value) for entry in cluster.log if entry.topic in renamed
+    ]
+    expected = [(f"{entry.topic}-plain", entry.key, entry.value) for entry in plain.entries]
     assert sorted(ours, key=str) == sorted(expected, key=str)
 
 
-def test_whoever_has_to_be_asked_is_asked_before_all_workers_are_stopped() -> None:
+def test_connector_steps_precede_the_stop_of_all_workers() -> None:
     """The plan of a connector comes before that of the cluster."""
     log = running().active("b", "t").put(CONFIG, "connector-b", ENVELOPE)
     log.config("a", **{"offsets.storage.topic": "own"}).offset("a", 1)
     change = roll(Profile.of("2.8"), Profile.of("3.9"))
     commands = [step.command for step in assess(log.entries, change).plan]
     quiet = commands.index("controlplane pause --wait a")
-    assert quiet < next(i for i, one in enumerate(commands) if one.startswith("# stop all workers"))
+    assert quiet < next(
+        i for i, command in enumerate(commands) if command.startswith("# stop all workers")
+    )
 
 
-def test_what_is_in_no_envelope_stays_as_it_is(tmp_path: Path) -> None:
+def test_values_without_envelope_are_kept(tmp_path: Path) -> None:
     """Converters were changed once: some records have one, and some have not."""
     log = created("PAUSED").put(CONFIG, "connector-b", ENVELOPE)
     change = PreparationCase(16, log).roll
@@ -373,7 +382,7 @@ def test_a_shell_can_read_every_line(number: int) -> None:
 
 
 def test_commands_are_safe_whatever_a_connector_is_called() -> None:
-    """Names come from strangers, and plans are pasted into shells."""
+    """Connector names are untrusted, and plans are pasted into shells."""
     name = "a'; rm -rf $HOME #"
     assert shlex.split(verb("stop", name)) == ["controlplane", "stop", name]
     assert shlex.split(verb("stop", "--all")) == ["controlplane", "stop", "--", "--all"]
@@ -394,8 +403,8 @@ def test_a_copy_shows_no_secret() -> None:
     """Task configs may hold passwords: the plan names where they lie."""
     log = Planted().config("a").put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})
     log.put(CONFIG, "commit-a", {"tasks": 1}).target("a", V2_PAUSED).config("a", rows="2")
-    told = assess(log.entries, roll(Profile.of("3.4"), Profile.of("3.9")))
-    (step,) = told.plan
+    assessment = assess(log.entries, roll(Profile.of("3.4"), Profile.of("3.9")))
+    (step,) = assessment.plan
     places = (log.entries[1].position, log.entries[2].position)
     assert step.command == copied(places)
     assert "s3cret" not in step.command

@@ -12,7 +12,7 @@ def change(start: str, goal: str, mode: RolloutMode | None = None) -> ReleaseCha
 
 
 def test_the_direction_is_seen() -> None:
-    """Without a mode all workers are stopped in between; which way it goes is plain."""
+    """Without a mode all workers are stopped in between; the releases give the direction."""
     assert change("3.4", "3.9").mode is RolloutMode.UPGRADE
     assert change("3.9", "3.4").mode is RolloutMode.DOWNGRADE
     assert change("4.3", "kip").mode is RolloutMode.UPGRADE
@@ -31,40 +31,40 @@ def test_the_wrong_direction_is_refused(start: str, goal: str, mode: RolloutMode
 
 def test_older_and_newer_do_not_depend_on_the_direction() -> None:
     """The two releases alone decide which behaviours are gained."""
-    there, back = change("3.4", "3.9"), change("3.9", "3.4")
-    assert (there.older, there.newer) == (back.older, back.newer)
-    assert there.gains("stops")
-    assert not there.gains("restart_requests")
+    upgrade, back = change("3.4", "3.9"), change("3.9", "3.4")
+    assert (upgrade.older, upgrade.newer) == (back.older, back.newer)
+    assert upgrade.gains("stops")
+    assert not upgrade.gains("restart_requests")
 
 
-def test_who_starts_to_read() -> None:
+def test_starting_workers_of_a_change() -> None:
     """Workers of both releases may start while both live."""
-    assert [one.release for one in change("3.4.1", "3.9.1").ahead] == ["3.9.1"]
+    assert [profile.release for profile in change("3.4.1", "3.9.1").ahead] == ["3.9.1"]
     both = change("3.4.1", "3.9.1", RolloutMode.ROLLING).ahead
-    assert [one.release for one in both] == ["3.4.1", "3.9.1"]
+    assert [profile.release for profile in both] == ["3.4.1", "3.9.1"]
 
 
 def test_the_way_leads_through_every_line_that_differs() -> None:
-    """Both ways the same stops, each step of the same mode."""
-    there = steps_of(change("3.4.1", "3.9.1", RolloutMode.ROLLING))
+    """Both directions have the same stops, and each step has the same mode."""
+    upward = steps_of(change("3.4.1", "3.9.1", RolloutMode.ROLLING))
     back = steps_of(change("3.9.1", "3.4.1", RolloutMode.ROLLING))
-    names = [one.start.release for one in there] + [there[-1].goal.release]
+    names = [step.start.release for step in upward] + [upward[-1].goal.release]
     assert names == ["3.4.1", "3.5.2", "3.6.2", "3.7.2", "3.8.1", "3.9.1"]
-    assert [one.goal.release for one in reversed(back)] + [back[0].start.release] == names
-    assert {one.mode for one in (*there, *back)} == {RolloutMode.ROLLING}
+    assert [step.goal.release for step in reversed(back)] + [back[0].start.release] == names
+    assert {step.mode for step in (*upward, *back)} == {RolloutMode.ROLLING}
 
 
 def test_a_way_of_one_step() -> None:
-    """Between neighbours there is nothing to pass; nor is there from a release to itself."""
+    """Neighbouring releases have no stop in between, and one release has none to itself."""
     for start, goal in (("3.8", "3.9"), ("3.9.0", "3.9.1"), ("3.9", "3.9")):
-        (one,) = steps_of(change(start, goal))
-        assert (one.start, one.goal) == (Profile.of(start), Profile.of(goal))
+        (step,) = steps_of(change(start, goal))
+        assert (step.start, step.goal) == (Profile.of(start), Profile.of(goal))
 
 
 def test_the_whole_way() -> None:
-    """From the first release to the newest: every stop is known, and no two neighbours alike."""
+    """The way from the first to the newest release has known stops, and no two neighbours alike."""
     way = steps_of(change(RELEASES[0], RELEASES[-1]))
-    stops = [one.start.release for one in way]
+    stops = [step.start.release for step in way]
     assert stops == sorted(stops, key=RELEASES.index)
-    assert all(one.start.release != one.goal.release for one in way)
+    assert all(step.start.release != step.goal.release for step in way)
     assert way[-1].goal.release == RELEASES[-1]

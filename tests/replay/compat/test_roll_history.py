@@ -64,21 +64,21 @@ def log(histories: Path) -> list[Entry]:
 
 def foretold(log: list[Entry], story: dict[int, StoryStep], change: RollStep) -> ClusterAssessment:
     """Assessment of the log as it was before a change."""
-    known = list(before(log, story[change.step - 1].positions))
-    assert known
+    earlier = list(before(log, story[change.step - 1].positions))
+    assert earlier
     change_of = roll(Profile.of(change.start), Profile.of(change.goal), RolloutMode.ROLLING)
-    return assess(known, change_of)
+    return assess(earlier, change_of)
 
 
-def view_of(one: ConnectorAssessment, release: str) -> ReleaseView:
+def view_of(assessed: ConnectorAssessment, release: str) -> ReleaseView:
     """A connector as one of the two releases has it."""
-    return next(view for view in one.views if view.release == release)
+    return next(view for view in assessed.views if view.release == release)
 
 
 def answer(step: StoryStep, path: str) -> Any:
     """Recorded answer of a worker; None for any status but 200."""
-    given = step.answers[path]
-    return given.answer if given.status == 200 else None
+    recorded = step.answers[path]
+    return recorded.answer if recorded.status == 200 else None
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: f"step {change.step}")
@@ -86,13 +86,15 @@ def test_connectors_and_tasks_are_foretold(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
     """Every worker lists the connectors that were foretold, with as many tasks."""
-    told = foretold(log, story, change)
+    assessment = foretold(log, story, change)
     for number in change.observed:
         step = story[number]
         views = [
-            view_of(one, step.release or "") for one in told.assessed if one.connector is not None
+            view_of(connector, step.release or "")
+            for connector in assessment.assessed
+            if connector.connector is not None
         ]
-        names = [one.connector for one in told.assessed if one.connector]
+        names = [connector.connector for connector in assessment.assessed if connector.connector]
         listed = {name for name, view in zip(names, views, strict=True) if view.configured}
         assert {*answer(step, "/connectors")} == listed
         for name, view in zip(names, views, strict=True):
@@ -108,60 +110,64 @@ def test_statuses_are_foretold(
 
     A worker shows the state before the change until the new owner of the connector reports.
     """
-    told = foretold(log, story, change)
+    assessment = foretold(log, story, change)
     for number in change.observed:
         step = story[number]
-        for one in told.assessed:
-            view = view_of(one, step.release or "")
-            shown = answer(step, f"/connectors/{one.connector}/status")
+        for connector in assessment.assessed:
+            view = view_of(connector, step.release or "")
+            shown = answer(step, f"/connectors/{connector.connector}/status")
             state = None if shown is None else shown["connector"]["state"]
             if change.done:
                 assert state == view.will_report
                 assert {task["state"] for task in shown["tasks"]} <= {view.will_report}
                 assert len(shown["tasks"]) == view.tasks
             else:
-                possible = {view.reported, *(other.will_report for other in one.views)}
+                possible = {view.reported, *(other.will_report for other in connector.views)}
                 possible -= {"STOPPED"} if step.release == OLD else set()
                 assert state in possible
 
 
 def test_unassigned_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """During the change workers write UNASSIGNED, and then the foretold reports."""
-    seen: set[str] = set()
+    states_seen: set[str] = set()
     for change in CHANGES:
         ends = (story[number].positions for number in (change.step - 1, change.observed[0]))
-        known, later = (set(before(log, end)) for end in ends)
-        for one in foretold(log, story, change).assessed:
-            key = f"status-connector-{one.connector}".encode()
-            written = [entry for entry in in_order(later - known) if entry.key == key]
+        earlier, later = (set(before(log, end)) for end in ends)
+        for connector in foretold(log, story, change).assessed:
+            key = f"status-connector-{connector.connector}".encode()
+            written = [entry for entry in in_order(later - earlier) if entry.key == key]
             states = [json.loads(entry.value or b"{}")["state"] for entry in written]
-            foreseen = {state for view in one.views for state in (view.meanwhile, view.will_report)}
+            foreseen = {
+                state for view in connector.views for state in (view.meanwhile, view.will_report)
+            }
             assert {*states} <= foreseen
-            seen.update(states)
-    assert "UNASSIGNED" in seen
+            states_seen.update(states)
+    assert "UNASSIGNED" in states_seen
 
 
 def test_the_stopped_one_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """A worker of 3.4 shows the last state it can read of one, and nothing at all of the other."""
-    told = foretold(log, story, CHANGES[1])
-    by_name = {one.connector: view_of(one, OLD) for one in told.assessed}
-    seen = story[22]
-    assert answer(seen, "/connectors/born/status") is by_name["born"].reported is None
-    shown = answer(seen, "/connectors/pages/status")
+    """A worker of 3.4 shows the last readable state of one connector, and no state of the other."""
+    assessment = foretold(log, story, CHANGES[1])
+    by_name = {connector.connector: view_of(connector, OLD) for connector in assessment.assessed}
+    step = story[22]
+    assert answer(step, "/connectors/born/status") is by_name["born"].reported is None
+    shown = answer(step, "/connectors/pages/status")
     assert shown["connector"]["state"] == by_name["pages"].reported == "RUNNING"
 
 
-def test_what_the_older_worker_writes_is_foretold(
+def test_writes_of_the_older_worker_are_foretold(
     log: list[Entry], story: dict[int, StoryStep]
 ) -> None:
-    """Asked to pause, then to resume what was stopped, it wrote these bytes."""
-    told = foretold(log, story, CHANGES[1])
-    (pages,) = (one for one in told.assessed if one.connector == "pages")
+    """The older worker was asked to pause and then resume a stopped connector; it wrote this."""
+    assessment = foretold(log, story, CHANGES[1])
+    (pages,) = (connector for connector in assessment.assessed if connector.connector == "pages")
     for written, number in zip(pages.writes, (28, 33), strict=True):
         step = story[number]
         assert step.path == f"/connectors/pages/{written.request}"
         offset = step.before["connect-configs"][0]
-        (entry,) = (one for one in log if one.topic == "connect-configs" and one.offset == offset)
+        (entry,) = (
+            entry for entry in log if entry.topic == "connect-configs" and entry.offset == offset
+        )
         (draft,) = written.records
         assert (entry.key, entry.value) == (draft.key, draft.value)
     paused, resumed = pages.writes
@@ -170,11 +176,11 @@ def test_what_the_older_worker_writes_is_foretold(
 
 
 def test_the_refused_stop_is_foretold(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """While a worker of 3.4 led, both answered 404 to a stop."""
-    told = foretold(log, story, CHANGES[0])
+    """Both workers answered 404 to a stop while a worker of 3.4 led."""
+    assessment = foretold(log, story, CHANGES[0])
     assert (
         f"while a worker of {OLD} leads or receives the request, "
-        f"PUT /connectors/{{c}}/stop is answered {story[12].status}" in told.remarks
+        f"PUT /connectors/{{c}}/stop is answered {story[12].status}" in assessment.remarks
     )
     assert story[12].status == story[13].status
 
@@ -194,15 +200,15 @@ def test_situations_come_and_go(
     log: list[Entry], story: dict[int, StoryStep], change: RollStep
 ) -> None:
     """Each stage of the roll is in the situations that its requests brought about."""
-    told = foretold(log, story, change)
-    seen = {
-        one.connector: {found.situation.number for found in one.situations}
-        for one in told.assessed
-        if one.situations
+    assessment = foretold(log, story, change)
+    numbers_by_connector = {
+        connector.connector: {observation.situation.number for observation in connector.situations}
+        for connector in assessment.assessed
+        if connector.situations
     }
-    assert seen == SITUATIONS[change.step]
+    assert numbers_by_connector == SITUATIONS[change.step]
     prepared = change.step == 30
-    assert told.verdict is ReleaseVerdict.COMPATIBLE, (
+    assert assessment.verdict is ReleaseVerdict.COMPATIBLE, (
         "what is only done afterwards is no preparation"
     )
-    assert [step.command for step in told.plan] == ["controlplane stop pages"] * prepared
+    assert [step.command for step in assessment.plan] == ["controlplane stop pages"] * prepared

@@ -20,11 +20,11 @@ from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, r
 
 
 def test_offsets_of_aborted_transactions() -> None:
-    """The other form of the fourteenth: those without exactly-once support go on from them."""
+    """Situation 14, second form: workers without exactly-once support use aborted offsets."""
     pair = PAIRS[14]
     log = running().offset("a", 1).abort().offset("a", 2).commit()
-    (one,) = seen(pair, log, 14)
-    assert one.situation.name == "aborted-offsets"
+    (observation,) = seen(pair, log, 14)
+    assert observation.situation.name == "aborted-offsets"
     assert not seen(
         pair, running().offset("a", 1).abort().offset("a", 2).commit().offset("a", 3), 14
     )
@@ -34,17 +34,17 @@ def told_of_own_topic(
     log: Planted, start: str, goal: str, mode: RolloutMode | None = None
 ) -> ObservedSituation:
     """Sighting of a connector with an own offsets topic."""
-    (one,) = seen(PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14)
-    return one
+    (observation,) = seen(PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14)
+    return observation
 
 
 def test_offsets_that_the_newer_release_does_not_find() -> None:
-    """From 3.3 on a connector's own topic alone counts, whatever the worker's topic has."""
+    """Releases from 3.3 on read a connector's own topic alone, and ignore the worker's topic."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1).offset("a", 1)
-    one = told_of_own_topic(log, "3.2", "3.9")
-    assert one.sighting.severity is DANGER
-    assert "lacks the present value of 1 offset" in one.sighting.sentence
-    assert [place.topic for place in one.sighting.evidence] == [CONFIG, OFFSETS]
+    observation = told_of_own_topic(log, "3.2", "3.9")
+    assert observation.sighting.severity is DANGER
+    assert "lacks the present value of 1 offset" in observation.sighting.sentence
+    assert [place.topic for place in observation.sighting.evidence] == [CONFIG, OFFSETS]
     copied = told_of_own_topic(log.offset("a", 1, "own"), "3.2", "3.9")
     assert copied.sighting.severity is INFO
     assert "which has them all" in copied.sighting.sentence
@@ -58,10 +58,12 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
         ("3.4", "3.2", "pause"),
         ("3.2", "3.9", "pause"),
     ):
-        one = told_of_own_topic(log, start, goal, RolloutMode.ROLLING if word == "pause" else None)
-        assert "lacks the present value of 1 offset" in one.sighting.sentence
-        assert [place.topic for place in one.sighting.evidence] == [CONFIG, "own"]
-        stop, copy, resume = one.sighting.steps
+        observation = told_of_own_topic(
+            log, start, goal, RolloutMode.ROLLING if word == "pause" else None
+        )
+        assert "lacks the present value of 1 offset" in observation.sighting.sentence
+        assert [place.topic for place in observation.sighting.evidence] == [CONFIG, "own"]
+        stop, copy, resume = observation.sighting.steps
         assert stop.command == f"controlplane {word} --wait a"
         assert resume.command == "controlplane resume a"
         assert " -t own " in copy.command.partition("|")[0]
@@ -72,23 +74,23 @@ def test_offsets_that_the_older_release_does_not_find() -> None:
 
 
 def test_aborted_offsets_in_a_topic_of_its_own_are_nobodys() -> None:
-    """Such a topic is read without them by every worker."""
+    """Every worker skips aborted records in such a topic."""
     log = own_topic("own").offset("a", 2).abort().offset("a", 3, "own").commit()
     assert told_of_own_topic(log, "3.9", "3.2").sighting.severity is INFO
 
 
-def test_how_an_older_worker_resumed_it() -> None:
-    """The second: before and after its tasks were made anew."""
+def test_a_resume_by_an_older_worker() -> None:
+    """Situation 2 differs before and after the tasks were generated again."""
     log = stopped().target("a", {"state": "STARTED"})
-    (one,) = seen(PAIRS[2], log, 2)
-    assert one.sighting.sentence.endswith("its worker generates its tasks again")
-    (one,) = seen(PAIRS[2], log.tasks("a", 1), 2)
-    assert one.sighting.sentence.endswith("its tasks were generated again since")
+    (observation,) = seen(PAIRS[2], log, 2)
+    assert observation.sighting.sentence.endswith("its worker generates its tasks again")
+    (observation,) = seen(PAIRS[2], log.tasks("a", 1), 2)
+    assert observation.sighting.sentence.endswith("its tasks were generated again since")
 
 
 @pytest.mark.parametrize(("number", "state"), [(2, "STARTED"), (3, "PAUSED")])
 def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
-    """Not of a connector that was paused, is another by now, or has no target state at all."""
+    """A connector that was paused, recreated, or has no target state has no stop to forget."""
     by_older = {"state": state}
     for log in (
         running().target("a", V2_PAUSED).target("a", by_older),
@@ -101,33 +103,33 @@ def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
 
 @pytest.mark.parametrize("number", [7, 18])
 def test_a_report_that_was_removed_is_none(number: int) -> None:
-    """Neither unreadable nor with a version."""
+    """The removed report is neither unreadable nor does it have a version."""
     pair = PAIRS[number]
     log = running().status("connector-a", "STOPPED", version="1.0").status("connector-a", None)
     assert not seen(pair, log, number)
 
 
-def test_whose_active_topics_are_left_behind() -> None:
-    """The eleventh: those of a living connector, should it be deleted; and those of the deleted."""
+def test_active_topics_are_left_behind() -> None:
+    """Situation 11 concerns deleted connectors, and living ones that may be deleted later."""
     pair = PAIRS[11]
-    (one,) = seen(pair, running().active("a", "t"), 11)
-    assert one.sighting.sentence.endswith("a deletion there leaves them behind")
-    (one,) = seen(pair, pair.planted, 11)
-    assert one.sighting.sentence.startswith("was deleted and still has active topics")
+    (observation,) = seen(pair, running().active("a", "t"), 11)
+    assert observation.sighting.sentence.endswith("a deletion there leaves them behind")
+    (observation,) = seen(pair, pair.planted, 11)
+    assert observation.sighting.sentence.startswith("was deleted and still has active topics")
 
 
-def test_how_producers_are_kept_from_writing_twice() -> None:
-    """The ninth: on the way back nothing writes; on the way there all prepare."""
-    (one,) = seen(PAIRS[9], fenced(1), 9)
-    assert [step.command for step in one.sighting.steps] == [
+def test_producers_are_fenced_in_both_directions() -> None:
+    """Situation 9: a downgrade stops all writes; an upgrade prepares all workers."""
+    (observation,) = seen(PAIRS[9], fenced(1), 9)
+    assert [step.command for step in observation.sighting.steps] == [
         "controlplane stop --wait a",
         "controlplane resume a",
     ]
-    there = PAIRS[9]._replace(start="3.2", goal="3.9")
-    (one,) = seen(there, fenced(1).tasks("a", 1), 9)
-    assert "exactly.once.source.support=preparing" in one.sighting.steps[0].command
-    assert "tasks were committed since, so they must be fenced" in one.sighting.sentence
-    assert len(one.sighting.evidence) == 2
+    upgrade = PAIRS[9]._replace(start="3.2", goal="3.9")
+    (observation,) = seen(upgrade, fenced(1).tasks("a", 1), 9)
+    assert "exactly.once.source.support=preparing" in observation.sighting.steps[0].command
+    assert "tasks were committed since, so they must be fenced" in observation.sighting.sentence
+    assert len(observation.sighting.evidence) == 2
 
 
 def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
@@ -135,24 +137,24 @@ def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
     assert not seen(PAIRS[6], stopped().tasks("a", 0), 6)
 
 
-def test_how_the_older_release_reads_what_was_created_in_a_state() -> None:
+def test_initial_states_in_the_older_release() -> None:
     """Situation 17 names the state in the older release if it differs."""
     pair = PAIRS[17]._replace(start="3.4")
     log = Planted().target("a", STOPPED).config("a")
-    (one,) = seen(pair, log, 17)
-    assert "was created STOPPED, which 3.4.1 reads as PAUSED;" in one.sighting.sentence
-    (one,) = seen(pair, pair.planted, 17)
-    assert "was created PAUSED;" in one.sighting.sentence
+    (observation,) = seen(pair, log, 17)
+    assert "was created STOPPED, which 3.4.1 reads as PAUSED;" in observation.sighting.sentence
+    (observation,) = seen(pair, pair.planted, 17)
+    assert "was created PAUSED;" in observation.sighting.sentence
 
 
 def test_tasks_of_who_is_stopped_may_be_dropped() -> None:
-    """The twelfth: a stopped connector is to have none."""
-    (one,) = seen(PAIRS[12], running().target("a", STOPPED).config("a", rows="2"), 12)
-    assert one.sighting.severity is INFO
+    """Situation 12 is harmless for a stopped connector, which is to have no tasks."""
+    (observation,) = seen(PAIRS[12], running().target("a", STOPPED).config("a", rows="2"), 12)
+    assert observation.sighting.severity is INFO
 
 
-def test_what_the_removed_target_state_was() -> None:
-    """The fifth: said by the record before, or by who still reports it; a running one is none."""
+def test_removed_target_states_are_recovered() -> None:
+    """Situation 5: an earlier record or a report tells the state; a running connector is exempt."""
     pair = PAIRS[5]
     for log, command in (
         (stopped().target("a", None), "controlplane stop a"),
@@ -160,57 +162,63 @@ def test_what_the_removed_target_state_was() -> None:
         (running().target("a", None).status("connector-a", "PAUSED"), "controlplane pause a"),
         (running().target("a", None).status("connector-a", "STOPPED"), "controlplane stop a"),
     ):
-        (one,) = seen(pair, log, 5)
-        assert [step.command for step in one.sighting.steps] == [command]
+        (observation,) = seen(pair, log, 5)
+        assert [step.command for step in observation.sighting.steps] == [command]
     assert not seen(pair, running().target("a", V2_STARTED).target("a", None), 5)
     assert not seen(pair, running().target("a", None), 5)
     assert not seen(pair, Planted().config("a").tasks("a", 1).target("a", None), 5)
 
 
 def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
-    """An older worker would hold the tasks ready of what is to have none."""
+    """An older worker would keep the tasks of a stopped connector ready."""
     pair = PAIRS[1]
-    (one,) = seen(pair, running().target("a", STOPPED), 1)
-    assert one.sighting.severity is WARNING
-    assert [step.command for step in one.sighting.steps] == ["controlplane stop a"]
+    (observation,) = seen(pair, running().target("a", STOPPED), 1)
+    assert observation.sighting.severity is WARNING
+    assert [step.command for step in observation.sighting.steps] == ["controlplane stop a"]
 
 
 def test_a_stop_that_older_releases_take_for_running() -> None:
-    """A foreign nearest state is mended by a second stop."""
+    """A second stop repairs the foreign state beside STOPPED."""
     pair = PAIRS[1]
-    (one,) = seen(pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1)
-    assert one.sighting.severity is DANGER
-    assert [step.command for step in one.sighting.steps] == ["controlplane stop a"]
+    (observation,) = seen(
+        pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1
+    )
+    assert observation.sighting.severity is DANGER
+    assert [step.command for step in observation.sighting.steps] == ["controlplane stop a"]
 
 
 def test_a_release_without_target_states_runs_what_is_stopped() -> None:
-    """0.9 knows no way to keep a connector quiet but to delete it."""
-    (one,) = seen(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
-    assert one.sighting.severity is DANGER
-    assert one.sighting.steps[-1].command == "controlplane delete connector a"
+    """Release 0.9 can keep a connector quiet only if it is deleted."""
+    (observation,) = seen(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
+    assert observation.sighting.severity is DANGER
+    assert observation.sighting.steps[-1].command == "controlplane delete connector a"
 
 
 def test_tasks_of_a_running_connector_are_made_anew() -> None:
-    """The twelfth heals by itself where the connector runs; going back brings the tasks back."""
+    """Situation 12 heals while the connector runs; a downgrade brings the tasks back."""
     pair = PAIRS[12]
-    (one,) = seen(pair, running().config("a", rows="2"), 12)
-    assert one.sighting.severity is INFO
+    (observation,) = seen(pair, running().config("a", rows="2"), 12)
+    assert observation.sighting.severity is INFO
     back = pair._replace(start="3.9", goal="3.4")
-    (one,) = seen(back, back.planted, 12)
-    assert one.sighting.severity is INFO
+    (observation,) = seen(back, back.planted, 12)
+    assert observation.sighting.severity is INFO
 
 
-def test_who_makes_tasks_anew() -> None:
+def test_workers_generate_tasks_again() -> None:
     """Situation 12: a running connector's worker makes its tasks anew, at once or later."""
     pair = PAIRS[12]
-    (one,) = seen(pair, running().config("a", rows="2"), 12)
-    assert one.sighting.sentence.endswith("the worker that runs the connector generates them again")
-    (one,) = seen(pair, pair.planted, 12)
-    assert one.sighting.sentence.endswith("no worker generates them again until the connector runs")
+    (observation,) = seen(pair, running().config("a", rows="2"), 12)
+    assert observation.sighting.sentence.endswith(
+        "the worker that runs the connector generates them again"
+    )
+    (observation,) = seen(pair, pair.planted, 12)
+    assert observation.sighting.sentence.endswith(
+        "no worker generates them again until the connector runs"
+    )
 
 
 def test_older_tasks_are_those_of_the_same_life() -> None:
-    """The twelfth is no matter of who was deleted, and none of who has no tasks."""
+    """Situation 12 ignores deleted connectors and connectors without tasks."""
     pair = PAIRS[12]
     assert not seen(pair, running().gone("a"), 12)
     assert not seen(pair, reused(again=False), 12)
@@ -221,38 +229,42 @@ def test_a_deleted_connector_leaves_tasks() -> None:
     """Situation 13 is reported before the name is used again; INFO if no release is affected."""
     pair = PAIRS[13]
     log = running(tasks=2).gone("a")
-    (one,) = seen(pair, log, 13)
-    assert one.sighting.severity is WARNING
-    assert one.sighting.sentence.startswith("was deleted, and the log still has 2 tasks")
-    (one,) = seen(pair, pair.planted, 13)
-    assert one.sighting.sentence.startswith(
+    (observation,) = seen(pair, log, 13)
+    assert observation.sighting.severity is WARNING
+    assert observation.sighting.sentence.startswith("was deleted, and the log still has 2 tasks")
+    (observation,) = seen(pair, pair.planted, 13)
+    assert observation.sighting.sentence.startswith(
         "was deleted and created again, and the log still has 2 tasks"
     )
-    (one,) = seen(pair._replace(start="3.4", goal="3.9"), log, 13)
-    assert one.sighting.severity is INFO
-    (one,) = seen(pair, Planted().tasks("a", 1), 13)
-    assert one.sighting.connector == "a"
+    (observation,) = seen(pair._replace(start="3.4", goal="3.9"), log, 13)
+    assert observation.sighting.severity is INFO
+    (observation,) = seen(pair, Planted().tasks("a", 1), 13)
+    assert observation.sighting.connector == "a"
     assert not seen(pair, running().tasks("a", 0).gone("a"), 13)
 
 
 def test_an_instance_that_never_reported_was_not_restarted() -> None:
-    """The eighth: a request is all there is of it."""
+    """Situation 8: the restart request is the only record about the instance."""
     log = running(tasks=1)
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
-    (one,) = seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
-    assert [step.command for step in one.sighting.steps] == ["controlplane restart task a/0"]
+    (observation,) = seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
+    assert [step.command for step in observation.sighting.steps] == [
+        "controlplane restart task a/0"
+    ]
     log = running(tasks=1)
     log.put(CONFIG, "restart-connector-a", {"include-tasks": False, "only-failed": False})
     assert not seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
 
 
 def test_a_restart_of_what_failed_means_only_that() -> None:
-    """Instances that had not failed report nothing, and need not."""
+    """Instances that had not failed need not report."""
     pair = PAIRS[8]
     log = running(tasks=2).status("task-a-0", "FAILED").status("task-a-1", "RUNNING")
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": True})
-    (one,) = seen(pair, log, 8)
-    assert [step.command for step in one.sighting.steps] == ["controlplane restart task a/0"]
+    (observation,) = seen(pair, log, 8)
+    assert [step.command for step in observation.sighting.steps] == [
+        "controlplane restart task a/0"
+    ]
     assert not seen(pair, log.status("task-a-0", "RUNNING"), 8)
 
 
@@ -260,8 +272,8 @@ def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
     """The aborted record equals the state before it: members still disagree."""
     pair = PAIRS[15]._replace(mode=RolloutMode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
-    (one,) = seen(pair, log, 15)
-    assert (one.sighting.connector, one.sighting.severity) == (None, DANGER)
+    (observation,) = seen(pair, log, 15)
+    assert (observation.sighting.connector, observation.sighting.severity) == (None, DANGER)
 
 
 def test_members_are_brought_together_by_any_record() -> None:
@@ -269,10 +281,10 @@ def test_members_are_brought_together_by_any_record() -> None:
     pair = PAIRS[15]
     alone = Planted().abort().put(CONFIG, "commit-a", {"tasks": 0}).commit()
     commands = [
-        one.sighting.steps[0].command
+        observation.sighting.steps[0].command
         for log in (alone, running().abort().target("a", V2_PAUSED).commit())
-        for one in seen(pair, log, 15)
-        if not one.sighting.connector
+        for observation in seen(pair, log, 15)
+        if not observation.sighting.connector
     ]
     assert commands == ["# create a connector", "controlplane resume a"]
 
@@ -295,9 +307,9 @@ def test_each_is_told_of_its_own_aborted_records() -> None:
     """Two connectors of one aborted transaction, with the records that are about them."""
     log = running().config("b").tasks("b", 1)
     log.abort().target("a", V2_PAUSED).target("b", V2_PAUSED).commit().config("c")
-    one, other = (found.sighting for found in seen(PAIRS[15], log, 15))
-    assert (one.connector, other.connector) == ("a", "b")
-    assert one.evidence == (log.entries[-3].position,)
+    sighting, other = (observation.sighting for observation in seen(PAIRS[15], log, 15))
+    assert (sighting.connector, other.connector) == ("a", "b")
+    assert sighting.evidence == (log.entries[-3].position,)
     assert other.evidence == (log.entries[-2].position,)
 
 
@@ -307,13 +319,13 @@ def test_a_session_key_matters_only_while_both_live() -> None:
     (mixed,) = seen(pair, pair.planted, 10)
     assert mixed.sighting.sentence.endswith("the whole group falls back to unsigned ones")
     pair = pair._replace(mode=None)
-    (one,) = seen(pair, pair.planted, 10)
-    assert one.sighting.severity is INFO
-    assert one.sighting.sentence.endswith("it ignores the session key")
+    (observation,) = seen(pair, pair.planted, 10)
+    assert observation.sighting.severity is INFO
+    assert observation.sighting.sentence.endswith("it ignores the session key")
 
 
 def test_the_older_the_later_for_whoever_goes_back() -> None:
     """A downgrade says what the deleted keep; living connectors' topics are only told."""
     pair = PAIRS[11]._replace(start="2.8", goal="2.4")
-    (one,) = seen(pair, running().active("a", "t"), 11)
-    assert one.sighting.severity is INFO
+    (observation,) = seen(pair, running().active("a", "t"), 11)
+    assert observation.sighting.severity is INFO

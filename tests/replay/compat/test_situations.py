@@ -7,25 +7,25 @@ from tests.replay.compat.pairs import INFO, PAIRS, assessed, seen
 
 
 def test_every_situation_has_a_rule_and_a_pair_of_logs() -> None:
-    """The nineteen of the version matrix, none left out."""
+    """The version matrix has nineteen situations, and each is covered."""
     assert {situation.number for situation in SITUATIONS} == set(PAIRS) == set(range(1, 20))
 
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_a_situation_is_seen_once(number: int) -> None:
-    """By its own rule, about the right connector, as bad as it is, with records to show."""
+    """Each rule reports its situation for the right connector, with severity and records."""
     pair = PAIRS[number]
-    (one,) = seen(pair, pair.planted, number)
-    sighting = one.sighting
-    assert (one.situation.name, sighting.connector) == (pair.name, pair.connector)
+    (observation,) = seen(pair, pair.planted, number)
+    sighting = observation.sighting
+    assert (observation.situation.name, sighting.connector) == (pair.name, pair.connector)
     assert sighting.severity is pair.severity
     assert sighting.evidence
     assert {*sighting.evidence} <= {entry.position for entry in pair.planted.entries}
 
 
 @pytest.mark.parametrize("number", PAIRS)
-def test_what_looks_like_a_situation_is_none(number: int) -> None:
-    """The same log but for what makes the situation."""
+def test_similar_logs_have_no_situation(number: int) -> None:
+    """The similar log lacks the one fact that makes the situation."""
     pair = PAIRS[number]
     assert not seen(pair, pair.alike, number)
 
@@ -41,13 +41,15 @@ def test_releases_that_do_not_differ_in_it_see_nothing(number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "number", [one for one, pair in PAIRS.items() if pair.severity is not INFO]
+    "number", [case for case, pair in PAIRS.items() if pair.severity is not INFO]
 )
-def test_what_is_bad_can_be_prepared(number: int) -> None:
+def test_harmful_situations_have_steps(number: int) -> None:
     """A plan says what to do, and why."""
     pair = PAIRS[number]
-    (one,) = seen(pair, pair.planted, number)
-    assert one.sighting.steps
+    (observation,) = seen(pair, pair.planted, number)
+    assert observation.sighting.steps
     planned = {step.command: step.when for step in assessed(pair, pair.planted).plan}
-    assert {step.command: step.when for step in one.sighting.steps}.items() <= planned.items()
-    assert one.finding("lab").advice
+    assert {
+        step.command: step.when for step in observation.sighting.steps
+    }.items() <= planned.items()
+    assert observation.finding("lab").advice

@@ -54,7 +54,7 @@ def looks_at(entries: Sequence[Entry], random: Random, number: int) -> Iterator[
             for entry in random.sample(list(entries), len(reached)):
                 place = entry.topic, entry.partition
                 reached[place] = max(reached[place], entry.offset + 1)
-        yield [one for one in entries if one.offset < reached[one.topic, one.partition]]
+        yield [entry for entry in entries if entry.offset < reached[entry.topic, entry.partition]]
 
 
 def rows_of(feed: ArchiveFeed) -> dict[str, list[dict[str, Any]]]:

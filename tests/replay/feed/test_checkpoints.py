@@ -48,7 +48,7 @@ def problems(feed: ArchiveFeed, batch: int) -> dict[str, str | None]:
 
 
 def test_another_archive_is_refused(tmp_path: Path) -> None:
-    """Its manifests have other hashes; nothing is written."""
+    """The other archive's manifests have other hashes; the refused feed writes no file."""
     archived(tmp_path, ENTRIES[:40])
     feed_in(tmp_path).advance()
     shutil.rmtree(tmp_path / "archive")
@@ -60,7 +60,7 @@ def test_another_archive_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
-    """The checkpoint is ahead of it, by a named partition; nothing is written."""
+    """The checkpoint is ahead of the archive, by a named partition; the feed writes no file."""
     archived(tmp_path, ENTRIES[:40])
     shutil.copytree(tmp_path / "archive", tmp_path / "backup")
     archived(tmp_path, ENTRIES)
@@ -75,7 +75,7 @@ def test_an_archive_from_a_backup_is_refused(tmp_path: Path) -> None:
 
 
 def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
-    """The others are read; restored, the cluster goes on."""
+    """The other clusters are read; once the archive is restored, the cluster continues."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES[:40], name)
     folder, saved = tmp_path / "archive" / "cluster=a", tmp_path / "saved"
@@ -88,9 +88,9 @@ def test_one_cluster_from_a_backup_is_named(tmp_path: Path) -> None:
     archived(tmp_path, ENTRIES, "b")
     feed = feed_in(tmp_path)
     feed.advance()
-    found = problems(feed, 1)
-    assert found["b"] is None
-    assert "the checkpoint is ahead of the archive" in str(found["a"])
+    by_cluster = problems(feed, 1)
+    assert by_cluster["b"] is None
+    assert "the checkpoint is ahead of the archive" in str(by_cluster["a"])
     shutil.rmtree(folder)
     newest.rename(folder)
     archived(tmp_path, ENTRIES, "a")
@@ -204,9 +204,9 @@ def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
     assert content(tmp_path / "archive") != grown
     feed = feed_in(tmp_path)
     feed.advance()
-    found = problems(feed, 1)
-    assert found["b"] is None
-    assert "was altered" in str(found["a"])
+    by_cluster = problems(feed, 1)
+    assert by_cluster["b"] is None
+    assert "was altered" in str(by_cluster["a"])
     assert {row["cluster"] for row in feed.tables.rows("state_changes", 1)} == {"b"}
     assert feed.advance() is None, "the problem is told once"
     shutil.rmtree(tmp_path / "archive" / "cluster=a")
@@ -217,7 +217,7 @@ def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
 
 
 def test_broken_manifests_are_named(tmp_path: Path) -> None:
-    """The other cluster is read; the problem is told once, and is over when it is repaired."""
+    """The other cluster is read; the problem is reported once, and ends with the repair."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
     manifest = tmp_path / "archive" / "cluster=a" / "_manifest" / "0000000001.json"
@@ -234,7 +234,7 @@ def test_broken_manifests_are_named(tmp_path: Path) -> None:
 
 
 def test_a_cluster_that_comes_later_is_followed(tmp_path: Path) -> None:
-    """Its session key shows that both clusters write one topic: a finding between clusters."""
+    """The session key shows that both clusters write one topic: a finding between clusters."""
     archived(tmp_path, ENTRIES, "a")
     feed = feed_in(tmp_path)
     feed.advance()
@@ -256,7 +256,7 @@ def test_selected_clusters_only(tmp_path: Path) -> None:
 
 
 def test_a_damaged_cluster_alone(tmp_path: Path) -> None:
-    """The batch has its problem, and no rows."""
+    """The batch reports the problem, and has no rows."""
     archived(tmp_path, ENTRIES, "a")
     hurt(tmp_path / "archive", "a")
     feed = feed_in(tmp_path)
@@ -270,7 +270,7 @@ def test_a_damaged_cluster_alone(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_merges_between_batches(tmp_path: Path) -> None:
-    """A merge is no news; what follows it has the same rows as without."""
+    """A merge adds no rows; later batches have the same rows as without it."""
     for folder, merges in ((tmp_path / "merged", True), (tmp_path / "plain", False)):
         for end in (30, 60, 90, len(ENTRIES)):
             archived(folder, ENTRIES[:end])
@@ -286,7 +286,7 @@ def test_merges_between_batches(tmp_path: Path) -> None:
 
 
 def test_retention_between_batches(tmp_path: Path) -> None:
-    """Removed records take no row back: a feed has the states and findings of the whole log."""
+    """A removed record takes no row back: the feed has the states and findings of the whole log."""
     removed = 0
     for folder, removes in ((tmp_path / "thin", True), (tmp_path / "plain", False)):
         for end in (30, 60, 90, len(ENTRIES)):
@@ -304,7 +304,7 @@ def test_retention_between_batches(tmp_path: Path) -> None:
 
 
 def test_retention_needs_the_checkpoint(tmp_path: Path) -> None:
-    """Without it, nothing tells the state before the batch: the cluster is named."""
+    """The state before the batch is unknown without the checkpoint: the cluster is named."""
     archived(tmp_path, ENTRIES[:60])
     feed_in(tmp_path).advance()
     assert retained(tmp_path / "archive", ENTRIES[59].timestamp).expired
@@ -394,7 +394,7 @@ def objects(request: pytest.FixtureRequest) -> Iterator[FeedInBucket]:
 
 @pytest.mark.slow
 def test_two_feeds_in_a_bucket(objects: FeedInBucket) -> None:
-    """A feed in progress has its checkpoint alone, there as well; then the other goes on."""
+    """A feed in progress owns its checkpoint in a bucket, too; then the other feed continues."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
     with locked(checkpoint) as lock:
@@ -409,7 +409,7 @@ def test_two_feeds_in_a_bucket(objects: FeedInBucket) -> None:
 
 @pytest.mark.slow
 def test_a_feed_that_was_taken_over(objects: FeedInBucket) -> None:
-    """Its tasks write nothing, and neither does its commit."""
+    """Tasks and commit of the former feed write no file."""
     objects.archived(ENTRIES[:60])
     feed, checkpoint = objects.feed(), objects.store("checkpoint/feed")
     look = looks_at(feed.context.source.store, [NAME], {})[NAME]

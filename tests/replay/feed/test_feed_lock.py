@@ -44,7 +44,7 @@ def taken(store: BucketStore) -> Lease:
 
 
 def test_one_process_has_it(store: BucketStore, tmp_path: Path) -> None:
-    """The next one gets it when the first has ended; an attempt in between takes nothing away."""
+    """The next process gets the lease after the first has ended; an earlier attempt fails."""
     with locked(store) as first:
         with locked(store) as second:
             assert not second.is_held()
@@ -55,7 +55,7 @@ def test_one_process_has_it(store: BucketStore, tmp_path: Path) -> None:
 
 
 def test_a_lease_of_a_killed_process_ends(store: BucketStore, tmp_path: Path) -> None:
-    """By its age; the next owner removes it."""
+    """The lease ends by its age; the next owner removes it."""
     killed = taken(store)
     age(tmp_path, killed.lease, LEASE_S - A_WHILE_S)
     with locked(store) as other:
@@ -67,7 +67,7 @@ def test_a_lease_of_a_killed_process_ends(store: BucketStore, tmp_path: Path) ->
 
 
 def test_an_owner_that_was_away_has_lost_it(store: BucketStore, tmp_path: Path) -> None:
-    """Before another process may have had the checkpoint, and for good."""
+    """The lease is lost for good, before another process may have had the checkpoint."""
     owner = taken(store)
     for away_s, is_held in ((KEPT_S - A_WHILE_S, True), (KEPT_S + A_WHILE_S, False)):
         age(tmp_path, owner.lease, away_s)
@@ -77,7 +77,7 @@ def test_an_owner_that_was_away_has_lost_it(store: BucketStore, tmp_path: Path) 
 
 
 def test_tasks_of_a_former_owner_stop(store: BucketStore, tmp_path: Path) -> None:
-    """Before they write; tasks of the owner go on."""
+    """Tasks of the former owner stop before they write; tasks of the new owner continue."""
     former = taken(store)
     check_lease(store, former.lease)
     age(tmp_path, former.lease, LEASE_S + A_WHILE_S)

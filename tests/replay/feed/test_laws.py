@@ -53,8 +53,8 @@ def test_recorded_clusters(name: str, tmp_path: Path) -> None:
 def test_random_logs(entries: list[Entry], random: Random) -> None:
     """Odd records, clocks that run backwards, keys in several partitions, aborted records."""
     with TemporaryDirectory() as folder:
-        for seen in looks_at(entries, random, LOOKS) if entries else ():
-            archived(Path(folder), seen)
+        for known_entries in looks_at(entries, random, LOOKS) if entries else ():
+            archived(Path(folder), known_entries)
             feed = feed_in(Path(folder))
             feed.advance()
             assert_adds_up(feed, archive_in(Path(folder)))
@@ -126,8 +126,8 @@ def test_later_records_give_patience(tmp_path: Path) -> None:
         partition=0,
     )
     patience = []
-    for seen in ([*configs[:5], status], [*configs, status]):
-        archived(tmp_path, seen)
+    for known_entries in ([*configs[:5], status], [*configs, status]):
+        archived(tmp_path, known_entries)
         feed = feed_in(tmp_path)
         feed.advance()
         assert_adds_up(feed, archive_in(tmp_path))
@@ -143,15 +143,15 @@ def _last_ms(path: Path) -> int:
 
 
 def test_checkpoints_do_not_pile_up(tmp_path: Path) -> None:
-    """Only the files of the last two batches stay."""
+    """The feed keeps only the files of the last two batches."""
     entries = recorded_entries("roll-3.4-3.9-3.4")
     for end in range(20, 100, 20):
         archived(tmp_path, entries[:end])
         feed_in(tmp_path).advance()
     feed = feed_in(tmp_path)
     files = CheckpointFiles(feed.context.store, NAME)
-    last_two = [found for batch in (2, 3) if (found := files.read(batch)) is not None]
+    last_two = [checkpoint for batch in (2, 3) if (checkpoint := files.read(batch)) is not None]
     assert len(last_two) == 2
-    named = {file.file for found in last_two for file in found.files}
+    named = {file.file for checkpoint in last_two for file in checkpoint.files}
     indexes = {f"cluster={NAME}/batch-{batch:010}.json" for batch in (2, 3)}
     assert {*feed.context.store.walk("")} == named | indexes | {"fleet-0000000003.json"}

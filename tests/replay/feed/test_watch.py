@@ -88,17 +88,17 @@ def test_nothing_new_is_printed_once(tmp_path: Path) -> None:
 
 
 def test_mild_findings_can_be_left_out(tmp_path: Path) -> None:
-    """The tables have them."""
+    """The tables keep the mild findings."""
     archived(tmp_path, recorded_entries("life-3.9"))
     said = watched(tmp_path, "--least", "warning", "-o", "json")
-    found = {row["severity"] for row in rows_in(said, "finding_changes")}
-    assert found == {"warning"}
+    severities = {row["severity"] for row in rows_in(said, "finding_changes")}
+    assert severities == {"warning"}
     (batch,) = rows_in(said, "batches")
     assert batch["finding_changes"] > len(rows_in(said, "finding_changes"))
 
 
 def test_tables_in_a_folder_of_their_own(tmp_path: Path) -> None:
-    """They need a checkpoint that lasts, too."""
+    """The tables need a durable checkpoint, too."""
     archived(tmp_path, ENTRIES)
     places = ("--checkpoint", tmp_path / "checkpoint", "--folder", tmp_path / "out")
     assert watched(tmp_path, *places).code == 0
@@ -111,7 +111,7 @@ def test_tables_in_a_folder_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_broken_cluster_is_an_error(tmp_path: Path) -> None:
-    """It is named on standard error; the others are printed; exit code 2."""
+    """The broken cluster is named on standard error; the others are printed; exit code 2."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES, name)
     hurt(tmp_path / "archive", "a")

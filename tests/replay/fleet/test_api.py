@@ -83,7 +83,9 @@ def test_tables_agree_with_the_command(folder: Path, archive: OpenArchive[pa.Tab
             for table in ("statuses", "offsets")
         )
         reported = {str(row["task"]): row["state"] for row in tasks if row["task"] is not None}
-        assert reported == {task: one["state"] for task, one in connector["task_status"].items()}
+        assert reported == {
+            task: status["state"] for task, status in connector["task_status"].items()
+        }
         usable = [row for row in offsets if row["problem"] is None]
         assert len(usable) == len(connector["offsets"])
     digests = [document["states"][0]["digest"] for document in printed]
@@ -152,7 +154,7 @@ def test_findings_are_those_of_the_command(folder: Path, archive: OpenArchive[pa
     """`audit` prints the same sentences, in the same order."""
     printed = call("audit", folder, "-o", "json").json["findings"]
     table = archive.audit()
-    assert table.column("sentence").to_pylist() == [one["sentence"] for one in printed]
+    assert table.column("sentence").to_pylist() == [finding["sentence"] for finding in printed]
 
 
 def test_verdicts_are_those_of_the_command(folder: Path, archive: OpenArchive[pa.Table]) -> None:

@@ -33,12 +33,16 @@ def log(histories: Path) -> list[Entry]:
 @pytest.fixture(scope="module")
 def story(histories: Path) -> dict[int, StoryStep]:
     """Steps of the story, by number."""
-    return {one.n: one for one in read_story(histories / "compacted-3.9.story.jsonl")}
+    return {step.n: step for step in read_story(histories / "compacted-3.9.story.jsonl")}
 
 
-def said(found: list[Finding]) -> set[tuple[str | None, str]]:
+def said(findings: list[Finding]) -> set[tuple[str | None, str]]:
     """Connector and kind of each finding above INFO."""
-    return {(one.connector, one.kind) for one in found if one.severity is not Severity.INFO}
+    return {
+        (finding.connector, finding.kind)
+        for finding in findings
+        if finding.severity is not Severity.INFO
+    }
 
 
 TARGETED = RELEASES[RELEASES.index("0.10.0.0") :]
@@ -53,12 +57,12 @@ def test_the_recorded_log(log: list[Entry], release: str) -> None:
     assert said(lint(log, Profile.of(release))) == wrong
 
 
-def test_what_is_said_of_quiet(log: list[Entry]) -> None:
-    """With the commit and the config that came after it, and how to mend it."""
+def test_a_lost_task_set_is_reported_with_advice(log: list[Entry]) -> None:
+    """The finding names the commit, the later config, and the remedy."""
     (finding,) = lint(log, Profile.of("3.9.1"), cluster="lab")
     assert (finding.cluster, finding.connector, finding.kind) == ("lab", "quiet", LOSES)
     assert finding.severity is Severity.DANGER
-    keys = [one.key for one in log if one.position in finding.evidence]
+    keys = [entry.key for entry in log if entry.position in finding.evidence]
     assert keys == [b"commit-quiet", b"connector-quiet"]
     assert "loses 2 tasks" in finding.sentence
     assert finding.advice == "controlplane resume --wait quiet; controlplane pause quiet"
@@ -81,27 +85,29 @@ def test_workers_said_so_afterwards(
 
 
 def test_the_zombies_of_deleted_did_return(log: list[Entry], story: dict[int, StoryStep]) -> None:
-    """On 3.4 it was created again with a class that makes no tasks: two ran. On 3.9 none did."""
+    """Created again with a class that makes no tasks, it ran two tasks on 3.4 and none on 3.9."""
     for release, number in (("3.4.1", 25), ("3.9.1", 31)):
-        told = ("deleted", ZOMBIES) in said(lint(log, Profile.of(release)))
+        is_reported = ("deleted", ZOMBIES) in said(lint(log, Profile.of(release)))
         answer = story[number].answers["/connectors/deleted"].answer
-        assert len(answer["tasks"]) == (2 if told else 0)
+        assert len(answer["tasks"]) == (2 if is_reported else 0)
 
 
-def test_what_is_left_is_what_kafka_left(log: list[Entry], histories: Path) -> None:
+def test_kafka_removed_no_other_records(log: list[Entry], histories: Path) -> None:
     """Kafka's own cleaner removed no more than we think that it may."""
     real = read_dump(histories / "compacted-3.9.log.jsonl").entries
-    kept = {one.position for one in real}
-    rewritten = {(one.topic, one.key) for one in real if one.offset >= _end(log, one)}
-    ours = {one.position for one in cleaned(log, Topics(), tombstones=False)}
-    lost = [one for one in log if one.position in ours - kept]
-    assert all((one.topic, one.key) in rewritten for one in lost)
+    kept = {entry.position for entry in real}
+    rewritten = {(entry.topic, entry.key) for entry in real if entry.offset >= _end(log, entry)}
+    ours = {entry.position for entry in cleaned(log, Topics(), tombstones=False)}
+    lost = [entry for entry in log if entry.position in ours - kept]
+    assert all((entry.topic, entry.key) in rewritten for entry in lost)
 
 
 def _end(log: list[Entry], entry: Entry) -> int:
     """End of an entry's partition in a log."""
     place = entry.topic, entry.partition
-    return max((one.offset + 1 for one in log if (one.topic, one.partition) == place), default=0)
+    return max(
+        (other.offset + 1 for other in log if (other.topic, other.partition) == place), default=0
+    )
 
 
 # --- one log for each kind of finding, and one that looks like it --------------------------------
@@ -140,42 +146,44 @@ KINDS: dict[str, tuple[str, Planted, Planted]] = {
 def test_a_kind_of_finding(kind: str) -> None:
     """Each kind is found once, with existing records as evidence."""
     release, planted, _ = KINDS[kind]
-    (one,) = (found for found in lint(planted.entries, Profile.of(release)) if found.kind == kind)
-    assert one.connector in ("a", None)
-    assert {*one.evidence} <= {entry.position for entry in planted.entries}
-    assert one.evidence
+    (finding,) = (
+        finding for finding in lint(planted.entries, Profile.of(release)) if finding.kind == kind
+    )
+    assert finding.connector in ("a", None)
+    assert {*finding.evidence} <= {entry.position for entry in planted.entries}
+    assert finding.evidence
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_looks_like_it(kind: str) -> None:
-    """The same log but for what makes it so."""
+def test_similar_logs_have_no_finding(kind: str) -> None:
+    """The similar log lacks the one fact that makes the finding."""
     release, _, alike = KINDS[kind]
-    assert kind not in {one.kind for one in lint(alike.entries, Profile.of(release))}
+    assert kind not in {finding.kind for finding in lint(alike.entries, Profile.of(release))}
 
 
 def test_reports_of_the_deleted_come_back() -> None:
-    """A connector's tombstone takes its tasks along, until it is gone and they are not."""
+    """A connector's tombstone hides its tasks' statuses; once it is removed, they return."""
     log = running().status("task-a-0", "RUNNING").gone("a").status("connector-a", None)
-    (one,) = lint(log.entries, Profile.of("3.9"))
-    assert one.kind == "status-returns"
-    assert one.sentence.endswith("(once its tombstones are removed, too)")
+    (finding,) = lint(log.entries, Profile.of("3.9"))
+    assert finding.kind == "status-returns"
+    assert finding.sentence.endswith("(once its tombstones are removed, too)")
     assert not lint(log.put(STATUS, "status-task-a-0", None).entries, Profile.of("3.9"))
 
 
-def test_who_makes_tasks_anew() -> None:
+def test_workers_generate_tasks_again() -> None:
     """A running connector makes its tasks anew; a paused one when it runs; a deleted one never."""
     profile = Profile.of("3.9")
-    (one,) = lint(running().config("a", rows="2").entries, profile)
-    assert one.sentence.endswith("the worker that runs the connector generates them again")
-    (one,) = lint(KINDS[LOSES][1].entries, profile)
-    assert one.sentence.endswith("no worker generates them again until the connector runs")
+    (finding,) = lint(running().config("a", rows="2").entries, profile)
+    assert finding.sentence.endswith("the worker that runs the connector generates them again")
+    (finding,) = lint(KINDS[LOSES][1].entries, profile)
+    assert finding.sentence.endswith("no worker generates them again until the connector runs")
     assert not lint(Planted().config("a").gone("a").tasks("a", 1).entries, profile)
 
 
 def test_a_running_connector_heals() -> None:
     """A running connector makes its tasks anew: no advice is needed."""
-    (one,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))
-    assert (one.kind, one.severity, one.advice) == (LOSES, Severity.WARNING, "")
+    (finding,) = lint(running().config("a", rows="2").entries, Profile.of("3.9"))
+    assert (finding.kind, finding.severity, finding.advice) == (LOSES, Severity.WARNING, "")
 
 
 def test_advice_is_a_line_for_a_shell() -> None:
@@ -185,23 +193,23 @@ def test_advice_is_a_line_for_a_shell() -> None:
     for log, advice in ((KINDS[LOSES][1], again), (half_a_set(), ""), (paused, again)):
         assert lint(log.entries, profile)[0].advice == advice
     log = running().target("a", STOPPED).config("a", rows="2")
-    (one,) = lint(log.entries, profile)
-    assert (one.kind, one.severity, one.advice) == (LOSES, Severity.INFO, "")
+    (finding,) = lint(log.entries, profile)
+    assert (finding.kind, finding.severity, finding.advice) == (LOSES, Severity.INFO, "")
 
 
-def test_what_is_read_otherwise_has_a_name(histories: Path) -> None:
+def test_changed_readings_are_named(histories: Path) -> None:
     """The sentence names the setting, or the partition of the offset."""
     entries = read_dump(histories / "aborted-3.9.log.jsonl").entries
-    told = [one.sentence for one in lint(entries, Profile.of("3.4"))]
-    assert any("config tasks.max: 1 → ∅" in one for one in told)
-    assert any('source offset {"page":9}: {"row": 1} → ∅' in one for one in told)
+    sentences = [finding.sentence for finding in lint(entries, Profile.of("3.4"))]
+    assert any("config tasks.max: 1 → ∅" in sentence for sentence in sentences)
+    assert any('source offset {"page":9}: {"row": 1} → ∅' in sentence for sentence in sentences)
 
 
 def test_secrets_are_not_told() -> None:
-    """A finding that tells values hides those that are secret."""
+    """A finding that shows values hides secret ones."""
     log = running().put(CONFIG, "task-a-0", {"properties": {"password": "s3cret"}})
-    told = " ".join(one.sentence for one in lint(log.entries, Profile.of("3.9")))
-    assert "s3cret" not in told
+    text = " ".join(finding.sentence for finding in lint(log.entries, Profile.of("3.9")))
+    assert "s3cret" not in text
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -212,11 +220,11 @@ def test_cleaning_twice_is_cleaning_once(log: list[Entry], tombstones: Any) -> N
     """A second cleaning removes nothing."""
     once = cleaned(log, Topics(), tombstones=tombstones)
     assert cleaned(once, Topics(), tombstones=tombstones) == once
-    assert {one.position for one in once} <= {one.position for one in log}
+    assert {entry.position for entry in once} <= {entry.position for entry in log}
 
 
 @given(log=logs(), profile=st.sampled_from(PROFILES))
-def test_whatever_lies_in_a_log(log: list[Entry], profile: Profile) -> None:
+def test_any_log_can_be_rehearsed(log: list[Entry], profile: Profile) -> None:
     """A rehearsal of any bytes ends; without findings, no view changes."""
     findings = lint(log, profile)
     before = fold(log, profile)
@@ -229,4 +237,4 @@ def test_whatever_lies_in_a_log(log: list[Entry], profile: Profile) -> None:
             for name in before.config.connectors
         )
         assert after.status.connectors == before.status.connectors
-    assert all(one.sentence for one in findings)
+    assert all(finding.sentence for finding in findings)

@@ -41,7 +41,7 @@ def unordered(tmp_path: Path) -> Path:
 
 
 def test_a_state_marks_it(unordered: Path) -> None:
-    """In the remarks of the table, and in JSON; other connectors have no mark."""
+    """Table remarks and JSON show the mark; other connectors have no mark."""
     rows = call("state", unordered, "-o", "json").json[0]["states"][0]["connectors"]
     assert {row["connector"]: row["order_dependent"] for row in rows} == {
         "a": [TASK, OFFSET],
@@ -52,7 +52,7 @@ def test_a_state_marks_it(unordered: Path) -> None:
 
 
 def test_tables_and_files_have_the_marks_of_the_command(unordered: Path, tmp_path: Path) -> None:
-    """`archive.state()` and `state --folder`, in the same words and order."""
+    """`archive.state()` and `state --folder` have the same marks, in the same words and order."""
     call("state", unordered, "-o", "parquet", "--folder", tmp_path / "states")
     written = ds.dataset(tmp_path / "states" / "connectors", partitioning="hive").to_table()
     for table in (replay.open(str(unordered)).state(), written):
@@ -72,7 +72,7 @@ def marks_in(table: pa.Table) -> dict[str, list[str] | None]:
 
 
 def test_the_same_value_in_two_partitions_is_no_mark(tmp_path: Path) -> None:
-    """Whichever is read last, the offset is the same."""
+    """The offset is the same, whichever partition is read last."""
     pair = ('["a",{"p":1}]', '{"o":1}')
     archive(tmp_path, [*config(connector("a")), *offsets(pair), *offsets(pair, partition=1)])
     (row,) = call("state", tmp_path, "-o", "json").json[0]["states"][0]["connectors"]
@@ -91,7 +91,7 @@ def dangerous(log: list[Entry], release: Profile) -> set[tuple[str | None, str]]
 @pytest.mark.parametrize("derived", [True, False], ids=["winners", "segments"])
 @pytest.mark.parametrize("seed", range(12))
 def test_marks_are_the_hazards(seed: int, tmp_path: Path, *, derived: bool) -> None:
-    """From the rows that count, as from all records; for several releases."""
+    """Marks from the remaining rows equal those from all records, for several releases."""
     log = random_log_anywhere(seed)
     archive(tmp_path, log)
     local = LocalEngine(cluster_in(tmp_path), LocalOptions(derived=derived))
@@ -117,18 +117,18 @@ def test_hazards_of_an_archive_are_those_of_its_log(unordered: Path) -> None:
     assert result.code == 0
     assert result.out.splitlines()[-1] == f"a worker of 3.9.2 would meet 2 hazards in {NAME}"
     document = call("lint", unordered, "--hazards", "-o", "json").json
-    assert {(one["cluster"], one["danger"], one["connector"]) for one in document["hazards"]} == {
-        (NAME, "depends on the order between partitions", "a")
-    }
-    assert all(one["releases"] for one in document["hazards"])
+    assert {
+        (hazard["cluster"], hazard["danger"], hazard["connector"]) for hazard in document["hazards"]
+    } == {(NAME, "depends on the order between partitions", "a")}
+    assert all(hazard["releases"] for hazard in document["hazards"])
     mine = call("lint", unordered, "--hazards", "--connector", "b", "-o", "json").json
     assert mine["hazards"] == []
 
 
 def test_fail_ends_with_1_if_there_is_a_hazard(unordered: Path) -> None:
     """An earlier moment without hazards ends with 0."""
-    asked = ("lint", unordered, "--hazards", "--fail")
-    assert [call(*asked).code, call(*asked, "--as-of", "config@0").code] == [1, 0]
+    words = ("lint", unordered, "--hazards", "--fail")
+    assert [call(*words).code, call(*words, "--as-of", "config@0").code] == [1, 0]
 
 
 def test_options_that_belong_to_hazards(unordered: Path) -> None:
@@ -138,7 +138,7 @@ def test_options_that_belong_to_hazards(unordered: Path) -> None:
 
 
 def test_a_damaged_cluster_does_not_hide_the_hazards_of_others(unordered: Path) -> None:
-    """It is named, exit code 2."""
+    """The damaged cluster is named, and the exit code is 2."""
     capture(unordered, log_of(config(connector("c"))), name="other")
     (unordered / "cluster=other" / "_manifest" / "0000000001.json").unlink()
     result = call("lint", unordered, "--hazards", "--release", "3.9")

@@ -74,13 +74,13 @@ class Browser:
 
     def asked_for(self) -> list[str]:
         """URLs requested over the network or from disk since the last call."""
-        events = (json.loads(one["message"])["message"] for one in self._log("performance"))
+        events = (json.loads(entry["message"])["message"] for entry in self._log("performance"))
         sent = (event for event in events if event["method"] == "Network.requestWillBeSent")
-        return [one["params"]["request"]["url"] for one in sent]
+        return [event["params"]["request"]["url"] for event in sent]
 
     def complaints(self) -> list[str]:
         """Messages on the console since the last call."""
-        return [one["message"] for one in self._log("browser")]
+        return [entry["message"] for entry in self._log("browser")]
 
     def _log(self, name: str) -> list[dict[str, Any]]:
         return list(self._driver.get_log(name))  # type: ignore[no-untyped-call]

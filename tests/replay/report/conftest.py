@@ -9,6 +9,5 @@ from tests.replay.report.browser import Browser, started
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A browser."""
-    with started() as one:
-        yield one
+    with started() as opened:
+        yield opened

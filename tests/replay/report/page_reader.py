@@ -21,32 +21,31 @@ class Element(msgspec.Struct):
     @property
     def text(self) -> str:
         """All of its text."""
-        return "".join(one if isinstance(one, str) else one.text for one in self.content)
+        return "".join(part if isinstance(part, str) else part.text for part in self.content)
 
     def all(self, name: str, class_: str = "") -> Iterator["Element"]:
         """Every element of a name (and a class) within."""
-        for one in self.content:
-            if isinstance(one, Element):
-                if one.name == name and (not class_ or class_ in one.classes):
-                    yield one
-                yield from one.all(name, class_)
+        for part in self.content:
+            if isinstance(part, Element):
+                if part.name == name and (not class_ or class_ in part.classes):
+                    yield part
+                yield from part.all(name, class_)
 
     def every(self) -> Iterator["Element"]:
         """Every element within."""
-        for one in self.content:
-            if isinstance(one, Element):
-                yield one
-                yield from one.every()
+        for part in self.content:
+            if isinstance(part, Element):
+                yield part
+                yield from part.every()
 
     @property
     def classes(self) -> list[str]:
-        """Its classes."""
         return (self.attributes.get("class") or "").split()
 
     def by_id(self, name: str) -> "Element":
         """The element that an anchor leads to."""
-        (found,) = (one for one in self.every() if one.attributes.get("id") == name)
-        return found
+        (target,) = (element for element in self.every() if element.attributes.get("id") == name)
+        return target
 
 
 class _Parser(HTMLParser):
@@ -101,9 +100,9 @@ def unled(element: Element) -> Iterator[Element]:
     says = element.name == "summary" or {"more", "brief", "chips"} & set(element.classes)
     if says and any(map(_has_figure, element.content)) and not _names_a_command(element):
         yield element
-    for one in element.content:
-        if isinstance(one, Element):
-            yield from unled(one)
+    for part in element.content:
+        if isinstance(part, Element):
+            yield from unled(part)
 
 
 def _is_figure(content: Any) -> bool:
@@ -115,21 +114,30 @@ def _has_figure(content: Any) -> bool:
 
 
 def _names_a_command(element: Element) -> bool:
-    return any(one.text.startswith("replay ") for one in element.all("code"))
+    return any(code.text.startswith("replay ") for code in element.all("code"))
 
 
 def _check(page: Element) -> None:
     """Check that a page loads nothing and runs nothing, and that every link has a target."""
     every = list(page.every())
-    assert not {one.name for one in every} & {"script", "iframe", "img", "link", "object", "form"}
-    assert not [key for one in every for key in one.attributes if key.startswith("on")]
-    assert not [one for one in every if {"src", "srcset", "style"} & one.attributes.keys()]
-    ids = Counter(one.attributes["id"] for one in every if "id" in one.attributes)
+    assert not {element.name for element in every} & {
+        "script",
+        "iframe",
+        "img",
+        "link",
+        "object",
+        "form",
+    }
+    assert not [key for element in every for key in element.attributes if key.startswith("on")]
+    assert not [
+        element for element in every if {"src", "srcset", "style"} & element.attributes.keys()
+    ]
+    ids = Counter(element.attributes["id"] for element in every if "id" in element.attributes)
     assert set(ids.values()) <= {1}, [name for name, number in ids.items() if number > 1]
-    links = [one.attributes["href"] for one in every if "href" in one.attributes]
+    links = [element.attributes["href"] for element in every if "href" in element.attributes]
     assert {link for link in links if link is None or link.removeprefix("#") not in ids} == set()
-    told = [one.attributes.get("content") or "" for one in page.all("meta")]
-    assert any(one.startswith("default-src 'none';") for one in told)
+    policies = [element.attributes.get("content") or "" for element in page.all("meta")]
+    assert any(policy.startswith("default-src 'none';") for policy in policies)
     (style,) = page.all("style")
     assert "url(" not in style.text
     assert "@import" not in style.text

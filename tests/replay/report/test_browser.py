@@ -95,7 +95,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- what these tests are able to see -----------------------------------------------------------
 
 
-def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
+def test_defects_are_noticed(browser: Browser, tmp_path: Path) -> None:
     """A page with every kind of defect: each check of the browser reports it."""
     file = tmp_path / "bad.html"
     file.write_text(
@@ -113,7 +113,9 @@ def test_what_is_wrong_is_noticed(browser: Browser, tmp_path: Path) -> None:
     assert any("broken" in complaint for complaint in browser.complaints())
     assert "http://127.0.0.1:9/picture.png" in browser.asked_for()
     assert "the page is 2000 wide, of 1280" in browser.ask("stickingOut()")
-    assert any(one.startswith('P "outside" ends at') for one in browser.ask("stickingOut()"))
+    assert any(
+        complaint.startswith('P "outside" ends at') for complaint in browser.ask("stickingOut()")
+    )
     assert browser.ask("tooSmall(12)") == ['P "small" is 9px high']
     assert browser.ask("tooFaint()") == ['P "faint" has a contrast of 2.3']
     assert browser.ask("leadingNowhere()") == ["#nowhere"]
@@ -143,7 +145,7 @@ def test_a_page_asks_nobody_and_every_link_leads_somewhere(
 def test_everything_can_be_read(
     browser: Browser, name: str, width: int, scheme: str, request: pytest.FixtureRequest
 ) -> None:
-    """On a desk and on a phone, by day and by night, folded up or not."""
+    """Text is readable on a desk and on a phone, in both schemes, folded or not."""
     browser.open(request.getfixturevalue(name), width=width, scheme=scheme)
     for _ in ("folded", "open"):
         assert browser.ask("[...stickingOut(), ...scrollingAside()]") == []
@@ -188,13 +190,13 @@ def test_states_are_told_apart_without_their_colours(
 ) -> None:
     """States of equal height differ in lightness, or one is hollow."""
     browser.open(life, scheme=scheme)
-    states = [StateDrawing(*one) for one in browser.ask("drawnStates()")]
+    states = [StateDrawing(*drawing) for drawing in browser.ask("drawnStates()")]
     assert len(states) == 8
     alike = [
-        (one.name, other.name)
-        for one, other in combinations(states, 2)
-        if (one.height, one.is_hollow) == (other.height, other.is_hollow)
-        and one.contrast(other) < TOLD_APART
+        (state.name, other.name)
+        for state, other in combinations(states, 2)
+        if (state.height, state.is_hollow) == (other.height, other.is_hollow)
+        and state.contrast(other) < TOLD_APART
     ]
     assert alike == []
 
@@ -203,7 +205,7 @@ def test_states_are_told_apart_without_their_colours(
 
 
 def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
-    """The first of the links of each kind, followed by the keyboard alone."""
+    """The first link of each kind is followed with the keyboard alone."""
     ways = ("td.n a", ".lane a", ".events a", ".plot a", ".lines a", ".chip", ".tile")
     for way in (*ways, ".card details .chip", ".matrix a", "#c0-findings summary a"):
         browser.open(life)
@@ -213,24 +215,24 @@ def test_a_number_leads_to_its_record(browser: Browser, life: Path) -> None:
         assert browser.ask("targetIsSeen()"), way
 
 
-def test_where_the_keyboard_is_can_be_seen(browser: Browser, life: Path) -> None:
+def test_the_keyboard_focus_is_visible(browser: Browser, life: Path) -> None:
     """The focused element has an outline."""
     browser.open(life)
-    seen = set()
+    focused = set()
     for _ in range(40):
         browser.press(Keys.TAB)
         style = "getComputedStyle(document.activeElement)"
         assert browser.ask(f"{style}.outlineStyle") == "solid"
         assert browser.ask(f"parseFloat({style}.outlineWidth)") >= 2
-        seen.add(browser.ask("document.activeElement.outerHTML"))
-    assert len(seen) == 40
+        focused.add(browser.ask("document.activeElement.outerHTML"))
+    assert len(focused) == 40
     browser.ask("document.querySelector('.lane a').focus()")
     rect = "document.querySelector('.lane a > rect')"
     assert browser.ask(f"getComputedStyle({rect}).strokeWidth") == "4px"
 
 
 def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
-    """A row for each cluster; what is asked for opens."""
+    """A cluster has one row; a requested part opens."""
     assert fleet.stat().st_size < 8_000_000
     for width in (DESK, PHONE):
         browser.open(fleet, width=width)
@@ -246,7 +248,7 @@ def test_a_large_fleet_opens_folded(browser: Browser, fleet: Path) -> None:
 
 
 def test_times_never_touch(browser: Browser, tmp_path: Path) -> None:
-    """From seconds to decades, wherever a picture begins, on a desk and on a phone."""
+    """Labels keep apart from seconds to decades, wherever a chart begins, on desk and phone."""
     starts = (read_time_ms(text) for text in ("2026-11-20T22:49:57Z", "2025-12-31T06:00:00Z"))
     axes = [
         TimeAxis(TimeRange(start_ms + step * 3_456_789, start_ms + step * 3_456_789 + length_ms))

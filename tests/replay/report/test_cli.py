@@ -20,43 +20,43 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def test_a_page_of_an_archive(fleet: Path, tmp_path: Path) -> None:
-    """All clusters, or one of them; it says what the end of the archive is."""
+    """A page has all clusters, or one; it names the head of the archive."""
     result = call("report", fleet, "--to", tmp_path / "all.html", "--release", "3.9")
     assert (result.code, result.out) == (0, f"{tmp_path / 'all.html'}: 2 clusters\n")
     text = (tmp_path / "all.html").read_text(encoding="utf-8")
-    assert {"c0", "c1"} <= {one.attributes.get("id") for one in read([text]).every()}
-    assert all(one["head"] in text for one in call("verify", fleet, "-o", "json").json)
+    assert {"c0", "c1"} <= {element.attributes.get("id") for element in read([text]).every()}
+    assert all(report["head"] in text for report in call("verify", fleet, "-o", "json").json)
     call("report", fleet, "--to", tmp_path / "one.html", "--cluster", "roll")
-    one = read([(tmp_path / "one.html").read_text(encoding="utf-8")])
-    assert next(one.all("h1")).text == "roll"
+    roll_page = read([(tmp_path / "one.html").read_text(encoding="utf-8")])
+    assert next(roll_page.all("h1")).text == "roll"
 
 
 def test_a_page_of_a_log(tmp_path: Path) -> None:
-    """Up to a moment; of the releases that are named."""
+    """The page ends at the given moment, and compares the named releases."""
     words = ("report", ROLL, "--to", tmp_path / "page.html", "--cluster", "roll")
-    more = ("--towards", "3.4", "--towards", "4.3", "--as-of", "config@9")
-    assert call(*words, *more).code == 0
+    options = ("--towards", "3.4", "--towards", "4.3", "--as-of", "config@9")
+    assert call(*words, *options).code == 0
     shown = read([(tmp_path / "page.html").read_text(encoding="utf-8")])
-    heads = [one.text for one in next(shown.by_id("c0-releases").all("thead")).all("th")]
+    heads = [head.text for head in next(shown.by_id("c0-releases").all("thead")).all("th")]
     assert heads == ["connector", "3.4", "4.3"]
     assert "config@9" in shown.text
     assert "config@10" not in shown.text
 
 
-def test_what_was_kept_makes_the_same_page(fleet: Path, tmp_path: Path) -> None:
-    """`--resume`, as everywhere."""
+def test_kept_answers_make_the_same_page(fleet: Path, tmp_path: Path) -> None:
+    """`--resume` gives the page that a full run gives."""
     pages = []
     for number in range(3):
         file = tmp_path / f"{number}.html"
-        more = ("--resume", tmp_path / "kept") if number else ()
-        assert call("report", fleet, "--to", file, "--release", "3.9", *more).code == 0
+        options = ("--resume", tmp_path / "kept") if number else ()
+        assert call("report", fleet, "--to", file, "--release", "3.9", *options).code == 0
         pages.append(file.read_bytes())
     assert pages[0] == pages[1] == pages[2]
     assert len(list((tmp_path / "kept").glob("*.json"))) == 2
 
 
 def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -> None:
-    """The page is of the others; where none is left, there is no page."""
+    """The page has the other clusters; without any other cluster there is no page."""
     (fleet / "cluster=life" / "_manifest" / "0000000001.json").write_text("{}")
     result = call("report", fleet, "--to", tmp_path / "page.html")
     assert result.code == 2
@@ -67,14 +67,14 @@ def test_a_damaged_cluster_is_told_of_in_the_page(fleet: Path, tmp_path: Path) -
     assert not (tmp_path / "none.html").exists()
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
-    """One sentence; nothing is left behind."""
+def test_unwritable_places_are_refused(tmp_path: Path) -> None:
+    """The command prints one sentence and leaves no file."""
     result = call("report", ROLL, "--to", tmp_path / "nowhere" / "page.html", "--towards", "4.3")
     assert "nowhere is no directory): make it" in refusal(result)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_who_did_it(tmp_path: Path) -> None:
+def test_a_page_names_the_user(tmp_path: Path) -> None:
     """The page names the principal from an audit stream."""
     event = '{"at_ms": 1795215001000, "user": "bob", "path": "/connectors/orders/config"}'
     (tmp_path / "trail").write_text(event)

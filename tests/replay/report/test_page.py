@@ -49,7 +49,7 @@ def led_to(shown: Element, link: Element) -> Element:
 
 
 def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
-    """A number to the record that it counts, or to where all of these are named."""
+    """Each number links to the counted record, or to the list of all of them."""
     shown = pictured(busy())
     (row,) = rows(next(shown.by_id("c0-connectors").all("table")))
     assert row[:8] == ["a", "STARTED", "RUNNING", "1 FAILED", "1", "1", "1", "2"]
@@ -65,9 +65,9 @@ def test_a_row_tells_a_connector_and_leads_to_its_records() -> None:
 
 
 def test_a_number_without_its_evidence_is_noticed() -> None:
-    """For the tests that say there is none."""
+    """The check of the page finds a number without a link."""
     text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
-    assert [one.text for one in unled(parsed([text]))] == ["7"]
+    assert [element.text for element in unled(parsed([text]))] == ["7"]
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led
     assert (list(unled(parsed([text]))) == []) is is_led
 
 
-def test_what_a_finding_was_found_about_leads_to_it() -> None:
-    """The badge of a row, and a cell of the matrix."""
+def test_subjects_lead_to_their_findings() -> None:
+    """The badge of a row and a cell of the matrix link to the finding."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     (body,) = next(shown.by_id("c0-connectors").all("table")).all("tbody")
@@ -100,14 +100,14 @@ def test_what_a_finding_was_found_about_leads_to_it() -> None:
     assert led_to(shown, next(cells[3].all("a"))).text.startswith("! a")
 
 
-def test_what_was_read_leads_to_its_ends() -> None:
-    """The first and the last record of each partition, and of all."""
+def test_the_read_records_lead_to_their_ends() -> None:
+    """The links lead to the first and last record of each partition, and of all partitions."""
     shown = pictured(busy())
-    first, last = (led_to(shown, one) for one in next(shown.all("p", "span")).all("a"))
+    first, last = (led_to(shown, link) for link in next(shown.all("p", "span")).all("a"))
     assert next(first.all("code")).text == "config@0"
     assert next(last.all("code")).text == "offsets@2"
     rows_read = next(shown.by_id("c0-read").all("tbody")).all("tr")
-    ends = [[led_to(shown, one).content[0].text for one in row.all("a")] for row in rows_read]
+    ends = [[led_to(shown, link).content[0].text for link in row.all("a")] for row in rows_read]
     assert ends[0] == ["config@6", "config@0", "config@6"]
 
 
@@ -135,41 +135,45 @@ def test_a_line_ends_where_its_offset_is_removed() -> None:
 
 
 def test_lanes_are_drawn_where_they_were() -> None:
-    """In per cent of the time from the first record to the last."""
+    """Positions are per cent of the time from the first record to the last."""
     entries = of(busy())
     shown = pictured(busy())
     (card,) = shown.all("article")
-    wanted, reported, tasks = card.all("svg", "lane")
-    assert [one.classes[0] for one in wanted.all("rect")] == ["s-STARTED", "s-PAUSED", "s-STARTED"]
-    assert [one.classes[0] for one in reported.all("rect")] == [
+    target, reported, tasks = card.all("svg", "lane")
+    assert [rect.classes[0] for rect in target.all("rect")] == [
+        "s-STARTED",
+        "s-PAUSED",
+        "s-STARTED",
+    ]
+    assert [rect.classes[0] for rect in reported.all("rect")] == [
         *("s-RUNNING", "s-PAUSED", "s-RUNNING"),
     ]
-    assert [one.classes[0] for one in tasks.all("rect")] == ["s-RUNNING", "s-FAILED"]
+    assert [rect.classes[0] for rect in tasks.all("rect")] == ["s-RUNNING", "s-FAILED"]
     first_ms, last_ms = entries[0].timestamp, entries[-1].timestamp
-    (paused,) = (one for one in entries if b'state.v2": "PAUSED' in (one.value or b""))
+    (paused,) = (entry for entry in entries if b'state.v2": "PAUSED' in (entry.value or b""))
     share = 100 * (paused.timestamp - first_ms) / (last_ms - first_ms)
-    x = float((list(wanted.all("rect"))[1].attributes["x"] or "").rstrip("%"))
+    x = float((list(target.all("rect"))[1].attributes["x"] or "").rstrip("%"))
     assert x == pytest.approx(share, abs=0.01)
 
 
 def test_marks_and_offsets_are_drawn() -> None:
-    """Created, changed, restarted, reset; and how far it had come."""
+    """The chart marks creation, changes, restarts and resets, and draws the offset's progress."""
     (card,) = pictured(busy()).all("article")
-    marks = [one.classes[0] for one in card.all("path")]
+    marks = [path.classes[0] for path in card.all("path")]
     assert marks == ["m-created", "m-changed", "m-restarted", "m-reset"]
     (line,) = card.all("polyline")
     points = [
-        tuple(map(float, one.split(","))) for one in (line.attributes["points"] or "").split()
+        tuple(map(float, point.split(","))) for point in (line.attributes["points"] or "").split()
     ]
     assert all(before[0] <= after[0] for before, after in pairwise(points))
     assert [points[0][1], points[-1][1]] == [92, 8]
     assert "position: 1 → ∅" in next(card.all("li")).text
     scale = next(card.all("div", "scale"))
-    assert [one.text for one in scale.content] == ["5", "position", "1"]
+    assert [label.text for label in scale.content] == ["5", "position", "1"]
 
 
 def test_findings_releases_and_compaction() -> None:
-    """Each with its reason and with what to do, each place leading to its record."""
+    """Each finding has its reason and its remedy, and each place links to its record."""
     log = PlantedLog().running("a").target("a", PAUSED).config("a", password="s3cret")
     shown = pictured(log)
     findings = shown.by_id("c0-findings")
@@ -186,7 +190,7 @@ def test_findings_releases_and_compaction() -> None:
 
 
 def test_a_fleet() -> None:
-    """A row for each cluster, what is between them, and who could not be read."""
+    """The page has a row per cluster, findings between clusters, and unreadable clusters."""
     logs = [PlantedLog().running("a").offset("a", {"n": 1}).active("a", "orders") for _ in range(2)]
     fleet = [cluster_facts(of(log), name) for log, name in zip(logs, ("east", "west"), strict=True)]
     shown = read(page(fleet, {"north": "its manifest is <gone>"}))
@@ -199,13 +203,14 @@ def test_a_fleet() -> None:
     assert [row[0] for row in rows(matrix)] == ["east", "west"]
     between = shown.by_id("shared")
     assert "sources of several clusters write orders" in between.text
-    links = {one.text: one.attributes["href"] for one in between.all("a", "chip")}
+    links = {chip.text: chip.attributes["href"] for chip in between.all("a", "chip")}
     assert [*links] == ["east status@2", "west status@2"]
     for link in links.values():
         assert "status-topic-orders" in shown.by_id((link or "").removeprefix("#")).text
     assert "north could not be read: its manifest is <gone>" in shown.by_id("summary").text
     tiles = {
-        next(one.all("span")).text: next(one.all("strong")).text for one in shown.all("a", "tile")
+        next(tile.all("span")).text: next(tile.all("strong")).text
+        for tile in shown.all("a", "tile")
     }
     assert (tiles["clusters"], tiles["connectors"], tiles["records read"]) == ("2", "2", "14")
 
@@ -218,7 +223,9 @@ def test_names_are_texts(name: str) -> None:
     """Markup in names of connectors, topics, settings and workers is shown as text."""
     cluster = cluster_facts(of(called(name)), f"lab {name}")
     shown = read(page([cluster, cluster_facts([], "other")], {f"c{name}": name}))
-    assert not any(one.name in {"b", "img"} and "x" in one.attributes for one in shown.every())
+    assert not any(
+        element.name in {"b", "img"} and "x" in element.attributes for element in shown.every()
+    )
     assert "\x1b" not in shown.text
     assert "\u202e" not in shown.text
     if name.isprintable() and name:
@@ -226,7 +233,7 @@ def test_names_are_texts(name: str) -> None:
 
 
 def test_no_secret_is_in_a_page() -> None:
-    """Neither of a config, nor of a task, a trace, an offset, or a source partition."""
+    """No secret of a config, a task, a trace, an offset or a source partition is shown."""
     secret = "geheim123"
     log = PlantedLog().running("a").config("a", password=secret, url=f"http://u:{secret}@h/")
     log.put(TOPICS.config, "task-a-0", {"properties": {"password": secret}})
@@ -251,10 +258,10 @@ def test_no_bytes_end_a_page(log: list[Entry], *, exactly_once: bool) -> None:
 @pytest.mark.parametrize("name", STORIES)
 def test_recorded_clusters(name: str) -> None:
     """The same page each time, with a card for every connector."""
-    found = cluster_facts(recorded_entries(name))
-    shown = "".join(page([found]))
+    facts = cluster_facts(recorded_entries(name))
+    shown = "".join(page([facts]))
     assert shown == "".join(page([cluster_facts(recorded_entries(name))]))
-    assert len(list(read([shown]).all("article"))) == len(found.connectors)
+    assert len(list(read([shown]).all("article"))) == len(facts.connectors)
     assert list(unled(read([shown]))) == []
 
 
@@ -271,7 +278,7 @@ def test_nothing_and_times_unknown(log: PlantedLog) -> None:
 # --- how much -----------------------------------------------------------------------------------
 
 
-def test_what_is_left_out_is_counted() -> None:
+def test_omitted_rows_are_counted() -> None:
     """The page has the limits' number of rows, and names the command that prints all."""
     log = PlantedLog()
     for number in range(12):
@@ -306,14 +313,14 @@ def test_every_sentence_that_counts_leads_on() -> None:
         log.restart("a").wait(MINUTE).offset("a", {"position": number}, file=str(number))
         log.wait(MINUTE).config("a", password=f"s3cret{number}", rows=str(number))
         log.target("a", PAUSED)
-    found = cluster_facts(of(log), limits=PageLimits(2, 3, 4, 10_000), release="3.4")
-    judged = [msgspec.structs.replace(one, more=2) for one in found.changes[-1].judged]
-    change = msgspec.structs.replace(found.changes[-1], judged=tuple(judged))
-    shown = read(page([msgspec.structs.replace(found, changes=(*found.changes[:-1], change))]))
+    facts = cluster_facts(of(log), limits=PageLimits(2, 3, 4, 10_000), release="3.4")
+    judged = [msgspec.structs.replace(judgement, more=2) for judgement in facts.changes[-1].judged]
+    change = msgspec.structs.replace(facts.changes[-1], judged=tuple(judged))
+    shown = read(page([msgspec.structs.replace(facts, changes=(*facts.changes[:-1], change))]))
     assert list(unled(shown)) == []
     for sentence in COUNTING:
         assert re.search(sentence, shown.text), sentence
-    links = {link.text: link for one in shown.all("summary") for link in one.all("a")}
+    links = {link.text: link for summary in shown.all("summary") for link in summary.all("a")}
     assert len(list(led_to(shown, links["2"]).all("li"))) == 2
     assert len(rows(next(led_to(shown, links["3 connectors"]).all("table")))) == 3
 
@@ -333,7 +340,7 @@ COUNTING = (
 
 @pytest.mark.slow
 def test_a_connector_that_never_rests_is_drawn_in_steps() -> None:
-    """However often it fails, is changed and moves, its picture does not grow."""
+    """The size of the chart does not grow with failures, changes and moves."""
     log = PlantedLog().running("a")
     for number in range(3_000):
         log.status("task-a-0", "FAILED" if number % 2 else "RUNNING")

@@ -49,7 +49,7 @@ async def compacted(folder: Path, every_s: int, printed: pytest.CaptureFixture[s
 
 @pytest.mark.prove
 def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """At once, if its last merge is long ago: old records go, replaced files stay for an hour."""
+    """A cluster with an old merge is compacted at once; replaced files stay for an hour."""
     report = asyncio.run(compacted(folder, 60, capsys))
     assert f"{NAME}: compacted from " in report
     assert "superseded before" in report
@@ -60,7 +60,7 @@ def test_a_captured_cluster_is_compacted(folder: Path, capsys: pytest.CaptureFix
 
 
 def test_a_failure_is_told_and_repeated(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The block goes on."""
+    """The block continues after the failure."""
     (segment, *_) = folder.rglob("segment-*.parquet")
     segment.write_bytes(segment.read_bytes()[:-1] + b"?")
     report = asyncio.run(compacted(folder, 60, capsys))
@@ -69,7 +69,7 @@ def test_a_failure_is_told_and_repeated(folder: Path, capsys: pytest.CaptureFixt
 
 
 def test_a_merge_in_progress_is_ended_with_the_capture(folder: Path) -> None:
-    """Without a wait, and without damage."""
+    """The merge ends without a wait and without damage."""
 
     async def ended_at_once() -> None:
         compaction = BackgroundCompaction(FolderStore(str(folder)), BackgroundOptions(60))
@@ -93,7 +93,7 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
 
 
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
-    """It goes on capturing, until Ctrl-C."""
+    """The capture goes on until Ctrl-C while it compacts."""
 
     async def written(records: list[Record]) -> None:
         log = await SqliteLog.open(tmp_path / "live.db")
@@ -120,9 +120,9 @@ def test_a_running_capture_compacts(tmp_path: Path) -> None:
             lambda: cluster_in(folder, "live").ends["connect-offsets"] == [21], "another look"
         )
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == INTERRUPTED, told
-    assert "live: compacted from" in told
+        _, errors = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == INTERRUPTED, errors
+    assert "live: compacted from" in errors
     assert cluster_in(folder, "live").ends["connect-offsets"] == [21]
     assert verified(cluster_in(folder, "live")).flaws == ()
 
@@ -138,7 +138,7 @@ def test_a_running_capture_compacts(tmp_path: Path) -> None:
 def test_options_that_do_not_fit_are_refused(
     tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
-    """Before anything is captured."""
+    """The command refuses before it captures a record."""
     said = call("capture", "any=log.db", tmp_path / "archive", *words)
     assert said.code == 2
     assert sentence in said.err

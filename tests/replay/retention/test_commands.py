@@ -45,7 +45,7 @@ def test_a_dry_run_tells_what_would_go(captured: Path, tmp_path: Path) -> None:
 
 
 def test_without_retain_nothing_is_removed(captured: Path, tmp_path: Path) -> None:
-    """Neither by a merge nor according to a dry run."""
+    """A merge removes no record, and a dry run plans no removal."""
     folder = copytree(captured, tmp_path / "archive")
     assert call("compact-archive", folder, "--dry-run", "-o", "json").json[0]["expired"] == []
     assert call("compact-archive", folder, "-o", "json").json[0]["expired"] == []
@@ -88,7 +88,7 @@ def test_a_moment_before_the_cut_is_in_doubt(thinned: Path) -> None:
 
 
 def test_a_removed_record_is_no_moment(thinned: Path) -> None:
-    """Nor is a time before the first record that is left."""
+    """A time before the first remaining record is no moment, either."""
     assert "the record at status@1:0 was removed by retention on" in refusal(
         call("state", thinned, "--as-of", "status@1:0")
     )
@@ -146,7 +146,7 @@ def test_a_dump_is_captured_again(thinned: Path, tmp_path: Path) -> None:
 
 
 def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
-    """A damaged segment within the range: the cluster is named and stays; exit code 2."""
+    """A cluster with a damaged segment in the range is named and stays; exit code 2."""
     folder = copytree(captured, tmp_path / "archive")
     assert call("capture", f"roll={HISTORIES / 'roll-3.4-3.9-3.4.log.jsonl'}", folder).code == 0
     (segment, *_) = (folder / "cluster=life").rglob("topic=connect-offsets/*/segment-*.parquet")
@@ -164,7 +164,7 @@ def test_the_other_clusters_are_thinned(captured: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["90", "d", "1.5h", "-1d", "9000000000d", "1w"])
 def test_a_duration_needs_a_unit(captured: Path, text: str) -> None:
-    """Usage error, before anything is read."""
+    """A missing unit is a usage error, before any read."""
     said = call("compact-archive", captured, f"--retain={text}")
     assert said.code == 2
     assert f"{text!r} is no duration: write a number and s, m, h or d, such as 90d" in said.err
@@ -172,7 +172,7 @@ def test_a_duration_needs_a_unit(captured: Path, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["90d", "25h", "61m", "59s", "0d"])
 def test_durations_are_written_as_they_are_read(text: str) -> None:
-    """In the greatest unit that divides them."""
+    """Durations are written in the greatest unit that divides them."""
     number, unit = int(text[:-1]), text[-1]
     seconds = number * {"s": 1, "m": 60, "h": 3_600, "d": 86_400}[unit]
     assert option_duration(seconds) == text

@@ -53,28 +53,30 @@ def without_drafts(names: Iterable[str]) -> set[str]:
 
 
 def test_a_killed_retention_is_whole_or_absent(tmp_path: Path) -> None:
-    """At every step: the archive is sound, and the next retention completes it."""
+    """The archive is sound after a kill at any step, and the next retention completes it."""
     every = "1" if PROVE else "151"
     module = "tests.replay.retention.retention_crashes"
     words = ("-m", module, str(tmp_path / "killed"), HISTORY, str(CUT_MS), every)
     subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)
     looks(tmp_path / "plain", ENTRIES, LOOKS)
     expected = answers_from(cluster_in(tmp_path / "plain"), CUT_MS)
-    found = []
+    record_counts = []
     for killed in sorted((tmp_path / "killed").iterdir()):
         left = verified(cluster_in(killed))
         assert left.flaws == ()
-        found.append(left.records)
+        record_counts.append(left.records)
         retained(killed, CUT_MS)
         again = verified(cluster_in(killed))
         assert (again.flaws, again.manifests, again.replaced) == ((), 1, 0)
-        if found.count(left.records) == 1:
+        if record_counts.count(left.records) == 1:
             assert answers_from(cluster_in(killed), CUT_MS) == expected
         aged(killed)
         remove_leftovers(FolderStore(str(killed)), NAME)
         assert verified(cluster_in(killed)).leftovers == ()
-    assert found == sorted(found, reverse=True), "from some step on the records are gone"
-    assert len({*found}) == 2
+    assert record_counts == sorted(record_counts, reverse=True), (
+        "from some step on the records are gone"
+    )
+    assert len({*record_counts}) == 2
 
 
 @pytest.mark.parametrize(
@@ -88,7 +90,7 @@ def test_a_killed_retention_is_whole_or_absent(tmp_path: Path) -> None:
 def test_the_next_run_removes_what_a_killed_one_left(
     folder: Path, point: CrashPoint, *, is_done: bool
 ) -> None:
-    """Once the files are old; until then a merge that still runs may need them."""
+    """Leftovers are removed once they are old; until then a running merge may need them."""
     expected = replayed(cluster_in(folder), None, KIP)
     killed_at(point, "replay", "compact-archive", str(folder), "--retain", "1h")
     left = verified(cluster_in(folder))
@@ -108,7 +110,7 @@ def test_the_next_run_removes_what_a_killed_one_left(
 
 @pytest.mark.prove
 def test_a_dry_run_counts_leftovers(folder: Path) -> None:
-    """And removes none."""
+    """A dry run counts the leftovers and removes none."""
     killed_at(before_manifest(MANIFEST), "replay", "compact-archive", str(folder))
     aged(folder)
     before = content(folder)
@@ -118,7 +120,7 @@ def test_a_dry_run_counts_leftovers(folder: Path) -> None:
 
 
 def test_files_of_a_capture_stay(folder: Path) -> None:
-    """However old they are: a capture that writes the same records again names them."""
+    """Old files of a capture stay: a capture that writes the same records again names them."""
     log = ROOT / "tests" / "histories" / f"{HISTORY}.log.jsonl"
     killed_at(before_manifest(0), "replay", "capture", f"{NAME}={log}", str(folder))
     left = verified(cluster_in(folder)).leftovers

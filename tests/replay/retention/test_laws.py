@@ -66,17 +66,17 @@ def ends_from(cluster: ArchivedCluster, cut_ms: int, data: st.DataObject) -> dic
 def test_no_answer_changes_from_the_cut_on(
     log: list[Entry], plan: list[str], data: st.DataObject
 ) -> None:
-    """Random looks, merges and retentions: as if only looked at."""
-    with TemporaryDirectory() as one, TemporaryDirectory() as other:
-        plain, thin = Path(one), Path(other)
+    """Random looks, merges and retentions give the answers of an archive with looks alone."""
+    with TemporaryDirectory() as plain_folder, TemporaryDirectory() as other:
+        plain, thin = Path(plain_folder), Path(other)
         capture(plain, log_of(log[:0]))
         capture(thin, log_of(log[:0]))
-        seen, cut_ms = 0, 0
+        looked_at, cut_ms = 0, 0
         for step in [*plan, "retain"]:
             if step == "look":
-                seen = data.draw(st.integers(seen, len(log)))
-                capture(plain, log_of(log[:seen]))
-                capture(thin, log_of(log[:seen]))
+                looked_at = data.draw(st.integers(looked_at, len(log)))
+                capture(plain, log_of(log[:looked_at]))
+                capture(thin, log_of(log[:looked_at]))
             elif step == "merge":
                 merged(thin, LARGER)
             else:
@@ -142,7 +142,7 @@ def test_daily_snapshots_begin_anew_at_the_cut(tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_snapshots_gets_none_from_before_the_cut(tmp_path: Path) -> None:
-    """The records that are left do not tell those states."""
+    """The remaining records do not determine those states."""
     log = lasting_days(recorded_entries("life-3.9")[:RECORDS])
     cut_ms = rank_entries(log)[-10].time_ms
     looks(tmp_path, log[:-5], 1)

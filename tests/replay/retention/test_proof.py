@@ -52,7 +52,7 @@ def thin(templates: Path, tmp_path: Path) -> Path:
 
 
 def test_it_is_told_what_went_and_when(whole: Path) -> None:
-    """Each partition: the span, the number, the bytes, and the hash that a backup has as well."""
+    """Each partition has the span, the number, the bytes, and the hash that a backup has."""
     backup = cluster_in(whole)
     rows = pa.concat_tables(
         rows_of(backup.store, segment) for segment in backup.parts[STATUS].segments
@@ -70,12 +70,12 @@ def test_it_is_told_what_went_and_when(whole: Path) -> None:
     texts = [*left_out.column("key").to_pylist(), *left_out.column("value").to_pylist()]
     assert sum(len(text or b"") for text in texts) == expired.bytes
     (document,) = call("verify", whole, "-o", "json").json
-    (told,) = document["retentions"]
-    assert told["expired"] == [msgspec.to_builtins(each) for each in run.retention.expired]
+    (retention,) = document["retentions"]
+    assert retention["expired"] == [msgspec.to_builtins(each) for each in run.retention.expired]
 
 
 def test_each_head_from_before_is_still_accepted(whole: Path) -> None:
-    """Through a retention, a merge after it, and another retention."""
+    """Each head survives a retention, a merge after it, and another retention."""
     heads = [cluster_in(whole).chain.head]
     for step in (retained, lambda folder, _: merged(folder), retained):
         step(whole, CUT_MS + 60_000 * len(heads))
@@ -252,7 +252,7 @@ def test_an_altered_record_after_the_cut_is_found(thin: Path) -> None:
 
 
 def test_an_altered_file_of_removed_offsets_is_named(thin: Path) -> None:
-    """By `verify`, and by a command that needs it."""
+    """`verify` names the file, and so does a command that needs it."""
     (file, *_) = thin.rglob(f"topic={STATUS[0]}/partition={STATUS[1]}/_removed-*.parquet")
     file.write_bytes(file.read_bytes()[::-1])
     assert f"{file.name} was altered" in refusal(call("verify", thin))
@@ -260,7 +260,7 @@ def test_an_altered_file_of_removed_offsets_is_named(thin: Path) -> None:
 
 
 def test_an_earlier_version_refuses_the_archive(thin: Path) -> None:
-    """It knows formats 1 and 2; the present manifest has 4, and appends name it as their base."""
+    """Earlier versions know formats 1 and 2; the manifest that appends name as base has 4."""
     looks(thin, ENTRIES, 1)
     assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 4
 

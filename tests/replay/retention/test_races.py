@@ -76,8 +76,8 @@ def test_a_merge_is_faster(store: ArchiveStore) -> None:
     assert sound(store) == 60
 
 
-def test_of_two_retentions_one_counts(store: ArchiveStore) -> None:
-    """The other says so; what was removed is described once."""
+def test_a_concurrent_retention_is_refused(store: ArchiveStore) -> None:
+    """The refused retention says so; the removal is described once."""
     second = retention(store)
     first = retain(store, CUT_MS)
     with pytest.raises(ArchiveBusy, match="since cluster fleet-1 was opened"):
@@ -100,7 +100,7 @@ def test_an_append_meanwhile_is_kept(store: ArchiveStore) -> None:
 
 
 def test_an_append_goes_on_behind_a_retention(store: ArchiveStore) -> None:
-    """Its look is not lost, though the manifests it began behind are gone."""
+    """The look is kept, although the manifests before it are gone."""
     appender, _ = next_config(store)
     removed = sum(expired.records for expired in retain(store, CUT_MS).expired)
     assert appender.commit() is not None
@@ -108,7 +108,7 @@ def test_an_append_goes_on_behind_a_retention(store: ArchiveStore) -> None:
 
 
 def test_a_reader_is_told_that_its_files_are_gone(store: ArchiveStore) -> None:
-    """Never half an answer; asked again, the answer is as before."""
+    """The reader gives no half answer; a second query gives the answer as before."""
     local = LocalEngine(checked(open_cluster(store, NAME)), LocalOptions(derived=False))
     plan = local.plan(None, KIP)
     expected = local.states(plan, KIP)
@@ -120,22 +120,22 @@ def test_a_reader_is_told_that_its_files_are_gone(store: ArchiveStore) -> None:
 
 
 def test_files_of_a_running_retention_stay(store: ArchiveStore) -> None:
-    """Another run finds none that is old enough, and the retention completes."""
-    seen: list[list[str]] = []
+    """Another run finds no file that is old enough, and the retention completes."""
+    leftovers_seen: list[list[str]] = []
 
     def tidied_meanwhile(_: int) -> None:
-        seen.append(leftovers(store, NAME))
+        leftovers_seen.append(leftovers(store, NAME))
         assert remove_leftovers(store, NAME) == 0
 
     retention(store).run(tidied_meanwhile)
-    assert seen
-    assert {*map(len, seen)} == {0}
+    assert leftovers_seen
+    assert {*map(len, leftovers_seen)} == {0}
     remove_replaced(store, NAME, 0)
     assert sound(store) < 60
 
 
 def test_files_of_a_running_append_stay(store: ArchiveStore) -> None:
-    """However old they are."""
+    """Files of a running append stay, however old they are."""
     appender, entry = next_config(store)
     writer = appender.segment_writer((entry.topic, entry.partition), entry.offset)
     before = held(store)
@@ -160,7 +160,7 @@ def test_a_merge_that_was_slow_for_long_writes_no_manifest(
 
 @pytest.mark.prove
 def test_a_store_that_fails_in_the_middle(stores: Bucket, tmp_path: Path) -> None:
-    """Nothing is lost; the files that were left are removed later."""
+    """The archive loses nothing; the files that were left are removed later."""
     with serving() as endpoint:
         conf = HadoopSettings(stores._replace(endpoint=endpoint).hadoop)
         failing = open_store(f"s3a://{stores.name}{tmp_path}", conf)

@@ -30,9 +30,9 @@ def trouble() -> str:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """A session on this machine; with the jars, for they cannot come later."""
-    there = [] if trouble() else sorted(JARS.glob("*.jar"))
+    jars = [] if trouble() else sorted(JARS.glob("*.jar"))
     record_classes()
-    conf = quick_settings() | {"spark.jars": ",".join(map(str, there))}
+    conf = quick_settings() | {"spark.jars": ",".join(map(str, jars))}
     with session(SparkLocation("local[2]", conf)) as started:
         yield started
 

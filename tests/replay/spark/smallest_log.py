@@ -16,9 +16,9 @@ def smallest(ask: FoldTask, differ: Differ) -> FoldTask:
     size = len(ask.entries) // 2
     while size:
         without = [_without(ask, start, size) for start in range(0, len(ask.entries), size)]
-        still = [one for one, text in zip(without, differ(without), strict=True) if text]
+        still = [task for task, text in zip(without, differ(without), strict=True) if text]
         if still:
-            ask = min(still, key=lambda one: len(one.entries))
+            ask = min(still, key=lambda task: len(task.entries))
         size = min(size if still else size // 2, len(ask.entries) - 1)
     return ask
 
@@ -29,7 +29,7 @@ def _without(ask: FoldTask, start: int, size: int) -> FoldTask:
 
 def shown(ask: FoldTask) -> str:
     """A question so that it can be copied into a test."""
-    lines = "".join(f"    {one!r},\n" for one in ask.entries)
+    lines = "".join(f"    {entry!r},\n" for entry in ask.entries)
     return f"FoldTask((\n{lines}), {ask.profile!r}, exactly_once={ask.exactly_once})"
 
 

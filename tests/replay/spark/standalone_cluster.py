@@ -61,7 +61,6 @@ class StandaloneCluster:
         _start(self.workers, "Successfully registered with master")
 
     def stop(self) -> None:
-        """Stop all processes."""
         for program in (*self.workers, self.master):
             asyncio.run(program.end(signal.SIGTERM))
 

@@ -28,9 +28,9 @@ def test_tasks_find_the_store(store: Bucket, spark: SparkSession, tmp_path: Path
         (("audit", "-o", "json"), 1),
     ):
         name, *options = words
-        there = call(name, where, *options, "--engine", "spark", *conf)
-        assert there == call(name, tmp_path, *options)
-        assert there.code == code
+        result = call(name, where, *options, "--engine", "spark", *conf)
+        assert result == call(name, tmp_path, *options)
+        assert result.code == code
     result = call("state", where, "--engine", "spark", "--explain", *conf)
     assert (result.code, store.secret in result.out + result.err) == (0, False)
     assert "a task for each cluster at local[*]" in result.out

@@ -44,10 +44,14 @@ class Both:
 
     async def capture(self) -> tuple[ArchivedCluster, ArchivedCluster]:
         """Capture with and without Spark; both must add the same number of records."""
-        one = await LogCapture(self.reader, self.target("plain"), goes_on=True).run()
+        plain = await LogCapture(self.reader, self.target("plain"), goes_on=True).run()
         other = await self.by_spark()
-        assert (one.read, one.added, one.left_out) == (other.read, other.added, other.left_out)
-        return one.cluster, other.cluster
+        assert (plain.read, plain.added, plain.left_out) == (
+            other.read,
+            other.added,
+            other.left_out,
+        )
+        return plain.cluster, other.cluster
 
     async def by_spark(self, secrets: SecretPolicy | None = None) -> CaptureResult:
         """Capture with Spark only."""
@@ -67,11 +71,11 @@ async def both(
     spark: SparkSession, broker: Broker, reader: KafkaReader, new_topic: NewTopic, tmp_path: Path
 ) -> Both:
     """A cluster with topics of its own."""
-    found = Both(spark, broker, reader, tmp_path)
+    captures = Both(spark, broker, reader, tmp_path)
     keyless = await new_topic(2, cleanup__policy="delete")
     any_time = await new_topic(message__timestamp__after__max__ms=2**63 - 1)
-    found.topics = Topics(any_time, await new_topic(2), keyless, "none")
-    return found
+    captures.topics = Topics(any_time, await new_topic(2), keyless, "none")
+    return captures
 
 
 async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> None:
@@ -87,7 +91,10 @@ async def some_records(out: TopicProducer, topics: Topics, count: int = 12) -> N
 
 
 async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -> None:
-    """Before a transaction, while one is open, and when two are decided; then nothing is new."""
+    """Archives are equal before a transaction, while one is open, and once two are decided.
+
+    A further capture adds no records.
+    """
     topics = both.topics
     async with writer(broker) as plain:
         await some_records(plain, topics)
@@ -99,15 +106,15 @@ async def test_an_archive_is_the_same_in_both_ways(both: Both, broker: Broker) -
     names = (topics.config, topics.offsets, topics.status)
     entries += await decided(broker, names, while_open)
     for _ in range(2):
-        one, other = await both.capture()
-        assert archived(other) == archived(one) == in_order(entries)
-        assert other.parts == one.parts
+        plain_cluster, other = await both.capture()
+        assert archived(other) == archived(plain_cluster) == in_order(entries)
+        assert other.parts == plain_cluster.parts
         assert (verified(other).flaws, verified(other).gaps) == ((), ())
     assert sum(entry.aborted for entry in entries) == 3
 
 
-async def test_what_was_removed_is_a_gap(both: Both, broker: Broker) -> None:
-    """Before it was archived; what Kafka leaves out by itself is none."""
+async def test_removed_records_are_a_gap(both: Both, broker: Broker) -> None:
+    """Records removed before their capture are a gap; offsets that Kafka skips are none."""
     topics = both.topics
     async with writer(broker) as out:
         await some_records(out, topics, 3)
@@ -115,15 +122,15 @@ async def test_what_was_removed_is_a_gap(both: Both, broker: Broker) -> None:
         await some_records(out, topics, 3)
         await removed(broker, topics.status, 1, 2)
         await some_records(out, topics, 1)
-        one, other = await both.capture()
-    assert list(other.gaps) == list(one.gaps) == [(topics.status, 1, range(1, 2))]
-    assert archived(other) == archived(one)
+        plain_cluster, other = await both.capture()
+    assert list(other.gaps) == list(plain_cluster.gaps) == [(topics.status, 1, range(1, 2))]
+    assert archived(other) == archived(plain_cluster)
 
 
 async def test_topics_and_secrets(
     both: Both, broker: Broker, new_topic: NewTopic, tmp_path: Path
 ) -> None:
-    """Topics that connectors have of their own are found where the configs are read."""
+    """Topics of single connectors are found while the configs are read."""
     own = await new_topic()
     config = b'{"properties":{"password":"hunter2","offsets.storage.topic":"%s"}}' % own.encode()
     async with writer(broker) as out:
@@ -134,7 +141,7 @@ async def test_topics_and_secrets(
     secrets = encrypted(both.topics, key)
     captured = await both.by_spark(secrets)
     assert (captured.added, own in captured.cluster.ends) == (2, True)
-    (value,) = (one.value for one in archived(captured.cluster) if one.topic != own)
+    (value,) = (entry.value for entry in archived(captured.cluster) if entry.topic != own)
     assert value is not None
     assert (b"hunter2" in value, b"${encrypted:" in value) == (False, True)
     assert (await both.by_spark(secrets)).added == 0

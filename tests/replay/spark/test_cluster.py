@@ -70,10 +70,10 @@ def test_tasks_of_workers_say_the_same(
     expected: list[CommandResult],
 ) -> None:
     """Spark workers give the outputs of this process, with kernels and record by record."""
-    for words, here in zip(COMMANDS, expected, strict=True):
+    for words, local in zip(COMMANDS, expected, strict=True):
         for archive in archives:
-            there = run_driver(*words, *archive, *cluster.options())
-            assert (there.code, there.out) == (here.code, here.out), there.err
+            remote = run_driver(*words, *archive, *cluster.options())
+            assert (remote.code, remote.out) == (local.code, local.out), remote.err
     logs = (folder / f"worker-{number}.log" for number in range(2))
     assert all("Asked to launch executor" in log.read_text() for log in logs)
 
@@ -100,12 +100,12 @@ SELECTED = [word for name in OTHERS for word in ("--cluster", name)]
 
 
 def test_a_cluster_without_access_is_named(cluster: StandaloneCluster, closed: Path) -> None:
-    """With the reason, and exit code 2; commands answer about the others."""
+    """The cluster is named with the reason and exit code 2; commands answer about the others."""
     for words in COMMANDS:
-        there = run_driver(words[0], str(closed), *words[1:], *cluster.options())
-        here = call(words[0], closed, *words[1:], *SELECTED)
-        assert without_failed(there) == without_failed(here)
-        assert_named(there)
+        remote = run_driver(words[0], str(closed), *words[1:], *cluster.options())
+        local = call(words[0], closed, *words[1:], *SELECTED)
+        assert without_failed(remote) == without_failed(local)
+        assert_named(remote)
 
 
 def without_failed(result: CommandResult) -> Any:
@@ -131,8 +131,8 @@ def test_states_without_access(cluster: StandaloneCluster, closed: Path, tmp_pat
     assert_named(run_driver(*words, str(out[0]), *cluster.options()))
     call(*words, out[1], *SELECTED)
     for table in STATE_SCHEMAS:
-        there, here = (ds.dataset(each / table, partitioning="hive").to_table() for each in out)
-        assert rows_of(there) == rows_of(here)
+        remote, local = (ds.dataset(each / table, partitioning="hive").to_table() for each in out)
+        assert rows_of(remote) == rows_of(local)
     summaries = ds.dataset(out[0] / "summaries").to_table().to_pylist()
     problems = {row["cluster"]: row["problem"] for row in summaries if row["problem"]}
     assert problems.keys() == {"life"}
@@ -143,9 +143,9 @@ def test_a_feed_without_access(cluster: StandaloneCluster, closed: Path, tmp_pat
     words = ("watch", str(closed), "--once", "-o", "json", "--checkpoint", str(tmp_path / "feed"))
     first = run_driver(*words, *cluster.options())
     assert_named(first)
-    here = call("watch", closed, "--once", "-o", "json", *SELECTED)
+    local = call("watch", closed, "--once", "-o", "json", *SELECTED)
     rows = [row for row in first.out.splitlines() if '"cluster": "life"' not in row]
-    assert sorted(rows) == sorted(here.out.splitlines())
+    assert sorted(rows) == sorted(local.out.splitlines())
     (closed / "cluster=life").chmod(0o700)
     second = run_driver(*words, *cluster.options())
     assert (second.code, second.err) == (0, "")

@@ -53,22 +53,22 @@ def question(folder: Path, profiles: Sequence[Profile] = KIP) -> StateQuery:
     return StateQuery(local, local.plan(None, profiles), profiles)
 
 
-def shuffles(spark: SparkSession, asked: StateQuery, limits: TaskLimits) -> int:
+def shuffles(spark: SparkSession, query: StateQuery, limits: TaskLimits) -> int:
     """Number of shuffles in Spark's physical plan."""
     engine = SparkEngine(spark, limits)
-    cut = [slices(asked.local.cluster, part, limits) for part in asked.plan.busy]
-    works = engine.works([asked])
+    cut = [slices(query.local.cluster, part, limits) for part in query.plan.busy]
+    works = engine.works([query])
     plan = engine.frame(works, cut)._jdf.queryExecution().executedPlan().toString()
     return int(plan.count("Exchange"))
 
 
-def test_whole_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> None:
+def test_undivided_partitions_need_no_shuffle(spark: SparkSession, folder: Path) -> None:
     """Slices need one shuffle by partition; the answers of all releases stay the same."""
-    asked = question(folder, PROFILES)
-    expected = asked.local.states(asked.plan, PROFILES)
+    query = question(folder, PROFILES)
+    expected = query.local.states(query.plan, PROFILES)
     for limits, count in [(LIMITS, 0), (LIMITS._replace(slice_rows=50), 1)]:
-        assert shuffles(spark, asked, limits) == count
-        assert SparkEngine(spark, limits).states([asked]) == [expected]
+        assert shuffles(spark, query, limits) == count
+        assert SparkEngine(spark, limits).states([query]) == [expected]
 
 
 @pytest.mark.parametrize("task_rows", [1, 50, 300, 10**9])
@@ -77,78 +77,82 @@ def test_tasks_keep_every_slot_busy(spark: SparkSession, folder: Path, task_rows
     works = SparkEngine(spark).works([question(folder)] * 3)
     numbered = [NumberedWork(number, 0, work) for number, work in enumerate(works)]
     tasks = bundles(numbered, 2, TaskLimits(task_rows=task_rows))
-    assert sorted(one.number for some in tasks for one in some) == list(range(len(works)))
+    assert sorted(numbered_work.number for bundle in tasks for numbered_work in bundle) == list(
+        range(len(works))
+    )
     assert len(tasks) % 2 == 0 or len(tasks) == len(works)
     rows = sum(work.part.rows for work in works)
     assert len(tasks) >= min(len(works), rows / task_rows)
 
 
-def test_what_is_too_much_for_one_job_is_several(spark: SparkSession, folder: Path) -> None:
-    """The driver has what is left of one at a time."""
-    asked = [question(folder), question(folder, PROFILES)] * 2
-    rows = sum(part.rows for part in asked[0].plan.busy)
+def test_large_questions_take_several_jobs(spark: SparkSession, folder: Path) -> None:
+    """The driver holds the remaining rows of one job at a time."""
+    queries = [question(folder), question(folder, PROFILES)] * 2
+    rows = sum(part.rows for part in queries[0].plan.busy)
     sizes = [
-        [len(some) for some in in_jobs(asked, TaskLimits(job_rows=n * rows))] for n in (0, 2, 9)
+        [len(job) for job in in_jobs(queries, TaskLimits(job_rows=n * rows))] for n in (0, 2, 9)
     ]
     assert sizes == [[1, 1, 1, 1], [2, 2], [4]]
-    expected = [one.local.states(one.plan, one.profiles) for one in asked]
-    assert SparkEngine(spark, TaskLimits(job_rows=0)).states(asked) == expected
+    expected = [query.local.states(query.plan, query.profiles) for query in queries]
+    assert SparkEngine(spark, TaskLimits(job_rows=0)).states(queries) == expected
 
 
 def test_slices_end_where_segments_do(folder: Path) -> None:
     """Slices end where segments do; each knows the time before its first record."""
-    asked = question(folder)
-    cluster = asked.local.cluster
-    for part in asked.plan.busy:
+    query = question(folder)
+    cluster = query.local.cluster
+    for part in query.plan.busy:
         cut = slices(cluster, part, TaskLimits(slice_rows=50))
-        assert [piece for one in cut for piece in one.part.pieces] == list(part.pieces)
+        assert [piece for slice_ in cut for piece in slice_.part.pieces] == list(part.pieces)
         if part.topic == "connect-configs":
             assert len(cut) == 1
         segments = cluster.parts[part.topic, part.partition].segments
         latest = {segment.start: segment.latest_ms for segment in segments}
         before = [None, *latest.values()]
-        firsts = [one.part.pieces[0].stored.file for one in cut]
+        firsts = [slice_.part.pieces[0].stored.file for slice_ in cut]
         files = [segment.stored.file for segment in segments]
-        assert [one.before_ms for one in cut] == [before[files.index(file)] for file in firsts]
+        assert [slice_.before_ms for slice_ in cut] == [
+            before[files.index(file)] for file in firsts
+        ]
 
 
 def test_clusters_are_asked_together(spark: SparkSession, tmp_path: Path) -> None:
-    """One that is empty, one of which nothing counts, one that means nothing, and others."""
+    """One job answers for an empty cluster, an aborted one, a meaningless one, and others."""
     names = "life-3.9", "aborted-3.9", "mirror-3.9"
     logs = [recorded_entries(name) for name in names]
     logs += [[], [Entry("connect-offsets", 0, 0, 1, b"k", b"1", aborted=True)], garbage()]
-    asked = []
+    queries = []
     for number, entries in enumerate(logs):
         local = LocalEngine(
             archive(tmp_path / str(number), entries), LocalOptions(exactly_once=True)
         )
-        asked.append(StateQuery(local, local.plan(None, KIP), KIP))
-    found = SparkEngine(spark).states(asked)
-    assert found == [served(log_of(log), None, KIP, exactly_once=True) for log in logs]
+        queries.append(StateQuery(local, local.plan(None, KIP), KIP))
+    states = SparkEngine(spark).states(queries)
+    assert states == [served(log_of(log), None, KIP, exactly_once=True) for log in logs]
     assert SparkEngine(spark).states([]) == []
 
 
 def test_damage_is_a_sentence(spark: SparkSession, folder: Path) -> None:
     """A file altered after the plan is refused, locally and in tasks."""
-    asked = question(folder)
+    query = question(folder)
     path = min(folder.rglob("topic=connect-status/*/segment-*"))
     whole = bytearray(path.read_bytes())
     whole[len(whole) // 3] ^= 1
     path.write_bytes(whole)
     for limits in (LIMITS, LIMITS._replace(slice_rows=50)):
         with pytest.raises(ArchiveCorrupt, match="was altered: it has another hash: restore it"):
-            SparkEngine(spark, limits).states([asked])
+            SparkEngine(spark, limits).states([query])
     path.unlink()
     with pytest.raises(ArchiveCorrupt, match="is missing: restore it"):
-        SparkEngine(spark).states([asked])
+        SparkEngine(spark).states([query])
 
 
 class Impatient(NoProgress):
     """Progress listener that interrupts the job at its first call."""
 
-    def begin(self, what: str, total: int) -> None:
+    def begin(self, work: str, total: int) -> None:
         """Ctrl-C, before the first task."""
-        assert what
+        assert work
         assert total > 0
         raise KeyboardInterrupt
 
@@ -169,54 +173,56 @@ def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder:
     with pytest.raises(KeyboardInterrupt):
         jobs.run(spark.range(1).mapInArrow(asleep, "id long"), Impatient())
     assert list(spark.sparkContext.statusTracker().getActiveJobsIds()) == []
-    asked = question(folder)
-    assert SparkEngine(spark).states([asked]) == [asked.local.states(asked.plan, KIP)]
+    query = question(folder)
+    assert SparkEngine(spark).states([query]) == [query.local.states(query.plan, KIP)]
 
 
 def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
-    """In one line."""
+    """The error is one line."""
     with pytest.raises(NoSpark, match=r"^Spark has failed \(ValueError: such a thing\)$"):
         jobs.run(spark.range(1).mapInArrow(broken, "id long"), NoProgress())
 
 
 def test_the_command_says_the_same(spark: SparkSession, folder: Path) -> None:
     """`--engine local` and `--engine spark` print the same."""
-    said = [call("state", folder, "--engine", one, "-o", "json") for one in ("local", "spark")]
+    said = [
+        call("state", folder, "--engine", engine, "-o", "json") for engine in ("local", "spark")
+    ]
     assert said[0] == said[1]
     assert (said[0].code, said[0].err) == (0, "")
-    said = [call("state", folder, "--explain", "--engine", one) for one in ("local", "spark")]
-    assert [one.out.splitlines()[2].split()[1] for one in said] == ["local", "spark"]
+    said = [call("state", folder, "--explain", "--engine", engine) for engine in ("local", "spark")]
+    assert [result.out.splitlines()[2].split()[1] for result in said] == ["local", "spark"]
     assert "a task for each cluster at local[*]" in said[1].out
 
 
 def test_at_a_terminal_a_bar_is_drawn(spark: SparkSession, folder: Path) -> None:
-    """The answer is that of a pipe."""
+    """The output equals that of a pipe."""
     words = ("state", folder, "--engine", "spark", "-o", "json")
-    seen = at_a_terminal(*words)
-    assert "Spark" in seen.terminal
-    assert json.loads(seen.out) == call(*words).json
+    result = at_a_terminal(*words)
+    assert "Spark" in result.terminal
+    assert json.loads(result.out) == call(*words).json
 
 
 def test_a_start_that_is_interrupted_leaves_no_jvm_behind(folder: Path) -> None:
     """SIGINT before Spark's start ends the JVM, which would keep our pipes open."""
-    with running("state", folder, "--engine", "spark") as asked:
-        asked.wait_for("Spark starts")
-        seen = asked.interrupted()
-    assert (seen.code, seen.out) == (INTERRUPTED, "")
-    assert seen.terminal.splitlines()[-1].endswith("interrupted")
-    assert "Traceback" not in seen.terminal
+    with running("state", folder, "--engine", "spark") as command:
+        command.wait_for("Spark starts")
+        result = command.interrupted()
+    assert (result.code, result.out) == (INTERRUPTED, "")
+    assert result.terminal.splitlines()[-1].endswith("interrupted")
+    assert "Traceback" not in result.terminal
 
 
 @pytest.mark.parametrize("options", [["--master", "local"], ["--conf", "spark.x=1"]])
 def test_settings_of_spark_are_for_spark(folder: Path, options: list[str]) -> None:
-    """Given alone they mean it, beside another engine they mean nothing, which is said."""
+    """Settings of Spark select Spark; with another engine they are refused with the reason."""
     assert "spark" in call("state", folder, "--explain", *options).out
     result = call("state", folder, "--engine", "local", *options)
     assert (result.code, "--master and --conf are for Spark" in result.err) == (2, True)
 
 
 def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One sentence, and what to do."""
+    """The error is one sentence with the remedy."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
@@ -226,6 +232,6 @@ def test_without_java(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_setting_that_is_none(folder: Path) -> None:
-    """Without a name, or without a value."""
+    """A setting without a name or a value is refused."""
     assert "'=x' is not KEY=VALUE" in call("state", folder, "--conf", "=x").err
     assert "'x' is not KEY=VALUE" in call("state", folder, "--conf", "x").err

@@ -63,7 +63,7 @@ def look(folder: Path, end: int | None) -> None:
 
 
 def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) -> None:
-    """In every batch. A batch that Spark repeats keeps its rows, or replaces those of a crash."""
+    """Every batch has the feed's rows. A repeated batch keeps its rows, or replaces a crash's."""
     folder, died = tmp_path / "whole", tmp_path / "died"
     look(folder, 40)
     feed_in(folder).advance()
@@ -105,7 +105,7 @@ def _until(feed: ArchiveFeed, batch: int) -> list[list[str]]:
 
 @pytest.mark.prove
 def test_a_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
-    """It notices what is archived, and ends when it is stopped."""
+    """The stream notices newly archived records, and ends when it is stopped."""
     look(tmp_path, 40)
     feed = streamed(spark, tmp_path)
     query = feed.start(every_s=0.5)
@@ -123,7 +123,7 @@ def test_a_stream_goes_on(spark: SparkSession, tmp_path: Path) -> None:
 
 @pytest.mark.prove
 def test_watch_in_spark(spark: SparkSession, tmp_path: Path) -> None:
-    """Killed before a batch counts, and before Spark knows that it does; then it goes on."""
+    """`watch` continues after a kill before a batch counts, and before Spark knows that it does."""
     look(tmp_path, None)
     progress = tmp_path / "progress"
     words = ("watch", str(tmp_path / "archive"), "--once", "--checkpoint", str(progress))

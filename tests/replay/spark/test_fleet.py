@@ -48,13 +48,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def here(folder: Path) -> OpenArchive[pa.Table]:
+def local_archive(folder: Path) -> OpenArchive[pa.Table]:
     """The archive, folded in this process."""
     return replay.open(str(folder))
 
 
 @pytest.fixture(scope="module")
-def there(spark: SparkSession, folder: Path) -> OpenArchive[DataFrame]:
+def spark_archive(spark: SparkSession, folder: Path) -> OpenArchive[DataFrame]:
     """The archive, folded in Spark's tasks."""
     return replay.open(str(folder), spark=spark)
 
@@ -82,22 +82,26 @@ def offsets_in_buckets(
 # --- the same answers ---------------------------------------------------------------------------
 
 
-def test_tables_are_the_same(here: OpenArchive[pa.Table], there: OpenArchive[DataFrame]) -> None:
+def test_tables_are_the_same(
+    local_archive: OpenArchive[pa.Table], spark_archive: OpenArchive[DataFrame]
+) -> None:
     """Data frames have the rows, names and types of the Arrow tables."""
     for name in STATE_SCHEMAS:
-        arrow, frame = (each.state(name, release=RELEASES) for each in (here, there))
+        arrow, frame = (
+            each.state(name, release=RELEASES) for each in (local_archive, spark_archive)
+        )
         assert rows_of(frame) == rows_of(arrow)
         assert frame.columns == arrow.schema.names
     for ask in ANSWERS:
-        assert rows_of(ask(there)) == rows_of(ask(here))
+        assert rows_of(ask(spark_archive)) == rows_of(ask(local_archive))
 
 
 def test_offsets_in_buckets_are_the_same(
-    spark: SparkSession, folder: Path, here: OpenArchive[pa.Table]
+    spark: SparkSession, folder: Path, local_archive: OpenArchive[pa.Table]
 ) -> None:
     """Slices, a shuffle by key and buckets give the rows of a fold in one piece."""
     frame = offsets_in_buckets(spark, folder)
-    assert rows_of(frame) == rows_of(here.state("offsets", release=RELEASES))
+    assert rows_of(frame) == rows_of(local_archive.state("offsets", release=RELEASES))
 
 
 def test_digests_are_those_of_the_service(spark: SparkSession, tmp_path: Path) -> None:
@@ -168,7 +172,7 @@ def split_spellings() -> list[Entry]:
 
 
 def test_no_row_reaches_the_driver(
-    there: OpenArchive[DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark_archive: OpenArchive[DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files are written with a driver that can neither make rows nor encode them."""
     for place in (
@@ -178,7 +182,7 @@ def test_no_row_reaches_the_driver(
         "replay.engine.local_engine.LocalEngine.folded",
     ):
         monkeypatch.setattr(place, refused)
-    summaries = there.write_state(str(tmp_path / "state")).to_pylist()
+    summaries = spark_archive.write_state(str(tmp_path / "state")).to_pylist()
     assert len(summaries) == len(CLUSTERS)
     assert all(row["offsets"] for row in summaries)
 
@@ -189,16 +193,16 @@ def refused(*_: object, **__: object) -> None:
 
 
 def test_files_are_the_same(
-    spark: SparkSession, folder: Path, here: OpenArchive[pa.Table], tmp_path: Path
+    spark: SparkSession, folder: Path, local_archive: OpenArchive[pa.Table], tmp_path: Path
 ) -> None:
     """Tasks write the rows that this process writes, from buckets as well."""
     question = FleetQuestion(ArchiveSource(str(folder)), None, (Profile.of("3.9.2"),))
-    here.write_state(str(tmp_path / "here"), release="3.9")
+    local_archive.write_state(str(tmp_path / "here"), release="3.9")
     for name, limits in (("clusters", LIMITS), ("buckets", BUCKETS)):
         with new_folder(str(tmp_path / name), NONE) as place:
             fleet = SparkFleet(spark, limits)
-            found = fleet.summaries(question, list(CLUSTERS), place, list(STATE_SCHEMAS))
-            place.finish(joined(found), list(CLUSTERS))
+            summaries = fleet.summaries(question, list(CLUSTERS), place, list(STATE_SCHEMAS))
+            place.finish(joined(summaries), list(CLUSTERS))
         for table in (*STATE_SCHEMAS, "summaries"):
             written, expected = (
                 ds.dataset(tmp_path / each / table, partitioning="hive").to_table()
@@ -218,28 +222,28 @@ def test_marks_of_buckets_are_the_same(spark: SparkSession, tmp_path: Path) -> N
         question = FleetQuestion(ArchiveSource(str(tmp_path / "archive")), None, PROFILES)
         parts = SparkFleet(spark, BUCKETS).summaries(question, ["split"], place, ["connectors"])
         place.finish(joined(parts), ["split"])
-    here, buckets = (
+    local_rows, buckets = (
         ds.dataset(tmp_path / each / "connectors", partitioning="hive").to_table()
         for each in ("here", "buckets")
     )
-    assert rows_of(buckets) == rows_of(here) == rows_of(archive.state(release="all"))
-    marked = {row["connector"]: len(row["order_dependent"]) for row in here.to_pylist()}
+    assert rows_of(buckets) == rows_of(local_rows) == rows_of(archive.state(release="all"))
+    marked = {row["connector"]: len(row["order_dependent"]) for row in local_rows.to_pylist()}
     assert marked == {"a": 3, "b": 0, "c": 0}
 
 
-def test_views_are_registered_by_one_call(there: OpenArchive[DataFrame]) -> None:
+def test_views_are_registered_by_one_call(spark_archive: OpenArchive[DataFrame]) -> None:
     """Spark's SQL then reads every table."""
-    assert there._spark is not None
-    names = there.register_views(release="3.9", prefix="fleet_")
-    counts = [there._spark.table(name).count() for name in names]
-    assert counts == [there.state(name, release="3.9").count() for name in STATE_SCHEMAS]
+    assert spark_archive._spark is not None
+    names = spark_archive.register_views(release="3.9", prefix="fleet_")
+    counts = [spark_archive._spark.table(name).count() for name in names]
+    assert counts == [spark_archive.state(name, release="3.9").count() for name in STATE_SCHEMAS]
 
 
 # --- unreadable clusters ------------------------------------------------------------------------
 
 
 def test_a_broken_cluster_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
-    """It is named with the reason; the others are answered and written."""
+    """The broken cluster is named with the reason; the others are answered and written."""
     folder = fleet_in(tmp_path / "archive")
     expected = [row for row in rows_of(replay.open(str(folder)).state()) if "'life'" not in row]
     hurt(folder, "life")

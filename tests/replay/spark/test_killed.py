@@ -33,21 +33,21 @@ MOMENTS = (before_manifest(1), behind_manifest(0))
 async def test_killed_it_neither_loses_nor_doubles(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """While tasks write, when all is written that is to count next, and when it just counts."""
+    """The capture is killed while tasks write, before the manifest counts, and right after."""
     target = little_at_a_time(tmp_path, past.topics)
     names = msgspec.structs.astuple(past.topics)
     words = (CAPTURING, str(tmp_path), str(kafka_jars), past.broker.bootstrap, *names)
-    there = await past.there()
+    entries = await past.there()
     lefts: list[ArchivedCluster] = []
 
     def tasks_write() -> bool:
         return any(tmp_path.rglob("segment-*"))
 
     await asyncio.to_thread(killed_when, tasks_write, *words)
-    lefts.append(left_in(target, there))
+    lefts.append(left_in(target, entries))
     for moment in MOMENTS:
         await asyncio.to_thread(killed_at, moment, *words)
-        lefts.append(left_in(target, there))
+        lefts.append(left_in(target, entries))
     await past.goes_on()
     await removed(past.broker, past.own, 0, 28)
     captured = await capture(KafkaFrames(spark, past.broker.bootstrap, {}), target)
@@ -55,5 +55,5 @@ async def test_killed_it_neither_loses_nor_doubles(
     assert [*captured.cluster.gaps]
     counts = [len(left.chain.manifests) for left in lefts]
     assert [after - before for before, after in pairwise(counts)] == [1] * len(MOMENTS)
-    assert len(archived(lefts[-1])) < len(there), "it was killed before its end each time"
+    assert len(archived(lefts[-1])) < len(entries), "it was killed before its end each time"
     assert verified(lefts[1]).leftovers

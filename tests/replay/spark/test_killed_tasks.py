@@ -126,8 +126,8 @@ def words_of(work: PausedCommand, archive: Path, folder: Path) -> list[str]:
 
 def expected(work: PausedCommand, archive: Path, folder: Path) -> tuple[int, Any]:
     """Exit code and answer of this process."""
-    here = call(*words_of(work, archive, folder))
-    return here.code, work.answer(folder, here.out)
+    result = call(*words_of(work, archive, folder))
+    return result.code, work.answer(folder, result.out)
 
 
 def kill_executor(_: StandaloneCluster, processes: TaskProcesses) -> None:
@@ -153,14 +153,14 @@ def test_results_are_whole(fleet: Fleet, work: PausedCommand, kill: Kill, tmp_pa
         kill(fleet.spark, processes)
         for each in processes:
             wait_for_end(each)
-        there = result_of(process)
-    found = there.code, work.answer(out, there.out)
-    assert found == expected(work, fleet.archive, tmp_path / "here"), there.err
+        result = result_of(process)
+    outcome = result.code, work.answer(out, result.out)
+    assert outcome == expected(work, fleet.archive, tmp_path / "here"), result.err
     assert not [*out.rglob(".*-draft")]
 
 
 def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: PausedCommand, tmp_path: Path) -> None:
-    """Its executors end with it; a second run has the whole answer."""
+    """The executors end with the driver; a second run has the whole answer."""
     point, out = work.point(tmp_path / "pause"), tmp_path / "there"
     words = words_of(work, fleet.archive, out)
     with driver(*words, *fleet.spark.options(point.conf)) as process:
@@ -170,9 +170,9 @@ def test_a_killed_driver_leaves_nothing(fleet: Fleet, work: PausedCommand, tmp_p
     for each in processes:
         wait_for_end(each)
     assert work.answer(out, said) == work.nothing
-    there = run_driver(*words, *fleet.spark.options())
-    found = there.code, work.answer(out, there.out)
-    assert found == expected(work, fleet.archive, tmp_path / "here"), there.err
+    result = run_driver(*words, *fleet.spark.options())
+    outcome = result.code, work.answer(out, result.out)
+    assert outcome == expected(work, fleet.archive, tmp_path / "here"), result.err
 
 
 def test_a_repeated_task_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> None:
@@ -187,8 +187,8 @@ def test_a_repeated_task_has_the_planned_end(fleet: Fleet, tmp_path: Path) -> No
         processes = point.reached(process)
         archived(tmp_path, entries, MIDDLE)
         killed(processes.executor)
-        there = result_of(process)
-    assert (there.code, work.answer(out, there.out)) == (code, earlier), there.err
+        result = result_of(process)
+    assert (result.code, work.answer(out, result.out)) == (code, earlier), result.err
     assert expected(work, archive, tmp_path / "later") != (code, earlier)
 
 

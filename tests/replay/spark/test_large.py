@@ -53,20 +53,22 @@ def batches(cluster: ArchivedCluster, folder: Path) -> Iterator[Batch]:
 
 
 def test_all_say_the_same(cluster: ArchivedCluster, folder: Path, spark: SparkSession) -> None:
-    """The service's fold, the engine with and without snapshots, Spark, and SQL."""
+    """The service's fold, the engine with and without snapshots, Spark and SQL have one digest."""
     oracle = SqlOracle()
     oracle.archive(folder)
     sql = oracle.answer([Cut(cluster.ends, cluster=NAME)])
     assert not any(sql.unfollowed)
     profiles = [Profile.of(release) for release in RELEASES]
     local, derived = LocalEngine(cluster, LocalOptions(derived=False)), LocalEngine(cluster)
-    asked = [StateQuery(one, one.plan(None, profiles), profiles) for one in (local, derived)]
-    in_spark = SparkEngine(spark, SLICED).states(asked)
-    found = [*in_spark, *(one.local.states(one.plan, one.profiles) for one in asked)]
+    queries = [
+        StateQuery(engine, engine.plan(None, profiles), profiles) for engine in (local, derived)
+    ]
+    in_spark = SparkEngine(spark, SLICED).states(queries)
+    answers = [*in_spark, *(query.local.states(query.plan, query.profiles) for query in queries)]
     for at, (release, profile) in enumerate(zip(RELEASES, profiles, strict=True)):
         service = Fold(profile)
         load(service, batches(cluster, folder))
         state = service.snapshot()
         assert len(state.config.connectors) > RECORDS // 50_000
-        assert {digest(states[at]) for states in found} == {digest(state)}
+        assert {digest(states[at]) for states in answers} == {digest(state)}
         assert sql.lines[0, release] == lines_of(state)

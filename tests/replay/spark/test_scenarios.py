@@ -20,11 +20,15 @@ SCENARIOS = sorted((Path(__file__).parents[3] / "scenarios").rglob("*.scenario")
 
 
 def test_spark_sees_what_a_view_shows(spark: SparkSession) -> None:
-    """In all scenarios there are."""
+    """Spark computes every view of all scenarios."""
     scenarios = [read(path) for path in SCENARIOS]
     played = play_all(scenarios, Folds(batch={"spark": SparkFold(spark, SMALL, SLICED)}))
     assert len(scenarios) > 50
-    assert [text for one in zip(scenarios, played, strict=True) if (text := report(*one))] == []
+    assert [
+        text
+        for scenario_run in zip(scenarios, played, strict=True)
+        if (text := report(*scenario_run))
+    ] == []
 
 
 def test_a_fold_that_forgets_is_found_out(spark: SparkSession) -> None:
@@ -45,28 +49,27 @@ if every change is wanted, `make scenarios-rewrite`, then read `git diff`"""
 
 
 @pytest.fixture
-def told(tmp_path: Path) -> Path:
-    """A scenario as a file."""
+def scenario_file(tmp_path: Path) -> Path:
     path = tmp_path / "a.scenario"
     path.write_text(STORY)
     return path
 
 
-def test_the_command_asks_spark(spark: SparkSession, told: Path) -> None:
+def test_the_command_asks_spark(spark: SparkSession, scenario_file: Path) -> None:
     """With `--spark`, or by the name of its fold."""
     for how in (["--spark"], ["--via", "spark"]):
-        result = call("scenario", "run", *how, told)
+        result = call("scenario", "run", *how, scenario_file)
         assert (result.code, result.err) == (0, ""), result
         assert "1 scenario, 5 steps: all as written" in result.out
 
 
-def test_without_java_it_cannot(told: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_it_cannot(scenario_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`--spark` without Java is one error; without the option Java is not needed."""
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    assert call("scenario", "run", told).code == 0
-    result = call("scenario", "run", "--spark", told)
+    assert call("scenario", "run", scenario_file).code == 0
+    result = call("scenario", "run", "--spark", scenario_file)
     assert (result.code, result.err) == (
         2,
         (

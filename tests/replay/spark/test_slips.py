@@ -71,10 +71,10 @@ def spoiled(spoil: Callable[[pa.Table], pa.Table]) -> Callable[..., Iterator[pa.
     """Spark task whose kernel's answer is changed."""
     kernel = PartitionReader.reduced
 
-    def carried_out(*given: Any) -> Iterator[pa.RecordBatch]:
+    def carried_out(*inputs: Any) -> Iterator[pa.RecordBatch]:
         with pytest.MonkeyPatch.context() as patch:  # in the task's own process
-            patch.setattr(PartitionReader, "reduced", lambda *asked: spoil(kernel(*asked)))
-            yield from reduced(*given)
+            patch.setattr(PartitionReader, "reduced", lambda *arguments: spoil(kernel(*arguments)))
+            yield from reduced(*inputs)
 
     return carried_out
 

@@ -24,12 +24,12 @@ class Rounds:
 
     def __call__(self, asks: Sequence[FoldTask]) -> list[str]:
         self.asked += 1
-        held = [{entry.offset for entry in one.entries} for one in asks]
-        return ["one says so" if self._needed <= some else "" for some in held]
+        held = [{entry.offset for entry in question.entries} for question in asks]
+        return ["one says so" if self._needed <= offsets else "" for offsets in held]
 
 
-def test_what_is_left_cannot_be_smaller() -> None:
-    """Wherever the records lie that it takes; in few rounds, for each is a job."""
+def test_the_smallest_log_is_minimal() -> None:
+    """The smallest log is found in few rounds, wherever its records lie; each round is a job."""
     for needed in [(0,), (63,), (7, 50), (0, 31, 32, 63), tuple(range(5))]:
         wrong = Rounds(*needed)
         assert smallest(ask(*range(64)), wrong) == ask(*needed)
@@ -38,7 +38,7 @@ def test_what_is_left_cannot_be_smaller() -> None:
 
 
 def test_it_is_printed_to_be_copied() -> None:
-    """Only where there is one."""
+    """The text appears only if there is a disagreement."""
     asks = [ask(1, 2), ask(1, 2, 3, 4)]
     assert disagreement(asks, Rounds(9)) == ""
     text, _, why = disagreement(asks, Rounds(3)).rpartition("\n")

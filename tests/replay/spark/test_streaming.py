@@ -57,33 +57,33 @@ def words(past: TopicHistory, jars: Path, folder: Path) -> tuple[str, ...]:
 
 def batches(checkpoint: Path, kind: str) -> set[str]:
     """The micro-batches that have begun (`offsets`), or are known to be done (`commits`)."""
-    return {one.name for one in checkpoint.glob(f"{kind}/[0-9]*")}
+    return {path.name for path in checkpoint.glob(f"{kind}/[0-9]*")}
 
 
 def told_until(lines: Iterable[str], end: str) -> list[str]:
     """Lines that a process writes, up to the first that ends like this."""
-    told = []
+    printed = []
     for line in lines:
-        told.append(line)
+        printed.append(line)
         if line.endswith(end):
-            return told
-    raise AssertionError(told)
+            return printed
+    raise AssertionError(printed)
 
 
 async def test_killed_it_goes_on(
     spark: SparkSession, past: TopicHistory, reader: KafkaReader, kafka_jars: Path, tmp_path: Path
 ) -> None:
-    """Once before its segments count, once before the checkpoint knows that they do."""
+    """The kills come before the segments count, and before the checkpoint knows that they do."""
     target = little_at_a_time(tmp_path / "archive", past.topics)
     checkpoint = tmp_path / "checkpoint" / "real"
-    there = await past.there()
+    entries = await past.there()
     replay = ("replay", *words(past, kafka_jars, tmp_path))
     await asyncio.to_thread(killed_at, before_manifest(0), *replay)
-    assert left_in(target, there).parts == {}
+    assert left_in(target, entries).parts == {}
     assert any(target.store.walk(f"cluster=real/topic={past.topics.config}"))
     own_is_there = behind_manifest(1)  # the first names its topic, which the next is about
     await asyncio.to_thread(killed_at, own_is_there, *replay)
-    left = left_in(target, there)
+    left = left_in(target, entries)
     assert batches(checkpoint, "offsets") > batches(checkpoint, "commits")
     assert exposed(tmp_path) == []
     await past.goes_on()
@@ -107,13 +107,13 @@ async def test_a_cluster_that_is_away_stops_no_other(
     with started(name, "nobody=kafka://127.0.0.1:1", *rest) as capture:
         assert capture.stderr is not None
         async with asyncio.timeout(PATIENCE_S):
-            told = await asyncio.to_thread(told_until, capture.stderr, TRIED_AGAIN)
+            lines = await asyncio.to_thread(told_until, capture.stderr, TRIED_AGAIN)
         first = tmp_path / "archive" / "cluster=real" / "_manifest" / "0000000001.json"
         await asyncio.to_thread(wait_for, first)
         capture.send_signal(signal.SIGINT)
-        told += await asyncio.to_thread(capture.stderr.readlines)
+        lines += await asyncio.to_thread(capture.stderr.readlines)
         assert await asyncio.to_thread(capture.wait) == 130
-    again = {line.partition(": ")[0] for line in told if line.endswith(TRIED_AGAIN)}
+    again = {line.partition(": ")[0] for line in lines if line.endswith(TRIED_AGAIN)}
     assert again == {"nobody"}
 
 

@@ -57,12 +57,12 @@ def test_every_command_tells_the_same(
     assert spark
     command, *rest = words
     for output in ("json", "table"):
-        here, there = (
+        local, in_spark = (
             call(command, fleet, *rest, "-o", output, "--engine", engine)
             for engine in ("local", "spark")
         )
-        assert there == here
-        assert here.code == code
+        assert in_spark == local
+        assert local.code == code
 
 
 def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
@@ -84,19 +84,19 @@ def test_a_report_is_the_same_page(spark: SparkSession, fleet: Path, tmp_path: P
 def test_damage_is_told_as_without_spark(
     spark: SparkSession, fleet: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """The same sentence and exit code, found in a task or not."""
+    """Damage gives the same sentence and exit code, wherever it is found."""
     assert spark
     shutil.copytree(fleet, tmp_path / "fleet")
     (segment,) = (tmp_path / "fleet" / "cluster=roll").glob("topic=connect-configs/*/segment-*")
     segment.write_bytes(segment.read_bytes()[:-1])
     command, *rest = words
-    here, there = (
+    local, in_spark = (
         call(command, tmp_path / "fleet", *rest, "-o", "json", "--engine", engine)
         for engine in ("local", "spark")
     )
-    assert there == here
-    assert here.code == 2
-    assert "roll" in here.err
+    assert in_spark == local
+    assert local.code == 2
+    assert "roll" in local.err
 
 
 def test_logs_are_read_by_this_process() -> None:
@@ -113,10 +113,10 @@ def test_logs_are_read_by_this_process() -> None:
 
 def nested(depth: int) -> Iterator[Any]:
     """Something that many brackets hold."""
-    found: list[Any] = []
+    outermost: list[Any] = []
     for _ in range(depth):
-        found = [found]
-    yield found
+        outermost = [outermost]
+    yield outermost
 
 
 def numbers(thing: int) -> Iterator[int]:
@@ -126,11 +126,11 @@ def numbers(thing: int) -> Iterator[int]:
     yield from range(thing)
 
 
-def depth(found: Any) -> int:
+def depth(inner: Any) -> int:
     """Nesting depth of a list."""
     count = 0
-    while found:
-        (found,) = found
+    while inner:
+        (inner,) = inner
         count += 1
     return count
 
@@ -144,37 +144,37 @@ def tasks_of(session: SparkSession) -> SparkExecutor:
 def test_all_things_in_their_order(spark: SparkSession, count: int) -> None:
     """Results keep the order of the inputs, empty results too, in one job or several."""
     things = [at % 5 for at in range(count)]
-    found = [list(some) for some in tasks_of(spark).run(numbers, things)]
-    assert found == [list(some) for some in SerialExecutor().run(numbers, things)]
-    assert len(found) == count
+    results = [list(result) for result in tasks_of(spark).run(numbers, things)]
+    assert results == [list(result) for result in SerialExecutor().run(numbers, things)]
+    assert len(results) == count
 
 
-def test_what_is_wrong_with_a_thing_is_told_in_its_place(spark: SparkSession) -> None:
-    """By Spark's tasks and by processes: those before it are there."""
+def test_errors_are_raised_in_input_order(spark: SparkSession) -> None:
+    """Results before the error arrive, from Spark's tasks as from processes."""
     for executor in (tasks_of(spark), ProcessExecutor(2)):
-        found = executor.run(numbers, [2, -1, 3])
-        assert list(next(found)) == [0, 1]
+        results = executor.run(numbers, [2, -1, 3])
+        assert list(next(results)) == [0, 1]
         with pytest.raises(ArchiveCorrupt, match=r"^-1 is damaged$"):
-            next(found)
+            next(results)
 
 
 def test_nothing_is_nested_too_deeply(spark: SparkSession) -> None:
     """A result that is nested too deeply to be sent is computed by the driver."""
     depths = [1, 50_000]
     for executor in (tasks_of(spark), ProcessExecutor(2)):
-        found = [depth(one) for some in executor.run(nested, depths) for one in some]
-        assert found == depths
+        counted_depths = [depth(item) for result in executor.run(nested, depths) for item in result]
+        assert counted_depths == depths
 
 
 @pytest.mark.parametrize("most", [1, 7, 1_000])
 def test_large_findings_come_in_pieces(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of them small enough for the JVM; together they are what was found."""
+    """Each piece is small enough for the JVM; together the pieces are the findings."""
     monkeypatch.setattr(task_output_codec, "PIECE_BYTES", most)
     things: Sequence[int] = [300, 0, 4]
     handed = [pickle.dumps((numbers, thing)) for thing in things]
     batches = pa.table([range(len(things)), handed], schema=THINGS).to_batches()
     handed_on = list(carried_out(iter(batches)))
-    assert all(len(one["content"][0].as_py()) <= most for one in handed_on)
+    assert all(len(batch["content"][0].as_py()) <= most for batch in handed_on)
     assert len(handed_on) > len(things) or most == 1_000
     joined = task_outputs(pa.Table.from_batches(reversed(handed_on)))
     for output, thing in zip(joined, things, strict=True):

@@ -25,11 +25,11 @@ sent = st.dictionaries(
 def test_pieces_come_together(
     sent: dict[tuple[int, int], bytes], most: int, chance: object
 ) -> None:
-    """By work and slice, in the order of their numbers."""
+    """Pieces are joined by work and slice, in the order of their numbers."""
     whole = [TaskOutput(*place, content) for place, content in sent.items()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(task_output_codec, "PIECE_BYTES", most)
-        batches = [piece for one in whole for piece in pieces(one)]
+        batches = [piece for output in whole for piece in pieces(output)]
     assert all(len(batch["content"][0].as_py()) <= most for batch in batches)
     chance.shuffle(batches)  # type: ignore[attr-defined]
     assert list(task_output_codec.task_outputs(pa.Table.from_batches(batches, PIECES))) == sorted(
@@ -40,14 +40,14 @@ def test_pieces_come_together(
 def test_rows_are_rows_again() -> None:
     """Types, chunks, dictionaries of several files, and none at all."""
     keys = [
-        pa.array(some, pa.binary()).dictionary_encode() for some in ([b"a", b"b"], [b"b", None])
+        pa.array(values, pa.binary()).dictionary_encode() for values in ([b"a", b"b"], [b"b", None])
     ]
     tables = [pa.table({"offset": [at, at + 1], "key": key}) for at, key in enumerate(keys)]
     for table in (pa.concat_tables(tables), tables[0].slice(0, 0)):
         assert rows_of(rows_content(table)).equals(table)
 
 
-def test_what_is_wrong_is_told() -> None:
+def test_error_sentences_reach_the_driver() -> None:
     """An error sentence with unpaired surrogates reaches the driver."""
     with pytest.raises(ArchiveCorrupt, match=r"^file \\ud800 is damaged$"):
         rows_of(wrong_content("file \ud800 is damaged"))

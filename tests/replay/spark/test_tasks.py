@@ -60,12 +60,12 @@ def row(entry: Entry) -> dict[str, Any]:
 
 def rows(*entries: Entry) -> pa.RecordBatch:
     """Records as Spark hands them to Python."""
-    return pa.RecordBatch.from_pylist([row(one) for one in entries], SOURCE)
+    return pa.RecordBatch.from_pylist([row(entry) for entry in entries], SOURCE)
 
 
-def config(offset: int, value: bytes | None = b"{}", **more: Any) -> Entry:
+def config(offset: int, value: bytes | None = b"{}", **fields: Any) -> Entry:
     """A record of the config topic."""
-    return Entry(*CONFIG, offset, more.pop("timestamp", offset), b"k", value, **more)
+    return Entry(*CONFIG, offset, fields.pop("timestamp", offset), b"k", value, **fields)
 
 
 ODD = [
@@ -86,14 +86,16 @@ def test_rows_are_what_the_log_held() -> None:
 def test_runs_of_several_partitions() -> None:
     """Each hole ends a run, in any batches."""
     other = [Entry("t", 1, offset, 0, None, None) for offset in (7, 8)]
-    found = [one for some in runs(iter([rows(*ODD, *other)])) for one in some.to_pylist()]
-    assert [(one["topic"], one["first"], one["behind"]) for one in found] == [
+    spans = [
+        span for span_batch in runs(iter([rows(*ODD, *other)])) for span in span_batch.to_pylist()
+    ]
+    assert [(span["topic"], span["first"], span["behind"]) for span in spans] == [
         ("connect-configs", 0, 2),
         ("connect-configs", 4, 6),
         ("t", 7, 9),
     ]
-    seen = SeenOffsets([(4, 6), (0, 2)])
-    assert seen.unseen(np.arange(-1, 7)).tolist() == [
+    archived_offsets = SeenOffsets([(4, 6), (0, 2)])
+    assert archived_offsets.unseen(np.arange(-1, 7)).tolist() == [
         offset not in (0, 1, 4, 5) for offset in range(-1, 7)
     ]
     assert SeenOffsets([]).unseen(np.arange(2)).tolist() == [True, True]
@@ -111,24 +113,26 @@ def job(folder: Path) -> CaptureTask:
 
 def answer(folder: Path, *entries: Entry) -> PartitionResult:
     """Result of a task for these records."""
-    (told,) = [one for some in archived(iter([rows(*entries)]), job(folder)) for one in some[0]]
-    return msgspec.msgpack.decode(told.as_py(), type=PartitionResult)
+    (content,) = [
+        content for output in archived(iter([rows(*entries)]), job(folder)) for content in output[0]
+    ]
+    return msgspec.msgpack.decode(content.as_py(), type=PartitionResult)
 
 
-def test_what_is_archived_is_compared(tmp_path: Path) -> None:
+def test_archived_records_are_compared(tmp_path: Path) -> None:
     """Archived records are compared, not added again; a different one is an error sentence."""
     archive(tmp_path, [config(0), config(1)])
-    found = answer(tmp_path, config(1), config(2))
-    assert (found.read, found.fresh, len(found.segments), found.wrong) == (2, 1, 1, "")
-    assert found.segments[0].start == 2
-    found = answer(tmp_path, config(1, b"[]"), config(2))
-    assert "connect-configs@1 cannot be archived: another record is archived there" in found.wrong
-    assert (found.fresh, found.segments) == (0, ())
+    result = answer(tmp_path, config(1), config(2))
+    assert (result.read, result.fresh, len(result.segments), result.wrong) == (2, 1, 1, "")
+    assert result.segments[0].start == 2
+    result = answer(tmp_path, config(1, b"[]"), config(2))
+    assert "connect-configs@1 cannot be archived: another record is archived there" in result.wrong
+    assert (result.fresh, result.segments) == (0, ())
 
 
 def test_nothing_in_nothing_out(tmp_path: Path) -> None:
     """A partition without records has no answer."""
-    assert [one.num_rows for one in archived(iter([]), job(tmp_path))] == [0]
+    assert [output.num_rows for output in archived(iter([]), job(tmp_path))] == [0]
 
 
 @pytest.mark.parametrize("ends", [{}, {CONFIG: 0}, {CONFIG: 3, ("t", 1): 2 * COMMIT_RECORDS}])
@@ -136,20 +140,20 @@ def test_a_large_capture_counts_by_and_by(ends: dict[tuple[str, int], int]) -> N
     """Parts together are the whole; none is larger than what may be lost."""
     spans = {place: range(end) for place, end in ends.items()}
     parts = list(parts_of(spans, COMMIT_RECORDS))
-    assert all(sum(map(len, some.values())) <= COMMIT_RECORDS for some in parts)
+    assert all(sum(map(len, part.values())) <= COMMIT_RECORDS for part in parts)
     for place, span in spans.items():
-        mine = [some[place] for some in parts if place in some]
+        mine = [part[place] for part in parts if place in part]
         assert mine[0].start == span.start
-        assert all(one.stop == other.start for one, other in pairwise(mine))
+        assert all(earlier.stop == later.start for earlier, later in pairwise(mine))
         assert mine[-1].stop == span.stop
 
 
 def test_vectors_are_those_of_spark() -> None:
     """Vectors are written and read as Spark does."""
-    found = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
-    assert vector(found) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
-    assert places(vector(found)) == found
-    assert assigned(found) == '{"t": [0, 11], "u": [0]}'
+    vector_ends = {("t", 0): 5, ("t", 11): -2, ("u", 0): 0}
+    assert vector(vector_ends) == '{"t": {"0": 5, "11": -2}, "u": {"0": 0}}'
+    assert places(vector(vector_ends)) == vector_ends
+    assert assigned(vector_ends) == '{"t": [0, 11], "u": [0]}'
 
 
 def test_a_batch_is_a_batch(tmp_path: Path) -> None:

@@ -46,15 +46,15 @@ TOLD_BY_SQL = [Profile.of(release) for release in RELEASES]
 
 def drawn(strategy: st.SearchStrategy[list[Entry]], count: int) -> list[list[Entry]]:
     """Random logs, as hypothesis finds them: simple ones and odd ones."""
-    found: list[list[Entry]] = []
+    drawn_logs: list[list[Entry]] = []
 
     @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(strategy)
     def collect(log: list[Entry]) -> None:
-        found.append(log)
+        drawn_logs.append(log)
 
     collect()
-    return found
+    return drawn_logs
 
 
 def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
@@ -62,7 +62,7 @@ def asks_about_each(logs: Sequence[Sequence[Entry]]) -> list[FoldTask]:
     return [
         FoldTask(tuple(log), profile, Topics(), exactly_once)
         for log in logs
-        for exactly_once in ((False, True) if any(one.aborted for one in log) else (False,))
+        for exactly_once in ((False, True) if any(entry.aborted for entry in log) else (False,))
         for profile in TOLD_BY_SQL
         if profile.exactly_once_support or not exactly_once
     ]
@@ -79,8 +79,8 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
 
     Keys of offsets that lie in two partitions are one job more, of all logs together.
     """
-    found = drawn(dense_logs() | dense_logs() | logs(), DRAWN)
-    named = {str(number): spread(log) for number, log in enumerate(found)}
+    random_logs = drawn(dense_logs() | dense_logs() | logs(), DRAWN)
+    named = {str(number): spread(log) for number, log in enumerate(random_logs)}
     different = filter(None, dict.fromkeys(map(tuple, followed(oracle, named).values())))
     asks = asks_about_each(list(different)[:LOGS])
     assert len({ask.entries for ask in asks}) == LOGS
@@ -90,10 +90,10 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
 
 
 def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: SqlOracle) -> None:
-    """Releases of SQL's and those that were asked there; at the end every release there is."""
+    """SQL's releases and the observed ones agree at each point; at the end all releases agree."""
     histories = {name: recorded_entries(name) for name in FOLLOWED}
     three = Three(spark, oracle, SegmentSizes(40, 16), LIMITS._replace(slice_rows=50))
-    questions = [one for name in FOLLOWED for one in asked_of(name, histories[name])]
+    questions = [question for name in FOLLOWED for question in asked_of(name, histories[name])]
     answers = list(three.answers(histories, questions))
     wrong = {
         text: ask
@@ -108,13 +108,16 @@ def test_recorded_clusters_at_every_observed_point(spark: SparkSession, oracle: 
 def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
     """Questions about a history; with exactly-once support if the log has aborted records."""
     steps = read_story(HISTORIES / f"{name}.story.jsonl")
-    seen = observed(steps)
+    releases_by_point = observed(steps)
     points = {vector(step): step.positions for step in steps if step.positions}
     moments = [
-        *((Cut(ends, cluster=name), seen.get(point, [])) for point, ends in points.items()),
+        *(
+            (Cut(ends, cluster=name), releases_by_point.get(point, []))
+            for point, ends in points.items()
+        ),
         (whole(log, name), PROFILES),
     ]
-    supported = name in EXACTLY_ONCE or any(one.aborted for one in log)
+    supported = name in EXACTLY_ONCE or any(entry.aborted for entry in log)
     for exactly_once in (False, True) if supported else (False,):
         for cut, others in moments:
             readers = dict.fromkeys([*TOLD_BY_SQL, *others])

@@ -37,16 +37,16 @@ CUT_UP = 200 if PROVE else 6
 
 def random_asks(count: int) -> list[FoldTask]:
     """Questions about random logs, as hypothesis finds them: simple ones and odd ones."""
-    found: list[FoldTask] = []
+    tasks: list[FoldTask] = []
 
     @settings(max_examples=count, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
     @given(logs(), profiles, st.booleans())
     def collect(log: list[Entry], profile: Profile, exactly_once: bool) -> None:
         alike = exactly_once and profile.exactly_once_support
-        found.append(FoldTask(tuple(log), profile, Topics(), alike))
+        tasks.append(FoldTask(tuple(log), profile, Topics(), alike))
 
     collect()
-    return found
+    return tasks
 
 
 def by_the_service(ask: FoldTask) -> ClusterState:
@@ -63,11 +63,13 @@ def test_random_logs(spark: SparkSession) -> None:
     in_spark = SparkFold(spark, SMALL, SLICED)
 
     def differ(asks: Sequence[FoldTask]) -> list[str]:
-        found = in_spark(asks)
+        spark_states = in_spark(asks)
         expected = [by_the_service(ask) for ask in asks]
         return [
-            "" if one == other and digest(one) == digest(other) else f"Spark: {one}\n{other}"
-            for one, other in zip(found, expected, strict=True)
+            ""
+            if spark_state == service_state and digest(spark_state) == digest(service_state)
+            else f"Spark: {spark_state}\n{service_state}"
+            for spark_state, service_state in zip(spark_states, expected, strict=True)
         ]
 
     asks = list({ask.entries: ask for ask in random_asks(DRAWN)}.values())[:LOGS]
@@ -79,7 +81,7 @@ def test_random_logs(spark: SparkSession) -> None:
 
 def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) -> None:
     """All prefixes, by record and by time, are one job, with and without snapshots."""
-    asked, expected = [], []
+    queries, expected = [], []
     for number, ask in enumerate(random_asks(CUT_UP)):
         log, readers = spread(list(ask.entries)), [ask.profile]
         cluster, source = archive(tmp_path / str(number), log), log_of(log)
@@ -87,6 +89,6 @@ def test_random_logs_behind_every_record(spark: SparkSession, tmp_path: Path) ->
         for moment in moments(log):
             with suppress(UnknownMoment):  # of a record in a topic that nobody reads
                 expected.append(served(source, moment, readers, exactly_once=ask.exactly_once))
-                asked.append(StateQuery(local, local.plan(moment, readers), readers))
+                queries.append(StateQuery(local, local.plan(moment, readers), readers))
     assert len(expected) > CUT_UP
-    assert SparkEngine(spark, SLICED).states(asked) == expected
+    assert SparkEngine(spark, SLICED).states(queries) == expected

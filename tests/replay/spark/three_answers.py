@@ -139,12 +139,17 @@ class Three:
             folder = Path(name)
             for cluster, log in held.items():
                 capture(folder, log, name=cluster, sizes=self._sizes)
-            known = list(_served(held, questions))
-            asked = [_asked(folder, number, question) for number, (question, _) in enumerate(known)]
-            in_spark = self._spark.states(asked)
+            served_questions = list(_served(held, questions))
+            queries = [
+                _asked(folder, number, question)
+                for number, (question, _) in enumerate(served_questions)
+            ]
+            in_spark = self._spark.states(queries)
             self._oracle.archive(folder)
-            in_sql = self._lines([question.cut for question, _ in known])
-            for (question, service), spark, sql in zip(known, in_spark, in_sql, strict=True):
+            in_sql = self._lines([question.cut for question, _ in served_questions])
+            for (question, service), spark, sql in zip(
+                served_questions, in_spark, in_sql, strict=True
+            ):
                 yield FoldAnswers(question, service, spark, sql)
 
     def differ(self, asks: Sequence[FoldTask], moments: Moments = every) -> list[str]:
@@ -154,23 +159,25 @@ class Three:
         for ask in asks:
             readers.setdefault((ask.entries, ask.exactly_once), []).append(ask.profile)
         questions = [
-            FoldQuestion(Cut(None, one.position, exactly_once, names[entries]), profiles)
+            FoldQuestion(Cut(None, entry.position, exactly_once, names[entries]), profiles)
             for (entries, exactly_once), profiles in readers.items()
-            for one in moments(in_order(entries))
+            for entry in moments(in_order(entries))
         ]
-        found: dict[tuple[str, bool, Profile], str] = {}
+        differences: dict[tuple[str, bool, Profile], str] = {}
         for answers in self.answers({name: log for log, name in names.items()}, questions):
             cut, profiles = answers.question
             for profile, text in zip(profiles, answers.disagreements(), strict=True):
                 place = cut.cluster, cut.exactly_once, profile
-                found[place] = found.get(place) or text
-        return [found.get((names[one.entries], one.exactly_once, one.profile), "") for one in asks]
+                differences[place] = differences.get(place) or text
+        return [
+            differences.get((names[ask.entries], ask.exactly_once, ask.profile), "") for ask in asks
+        ]
 
     def _lines(self, cuts: Sequence[Cut]) -> Iterator[dict[str, set[TableLine]]]:
         for start in range(0, len(cuts), CUTS_AT_ONCE):
-            some = cuts[start : start + CUTS_AT_ONCE]
-            lines = self._oracle.answer(some).lines
-            for number in range(len(some)):
+            batch = cuts[start : start + CUTS_AT_ONCE]
+            lines = self._oracle.answer(batch).lines
+            for number in range(len(batch)):
                 yield {release: lines[number, release] for release in RELEASES}
 
 

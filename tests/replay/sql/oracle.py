@@ -106,8 +106,8 @@ class SqlOracle:
         """The state at each cut, as each release has it."""
         self._cut(cuts)
         self._run("cuts", "config", "offsets")
-        asked = ((number, release) for number in range(len(cuts)) for release in RELEASES)
-        lines: dict[tuple[int, str], set[TableLine]] = {place: set() for place in asked}
+        places = ((number, release) for number in range(len(cuts)) for release in RELEASES)
+        lines: dict[tuple[int, str], set[TableLine]] = {place: set() for place in places}
         facts = "from config_facts union all from offset_facts"
         for cut, release, part, *rest in self._duck.execute(facts).fetchall():
             lines[cut, release].add(_line(part, *rest))
@@ -130,8 +130,10 @@ class SqlOracle:
             record = cut.record or (None, None, None)
             whole = cut.ends is not None
             points.append((number, cut.cluster, whole, *record, cut.exactly_once))
-            for topic, some in (cut.ends or {}).items():
-                ends += [(number, topic, partition, end) for partition, end in enumerate(some)]
+            for topic, partition_ends in (cut.ends or {}).items():
+                ends += [
+                    (number, topic, partition, end) for partition, end in enumerate(partition_ends)
+                ]
         self._duck.register("points", _table(_POINTS, points))
         self._duck.register("ends_given", _table(_ENDS, ends))
 
@@ -175,7 +177,6 @@ def _table(schema: pa.Schema, rows: Iterable[tuple[Any, ...]]) -> pa.Table:
 
 @cache
 def script(name: str) -> str:
-    """The text of a script."""
     return (HERE / f"{name}.sql").read_text("utf-8")
 
 
@@ -185,29 +186,32 @@ def script(name: str) -> str:
 def lines_of(state: ClusterState) -> set[TableLine]:
     """The rows of a state that SQL tells of."""
     config = state.config
-    found = set() if config.offset < 0 else {_line("offset", "", "", str(config.offset))}
+    table_lines = set() if config.offset < 0 else {_line("offset", "", "", str(config.offset))}
     for part in _TABLES:
         for name, value in getattr(config, part).items():
             plain = value.value if isinstance(value, Target) else value
-            found.add((part, name, "", canonical(plain)))
+            table_lines.add((part, name, "", canonical(plain)))
     for part in ("tasks", "deferred"):
         for name, tasks in getattr(config, part).items():
-            found |= {(part, name, str(task), canonical(one)) for task, one in tasks.items()}
-    found |= {("deferred", name, "", "true") for name in config.deferred}
+            table_lines |= {
+                (part, name, str(task), canonical(task_config))
+                for task, task_config in tasks.items()
+            }
+    table_lines |= {("deferred", name, "", "true") for name in config.deferred}
     if config.session_key is not None:
         secret, algorithm, created = astuple(config.session_key)
-        told = [secret.hex().upper(), algorithm, str(created)]
-        found.add(("session_key", "", "", canonical(told)))
+        key_fields = [secret.hex().upper(), algorithm, str(created)]
+        table_lines.add(("session_key", "", "", canonical(key_fields)))
     for topic, offsets in state.offsets.items():
-        found |= {
+        table_lines |= {
             (f"values of {topic}", "", _hex(key), _hex(value))
             for key, value in offsets.values.items()
         }
-        found |= {
+        table_lines |= {
             (f"hidden in {topic}", connector, canonical(_partition(frozen)), "true")
             for connector, frozen in offsets.hidden
         }
-    return found
+    return table_lines
 
 
 _TABLES = (

@@ -12,10 +12,10 @@ SqlLog = list[Entry]
 def whole(log: Iterable[Entry], cluster: str = NAME) -> Cut:
     """All of a log."""
     ends: dict[str, list[int]] = {}
-    for one in log:
-        parts = ends.setdefault(one.topic, [])
-        parts += [0] * (one.partition + 1 - len(parts))
-        parts[one.partition] = one.offset + 1
+    for entry in log:
+        parts = ends.setdefault(entry.topic, [])
+        parts += [0] * (entry.partition + 1 - len(parts))
+        parts[entry.partition] = entry.offset + 1
     return Cut(ends, cluster=cluster)
 
 
@@ -30,5 +30,6 @@ def followed(oracle: SqlOracle, logs: Mapping[str, SqlLog]) -> dict[str, SqlLog]
     """The same logs without those records."""
     odd = left_out(oracle, logs)
     return {
-        name: [one for one in log if one.position not in odd[name]] for name, log in logs.items()
+        name: [entry for entry in log if entry.position not in odd[name]]
+        for name, log in logs.items()
     }

@@ -33,15 +33,15 @@ def oracle() -> SqlOracle:
 @cache
 def of_scenarios() -> Mapping[str, SqlLog]:
     """Every log that a view in a scenario shows."""
-    asked: list[FoldTask] = []
+    tasks: list[FoldTask] = []
 
     def remember(asks: Sequence[FoldTask]) -> list[ClusterState]:
-        asked.extend(asks)
+        tasks.extend(asks)
         return [fold(a.entries, a.profile, exactly_once=a.exactly_once) for a in asks]
 
     paths = sorted((ROOT / "scenarios").rglob("*.scenario"))
     play_all([read(path) for path in paths], Folds(batch={"remembered": remember}))
-    logs = dict.fromkeys(one.entries for one in asked if one.entries)
+    logs = dict.fromkeys(task.entries for task in tasks if task.entries)
     return {str(number): list(log) for number, log in enumerate(logs)}
 
 
@@ -52,16 +52,16 @@ def recorded() -> Mapping[str, SqlLog]:
 
 def counted(logs: Mapping[str, SqlLog], odd: Mapping[str, Unfollowed]) -> Counter[str]:
     """Number of distinct records left out, by reason."""
-    reasons = {_content(one): odd[name].get(one.position) for name, one in _every(logs)}
+    reasons = {_content(entry): odd[name].get(entry.position) for name, entry in _every(logs)}
     return Counter(why for why in reasons.values() if why is not None)
 
 
 def _every(logs: Mapping[str, SqlLog]) -> Iterable[tuple[str, Entry]]:
-    return ((name, one) for name, log in logs.items() for one in log)
+    return ((name, entry) for name, log in logs.items() for entry in log)
 
 
-def _content(one: Entry) -> tuple[str, bytes | None, bytes | None]:
-    return one.topic, one.key, one.value
+def _content(entry: Entry) -> tuple[str, bytes | None, bytes | None]:
+    return entry.topic, entry.key, entry.value
 
 
 def documented() -> dict[str, tuple[int, int]]:
@@ -69,21 +69,21 @@ def documented() -> dict[str, tuple[int, int]]:
     lines = iter((ROOT / "docs" / "architecture.md").read_text("utf-8").splitlines())
     next(line for line in lines if line.startswith(HEADING))
     next(lines)
-    found = {}
+    counts_by_reason = {}
     for line in lines:
         if not line.startswith("|"):
             break
         reason, _, histories, scenarios = (cell.strip() for cell in line.strip("|").split("|"))
-        found[reason] = int(histories), int(scenarios)
-    return found
+        counts_by_reason[reason] = int(histories), int(scenarios)
+    return counts_by_reason
 
 
-def test_what_is_left_out_is_written_down(oracle: SqlOracle) -> None:
-    """Each reason that there is, and each record that lies in the repository."""
+def test_omitted_records_are_documented(oracle: SqlOracle) -> None:
+    """The documentation counts each reason, and each such record of the repository."""
     histories, scenarios = (
         counted(logs, left_out(oracle, logs)) for logs in (recorded(), of_scenarios())
     )
-    assert documented() == {one: (histories[one], scenarios[one]) for one in REASONS}
+    assert documented() == {reason: (histories[reason], scenarios[reason]) for reason in REASONS}
 
 
 def test_all_logs_of_scenarios(oracle: SqlOracle) -> None:

@@ -69,9 +69,9 @@ OFFSET_KEYS = {
 }
 
 
-def about(one: bytes) -> str:
+def about(record_value: bytes) -> str:
     """Name of a test."""
-    return repr(one[:40])
+    return repr(record_value[:40])
 
 
 def test_values_that_it_cannot_follow_are_named(oracle: SqlOracle) -> None:

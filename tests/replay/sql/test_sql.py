@@ -60,7 +60,7 @@ def agree(sql: set[TableLine], others: dict[str, set[TableLine]]) -> None:
 def test_recorded_clusters_at_every_observed_point(
     name: str, oracle: SqlOracle, tmp_path: Path
 ) -> None:
-    """Under all three releases, whichever was there."""
+    """All three releases are compared, whichever was recorded."""
     log = recorded_entries(name)
     cluster, source = archive(tmp_path, log, SegmentSizes(40, 16)), log_of(log)
     oracle.archive(tmp_path)
@@ -70,12 +70,12 @@ def test_recorded_clusters_at_every_observed_point(
     cuts = [Cut(msgspec.json.decode(moment)) for moment in moments]
     answer = oracle.answer(cuts)
     assert not any(answer.unfollowed)
-    asked = list(PROFILES.values())
+    profiles = list(PROFILES.values())
     for number, moment in enumerate(moments):
-        local, service = replayed(cluster, moment, asked), served(source, moment, asked)
-        for release, one, other in zip(RELEASES, local, service, strict=True):
+        local, service = replayed(cluster, moment, profiles), served(source, moment, profiles)
+        for release, replayed_state, served_state in zip(RELEASES, local, service, strict=True):
             lines = answer.lines[number, release]
-            agree(lines, {"engine": lines_of(one), "service": lines_of(other)})
+            agree(lines, {"engine": lines_of(replayed_state), "service": lines_of(served_state)})
 
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
@@ -83,7 +83,7 @@ def test_recorded_clusters_at_every_observed_point(
 def test_random_logs_behind_every_record(
     oracle: SqlOracle, log: list[Entry], data: st.DataObject
 ) -> None:
-    """Every prefix of the one order, with exactly-once support and without."""
+    """Every prefix is compared, with exactly-once support and without."""
     log = followed(oracle, {NAME: log})[NAME]
     if not log:
         return
@@ -91,11 +91,11 @@ def test_random_logs_behind_every_record(
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
         oracle.archive(Path(folder))
-        readers = (False, True) if any(one.aborted for one in log) else (False,)
+        readers = (False, True) if any(entry.aborted for entry in log) else (False,)
         cuts = [
-            Cut(record=one.position, exactly_once=exactly_once)
+            Cut(record=entry.position, exactly_once=exactly_once)
             for exactly_once in readers
-            for one in ordered
+            for entry in ordered
         ]
         answer = oracle.answer(cuts)
         for exactly_once, first in zip(readers, (0, len(ordered)), strict=False):
@@ -111,13 +111,13 @@ def test_random_logs_behind_every_record(
         at = data.draw(st.integers(0, len(ordered) - 1))
         position = ordered[at].position
         moment = f"{position.topic}@{position.partition}:{position.offset}"
-        asked = list(PROFILES.values())
+        profiles = list(PROFILES.values())
         for derived in (False, True):
-            states = replayed(cluster, moment, asked, LocalOptions(derived=derived))
+            states = replayed(cluster, moment, profiles, LocalOptions(derived=derived))
             for release, state in zip(RELEASES, states, strict=True):
                 note(f"{release} as of {moment}, derived: {derived}")
                 agree(answer.lines[at, release], {"engine": lines_of(state)})
-        for release, state in zip(RELEASES, served(log_of(log), moment, asked), strict=True):
+        for release, state in zip(RELEASES, served(log_of(log), moment, profiles), strict=True):
             agree(answer.lines[at, release], {"service": lines_of(state)})
 
 
@@ -141,8 +141,8 @@ OFFSETS = tuple((TOPICS.offsets, partition) for partition in range(5))
 
 
 def _happening(chance: Random, name: str) -> tuple[str, int, list[tuple[str, bytes | None]]]:
-    what, number = chance.random(), chance.randrange(1_000_000)
-    if what < 0.6:
+    draw, number = chance.random(), chance.randrange(1_000_000)
+    if draw < 0.6:
         partition = chance.randrange(4)
         key = f'["{name}",{{"table":"t{number % 50}"}}]'
         value = None if chance.random() < 0.1 else b'{"row":%d}' % number
@@ -152,12 +152,12 @@ def _happening(chance: Random, name: str) -> tuple[str, int, list[tuple[str, byt
             [(key, value)],
         )
     pairs: list[tuple[str, bytes | None]]
-    if what < 0.7:
+    if draw < 0.7:
         states = (b'{"state":"STARTED"}', b'{"state":"PAUSED","state.v2":"STOPPED"}', None)
         pairs = [(f"target-state-{name}", chance.choice(states))]
-    elif what < 0.75:
+    elif draw < 0.75:
         pairs = [(f"connector-{name}", None), (f"target-state-{name}", None)]
-    elif what < 0.8:
+    elif draw < 0.8:
         pairs = [(f"tasks-fencing-{name}", b'{"task-count":%d}' % (number % 4))]
     else:
         config = b'{"properties":{"name":"%b","rows":"%d"}}' % (name.encode(), number)
@@ -179,16 +179,16 @@ def digest(lines: set[TableLine]) -> str:
 
 
 def test_a_larger_archive_by_digest(oracle: SqlOracle, tmp_path: Path) -> None:
-    """At its end and in its middle."""
+    """Digests are equal at the end and in the middle of the archive."""
     log = large_log(RECORDS)
     cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))
     oracle.archive(tmp_path)
-    middle = [one for one in log if one.topic == TOPICS.config][-1].offset // 2
+    middle = [entry for entry in log if entry.topic == TOPICS.config][-1].offset // 2
     answer = oracle.answer([whole(log), Cut(record=(TOPICS.config, 0, middle))])
     assert not any(answer.unfollowed)
-    asked = list(PROFILES.values())
+    profiles = list(PROFILES.values())
     for number, moment in enumerate((None, f"config@{middle}")):
-        for release, state in zip(RELEASES, replayed(cluster, moment, asked), strict=True):
-            found = answer.lines[number, release]
-            assert len(found) > RECORDS // 20
-            assert digest(found) == digest(lines_of(state)), (moment, release)
+        for release, state in zip(RELEASES, replayed(cluster, moment, profiles), strict=True):
+            lines = answer.lines[number, release]
+            assert len(lines) > RECORDS // 20
+            assert digest(lines) == digest(lines_of(state)), (moment, release)

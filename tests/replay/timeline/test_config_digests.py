@@ -29,13 +29,13 @@ CONFIGS = ("connect-configs",)
 
 def told(cluster: ArchivedCluster, *, exactly_once: bool = False) -> dict[tuple[str, int], str]:
     """By release and offset, the digest behind that record."""
-    asked = [one for one in PROFILES if one.exactly_once_support or not exactly_once]
-    plan = LocalEngine(cluster, LocalOptions(exactly_once, derived=False)).plan(None, asked)
-    question = TimelineQuery(asked, exactly_once=exactly_once)
+    readers = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
+    plan = LocalEngine(cluster, LocalOptions(exactly_once, derived=False)).plan(None, readers)
+    question = TimelineQuery(readers, exactly_once=exactly_once)
     return {
-        (release, one.after.position.offset): one.digest
-        for _, one in digests([TimelineJob(cluster, plan, question)], lambda _: None)
-        for release in one.profiles
+        (release, shared.after.position.offset): shared.digest
+        for _, shared in digests([TimelineJob(cluster, plan, question)], lambda _: None)
+        for release in shared.profiles
     }
 
 
@@ -62,9 +62,9 @@ GONE = [
 def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
     log: list[Entry], exactly_once: bool
 ) -> None:
-    """For every release, in one pass."""
+    """Digests of every release are computed in one pass."""
     with TemporaryDirectory() as folder:
-        found = told(archive(Path(folder), log), exactly_once=exactly_once)
+        digests_found = told(archive(Path(folder), log), exactly_once=exactly_once)
     expected = {}
     for profile in PROFILES:
         if profile.exactly_once_support or not exactly_once:
@@ -73,20 +73,20 @@ def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
                 if worker.apply(entry) is not UNSEEN:
                     state = worker.snapshot().config
                     expected[profile.release, entry.offset] = config_digest(state).hex()
-    assert found == expected
+    assert digests_found == expected
 
 
 def test_a_recorded_cluster(tmp_path: Path) -> None:
-    """Behind its last record, as every release sees it."""
-    log = [one for one in recorded_entries("life-3.9") if one.topic in CONFIGS]
-    found = told(archive(tmp_path, log))
+    """The digest after the last record equals that of a fold, for every release."""
+    log = [entry for entry in recorded_entries("life-3.9") if entry.topic in CONFIGS]
+    digests_found = told(archive(tmp_path, log))
     for profile in PROFILES:
         expected = config_digest(fold(log, profile).config).hex()
-        assert found[profile.release, log[-1].offset] == expected
+        assert digests_found[profile.release, log[-1].offset] == expected
 
 
 def test_states_that_differ_in_anything_have_other_digests() -> None:
-    """In a kind of number, in which task waits, in whether an empty set is there at all."""
+    """Digests differ by a kind of number, a waiting task, or an empty set."""
     states = [
         ConfigState(),
         ConfigState(offset=1),
@@ -112,9 +112,12 @@ def test_states_that_differ_in_anything_have_other_digests() -> None:
 
 def test_order_says_nothing() -> None:
     """The order of connectors and of config fields does not change the digest."""
-    one, other = {"k": "\ud800", "l": {"x": 1, "y": 2}}, {"l": {"y": 2, "x": 1}, "k": "\ud800"}
-    assert config_digest(ConfigState(connectors={"a": one, "b": {"p": 1, "q": 2}})) == (
-        config_digest(ConfigState(connectors={"b": {"q": 2, "p": 1}, "a": other}))
+    config, reordered = (
+        {"k": "\ud800", "l": {"x": 1, "y": 2}},
+        {"l": {"y": 2, "x": 1}, "k": "\ud800"},
+    )
+    assert config_digest(ConfigState(connectors={"a": config, "b": {"p": 1, "q": 2}})) == (
+        config_digest(ConfigState(connectors={"b": {"q": 2, "p": 1}, "a": reordered}))
     )
 
 
@@ -125,8 +128,8 @@ def test_releases_that_agree_are_told_together(tmp_path: Path) -> None:
         Entry("connect-configs", 0, 1, 2, b"target-state-a", b'{"state":"STOPPED"}'),
     ]
     cluster = archive(tmp_path, log)
-    asked = [Profile.of(one) for one in ("3.3", "3.4", "3.9")]
-    plan = LocalEngine(cluster, LocalOptions(derived=False)).plan(None, asked)
-    job = TimelineJob(cluster, plan, TimelineQuery(asked))
-    found = [one.profiles for _, one in digests([job], lambda _: None)]
-    assert found == [("3.3.2", "3.4.1", "3.9.2"), ("3.3.2", "3.4.1"), ("3.9.2",)]
+    readers = [Profile.of(release) for release in ("3.3", "3.4", "3.9")]
+    plan = LocalEngine(cluster, LocalOptions(derived=False)).plan(None, readers)
+    job = TimelineJob(cluster, plan, TimelineQuery(readers))
+    releases = [shared.profiles for _, shared in digests([job], lambda _: None)]
+    assert releases == [("3.3.2", "3.4.1", "3.9.2"), ("3.3.2", "3.4.1"), ("3.9.2",)]

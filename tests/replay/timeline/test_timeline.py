@@ -40,18 +40,20 @@ def told(
     """The timeline of an archive."""
     options = LocalOptions(question.exactly_once, derived=False)
     plan = LocalEngine(cluster, options).plan(moment, question.profiles)
-    return [seen for _, seen in timelines([TimelineJob(cluster, plan, question)], lambda _: None)]
+    return [
+        shared for _, shared in timelines([TimelineJob(cluster, plan, question)], lambda _: None)
+    ]
 
 
 def facts_of(state: ClusterState) -> IntervalFacts:
     """All facts of a state but the source offsets, as `core.diff` finds them; configs whole."""
-    found: IntervalFacts = {}
-    for one in diff(ClusterState(state.profile), state):
-        if one.aspect not in (Aspect.CONFIG, Aspect.SOURCE_OFFSET):
-            found[one.connector, one.aspect, one.item] = one.after
+    facts: IntervalFacts = {}
+    for change in diff(ClusterState(state.profile), state):
+        if change.aspect not in (Aspect.CONFIG, Aspect.SOURCE_OFFSET):
+            facts[change.connector, change.aspect, change.item] = change.after
     for name, config in state.config.connectors.items():
-        found[name, Aspect.CONFIG, ""] = config
-    return found
+        facts[name, Aspect.CONFIG, ""] = config
+    return facts
 
 
 def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> IntervalFacts:
@@ -66,12 +68,14 @@ def facts_at(intervals: Iterable[Interval], place: dict[Any, int], at: int) -> I
 
 
 def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -> None:
-    """Behind every record, and for every release that was asked, all is as a fold has it."""
-    ordered = [one for one in in_order(log) if one.topic in FOLDED]
+    """Compare the intervals behind every record with a fold, for each requested release."""
+    ordered = [entry for entry in in_order(log) if entry.topic in FOLDED]
     place = {entry.position: number for number, entry in enumerate(ordered)}
-    seen = told(cluster, question)
+    shared_intervals = told(cluster, question)
     for profile in question.profiles:
-        intervals = [one.interval for one in seen if profile.release in one.profiles]
+        intervals = [
+            shared.interval for shared in shared_intervals if profile.release in shared.profiles
+        ]
         for at in range(len(ordered)):
             state = fold(ordered[: at + 1], profile, exactly_once=question.exactly_once)
             assert facts_at(intervals, place, at) == facts_of(state), (profile, at)
@@ -80,13 +84,15 @@ def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(30, FOLDED), st.lists(profiles, min_size=1, max_size=4, unique=True), st.booleans())
 def test_random_logs_behind_every_record(
-    log: list[Entry], asked: list[Profile], exactly_once: bool
+    log: list[Entry], readers: list[Profile], exactly_once: bool
 ) -> None:
     """Several releases are followed in one pass."""
     if exactly_once:
-        asked = [one for one in asked if one.exactly_once_support] or [Profile.of("kip")]
+        readers = [reader for reader in readers if reader.exactly_once_support] or [
+            Profile.of("kip")
+        ]
     with TemporaryDirectory() as folder:
-        check(archive(Path(folder), log), log, TimelineQuery(asked, exactly_once=exactly_once))
+        check(archive(Path(folder), log), log, TimelineQuery(readers, exactly_once=exactly_once))
 
 
 @pytest.mark.parametrize("name", ["roll-3.4-3.9-3.4", "compacted-3.9"])
@@ -95,22 +101,24 @@ def test_recorded_clusters_at_their_end_as_every_release_sees_them(
 ) -> None:
     """The last intervals equal a fold of the whole log."""
     log = recorded_entries(name)
-    seen = told(archive(tmp_path, log), TimelineQuery(PROFILES))
+    shared_intervals = told(archive(tmp_path, log), TimelineQuery(PROFILES))
     place = {entry.position: number for number, entry in enumerate(in_order(log))}
     for profile in PROFILES:
-        intervals = [one.interval for one in seen if profile.release in one.profiles]
+        intervals = [
+            shared.interval for shared in shared_intervals if profile.release in shared.profiles
+        ]
         assert facts_at(intervals, place, len(log)) == facts_of(fold(in_order(log), profile))
 
 
 @settings(max_examples=EXAMPLES, phases=PHASES)
 @given(logs(30), profiles)
 def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Profile) -> None:
-    """Wherever the history of a connector tells of a change, an interval ends or begins."""
+    """An interval ends or begins wherever the history of a connector has a change."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
-        seen = told(cluster, TimelineQuery([profile], offsets=True))
+        shared_intervals = told(cluster, TimelineQuery([profile], offsets=True))
         read = set(LocalEngine(cluster).plan(None, [profile]).ends)
-    visible = [one for one in log if one.topic in read]
+    visible = [entry for entry in log if entry.topic in read]
     changes: set[tuple[Any, ...]] = set()
     for name in ("a", "b", "a-1", "\ufffd"):
         for event in history(visible, name, profile).events:
@@ -119,28 +127,33 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
                     changes.add((name, "until", event.entry.position))
                 if event.after is not None:
                     changes.add((name, "since", event.entry.position))
-    found = set()
-    for one in (seen_.interval for seen_ in seen):
-        if one.aspect is Aspect.SOURCE_OFFSET and one.connector in ("a", "b", "a-1", "\ufffd"):
-            found.add((one.connector, "since", one.since.position))
-            if one.until is not None:
-                found.add((one.connector, "until", one.until.position))
-    assert found == changes
+    bounds = set()
+    for interval in (shared.interval for shared in shared_intervals):
+        if interval.aspect is Aspect.SOURCE_OFFSET and interval.connector in (
+            "a",
+            "b",
+            "a-1",
+            "\ufffd",
+        ):
+            bounds.add((interval.connector, "since", interval.since.position))
+            if interval.until is not None:
+                bounds.add((interval.connector, "until", interval.until.position))
+    assert bounds == changes
 
 
 def test_a_prefix_has_what_began_before_it(tmp_path: Path) -> None:
     """An interval that ends later holds at the end of the prefix; other connectors are left out."""
     cluster = archive(tmp_path, recorded_entries("roll-3.4-3.9-3.4"))
     question = TimelineQuery([Profile.of("3.9")], ["pages"])
-    (wanted,) = (
-        seen.interval
-        for seen in told(cluster, question, "config@10")
-        if seen.interval.aspect is Aspect.TARGET_STATE
+    (interval,) = (
+        shared.interval
+        for shared in told(cluster, question, "config@10")
+        if shared.interval.aspect is Aspect.TARGET_STATE
     )
-    assert (wanted.connector, wanted.value, wanted.until) == ("pages", "STARTED", None)
+    assert (interval.connector, interval.value, interval.until) == ("pages", "STARTED", None)
     states = [
-        (seen.interval.value, seen.interval.since.position.offset)
-        for seen in told(cluster, question)
-        if seen.interval.aspect is Aspect.TARGET_STATE
+        (shared.interval.value, shared.interval.since.position.offset)
+        for shared in told(cluster, question)
+        if shared.interval.aspect is Aspect.TARGET_STATE
     ]
     assert states == [("STARTED", 1), ("STOPPED", 11), ("PAUSED", 15), ("STARTED", 16)]

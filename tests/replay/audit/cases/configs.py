@@ -69,7 +69,6 @@ def written_again() -> PlantedLog:
 
 @holds("target-changed", INFO, "a", "config@1")
 def paused() -> PlantedLog:
-    """The connector is paused."""
     return PlantedLog().config("a").target("a", PAUSED)
 
 

@@ -126,7 +126,6 @@ def slow() -> PlantedLog:
 
 @resembles("source-stalled")
 def paused() -> PlantedLog:
-    """The connector is paused."""
     log = PlantedLog().running("a").moving("a", MINUTE).target("a", PAUSED)
     return log.wait(DAY).config("other")
 
@@ -161,7 +160,6 @@ def set_by_hand() -> PlantedLog:
 
 @resembles("source-stalled")
 def deleted() -> PlantedLog:
-    """The connector is deleted."""
     return PlantedLog().running("a").moving("a", MINUTE).deleted("a").wait(DAY).config("other")
 
 

@@ -81,14 +81,14 @@ def test_one_cluster(small: Path) -> None:
 
 @pytest.mark.slow
 def test_an_object_store(stores: Bucket, small: Path, tmp_path: Path) -> None:
-    """It has the same numbers of files, and the same answers, as a folder."""
+    """An object store ends with the same numbers of files, and the same answers, as a folder."""
     store = in_bucket(stores, tmp_path)
     for look in range(1, LOOKS + 1):
         capture_into(store, log_of(ENTRIES[: len(ENTRIES) * look // LOOKS]))
-    (there,) = call("compact-archive", store.where, "-o", "json", *stores.conf()).json
-    (here,) = call("compact-archive", small, "-o", "json").json
+    (in_store,) = call("compact-archive", store.where, "-o", "json", *stores.conf()).json
+    (in_folder,) = call("compact-archive", small, "-o", "json").json
     for number in ("manifests", "segments", "files", "removed", "remaining"):
-        assert there[number] == here[number]
+        assert in_store[number] == in_folder[number]
     assert sorted(map(kind, store.walk(""))) == sorted(map(kind, content(small)))
     assert call("state", store.where, *stores.conf()) == call("state", small)
     assert call("verify", store.where, *stores.conf()).code == 0

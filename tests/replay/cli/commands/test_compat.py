@@ -19,14 +19,14 @@ PAUSED = {"state": "PAUSED"}
 
 def lines(entries: list[Entry]) -> str:
     """Entries as a history has them."""
-    return "".join(json.dumps(_line(one)) + "\n" for one in entries)
+    return "".join(json.dumps(_line(entry)) + "\n" for entry in entries)
 
 
 def _line(entry: Entry) -> dict[str, Any]:
     texts = {"key": entry.key, "value": entry.value}
-    told = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
+    decoded = {name: None if raw is None else raw.decode() for name, raw in texts.items()}
     place = entry.position._asdict() | {"timestamp": entry.timestamp}
-    return place | told | ({"aborted": True} if entry.aborted else {})
+    return place | decoded | ({"aborted": True} if entry.aborted else {})
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_exit_codes_are_verdicts(dump: Any) -> None:
 def test_a_release_that_is_not_known_ends_as_for_state(
     dump: Any, release: str, code: int, sentence: str, tmp_path: Path
 ) -> None:
-    """A newer one is read as the newest that is known; one that never was is an error."""
+    """A newer release is read as the newest known one; a release that never existed is an error."""
     path = dump(running())
     assert run("capture", f"lab={path}", str(tmp_path / "archive"), "--once").exit_code == 0
     for result in (
@@ -118,7 +118,7 @@ def test_the_table_tells_why_and_what_to_do(dump: Any) -> None:
 
 
 def test_json(dump: Any) -> None:
-    """The same for machines; positions as `--as-of` takes them."""
+    """JSON has the same content; positions have the form that `--as-of` takes."""
     path = dump(DISAGREEING)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "-o", "json")
     document = json.loads(result.stdout)
@@ -140,7 +140,7 @@ def test_json(dump: Any) -> None:
     }
     (situation,) = connector["situations"]
     assert (situation["situation"], situation["evidence"]) == (4, ["config@3"])
-    assert [one["command"] for one in step["plan"]] == ["controlplane stop a"]
+    assert [step_of_plan["command"] for step_of_plan in step["plan"]] == ["controlplane stop a"]
 
 
 def test_junit(dump: Any) -> None:
@@ -158,7 +158,7 @@ def test_junit(dump: Any) -> None:
 
 
 def test_junit_of_what_cannot_be_read(dump: Any, tmp_path: Path) -> None:
-    """An error, and not nothing: who counts errors in CI sees that a cluster was not looked at."""
+    """An unreadable cluster is an error in JUnit, so that CI sees it was not assessed."""
     good, bad = dump(stopped()), tmp_path / "bad.log.jsonl"
     bad.write_text("{", encoding="utf-8")
     words = ("--from", "3.9", "--to", "3.4", "-o", "junit")
@@ -166,18 +166,22 @@ def test_junit_of_what_cannot_be_read(dump: Any, tmp_path: Path) -> None:
     assert result.exit_code == 2
     well, unread = ET.fromstring(result.stdout)
     assert (well.get("errors"), well.get("tests")) == ("0", "1")
-    assert [unread.get(one) for one in ("tests", "failures", "errors")] == ["1", "0", "1"]
+    assert [unread.get(attribute) for attribute in ("tests", "failures", "errors")] == [
+        "1",
+        "0",
+        "1",
+    ]
     (error,) = unread.findall("testcase/error")
     assert error.get("type") == "cannot be read"
     assert f": {error.get('message')}\n" in result.stderr
 
 
 def test_the_whole_way(dump: Any) -> None:
-    """Every line in between is passed, and the worst of them decides."""
+    """All release lines in between are passed, and the worst of them decides."""
     path = dump(QUIET)
     result = run("compat", path, "--from", "3.4", "--to", "3.9", "--transitive", "-o", "json")
     document = json.loads(result.stdout)
-    verdicts = {f"{one['from']} to {one['to']}": one["verdict"] for one in document["rolls"]}
+    verdicts = {f"{roll['from']} to {roll['to']}": roll["verdict"] for roll in document["rolls"]}
     assert verdicts["3.5.2 to 3.6.2"] == "compatible"
     assert verdicts["3.6.2 to 3.7.2"] == document["verdict"] == "needs preparation"
     assert result.exit_code == 1
@@ -186,7 +190,7 @@ def test_the_whole_way(dump: Any) -> None:
 
 
 def test_strangers_names_are_made_safe(dump: Any) -> None:
-    """A name that would turn the terminal, or end an XML document, does neither."""
+    """Names that contain terminal codes or XML markup are shown as text."""
     name = "a\x1b[31m</testcase>"
     planted = Planted().config(name).tasks(name, 1).target(name, {"state": "STOPPED"})
     path = dump(planted)
@@ -212,12 +216,12 @@ async def served(path: Path) -> None:
     """A file as a service leaves it behind."""
     log = await SqliteLog.open(path)
     await log.create_topic(CONFIG, 1)
-    await log.put([one for one in stopped().entries if one.topic == CONFIG])
+    await log.put([entry for entry in stopped().entries if entry.topic == CONFIG])
     await log.close()
 
 
 def test_an_embedded_log(tmp_path: Path) -> None:
-    """The same of what a service wrote; it is only read."""
+    """The log of a service gives the same output, and is only read."""
     path = tmp_path / "state.db"
     asyncio.run(served(path))
     result = run("compat", str(path), "--from", "3.9", "--to", "3.4")
@@ -226,7 +230,7 @@ def test_an_embedded_log(tmp_path: Path) -> None:
 
 
 def test_topics_may_have_other_names(tmp_path: Path) -> None:
-    """Two topics that are one are refused."""
+    """Other topic names are accepted; one name for two topics is refused."""
     path = tmp_path / "lab.log.jsonl"
     text = lines(stopped().entries).replace("connect-configs", "mine")
     path.write_text(text, encoding="utf-8")
@@ -254,7 +258,7 @@ def test_bad_input_is_one_sentence(dump: Any, words: tuple[str, ...], sentence: 
 
 
 def test_a_log_that_is_not_there() -> None:
-    """Neither compared nor created."""
+    """The missing file is neither compared nor created."""
     result = run("lint", "nowhere.log.jsonl", "--release", "3.9")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "nowhere.log.jsonl" in result.stderr
@@ -299,6 +303,6 @@ def test_lint_refuses_a_support_that_is_not_there(dump: Any) -> None:
 
 @pytest.mark.parametrize("name", ["compat", "lint"])
 def test_help_lists_both(name: str) -> None:
-    """In one line, and at length."""
+    """`replay --help` lists the command, and the command has its own help."""
     assert f"  {name} " in run("--help").stdout
     assert run(name, "--help").exit_code == 0

@@ -48,7 +48,7 @@ def test_a_folder_with_a_damaged_cluster(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_with_damaged_clusters_only(damaged: Path, tmp_path: Path) -> None:
-    """Nothing is written."""
+    """The command writes no file."""
     words = ("--cluster", "life", "-o", "parquet", "--folder", tmp_path / "states")
     assert "was altered" in refusal(call("state", damaged, *words))
     assert content(tmp_path) == {}
@@ -72,7 +72,7 @@ def test_options_of_a_folder(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_damaged_cluster_hides_no_state(fleet: Path, damaged: Path) -> None:
-    """`state` shows the others as in an undamaged fleet, and names it with exit code 2."""
+    """`state` shows the others as in an undamaged fleet, and names the cluster with exit code 2."""
     others = [word for name in CLUSTERS if name != "life" for word in ("--cluster", name)]
     expected = call("state", fleet, *others, "-o", "json")
     result = call("state", damaged, "-o", "json")

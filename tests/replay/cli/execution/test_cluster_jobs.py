@@ -55,13 +55,13 @@ COMPAT = ("compat", "--from", "3.4", "--to", "3.9")
 
 
 def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
-    """Configs with their secrets lie in both, and in what is kept for later."""
+    """Archives, reports and kept answers contain configs with secrets."""
     umask = os.umask(0)
     try:
         assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
-        more = ("--to", tmp_path / "page.html", "--resume", tmp_path / "kept" / "results")
+        report_options = ("--to", tmp_path / "page.html", "--resume", tmp_path / "kept" / "results")
         (tmp_path / "page.html").touch(0o666)
-        assert call("report", tmp_path / "archive", *more).code == 0
+        assert call("report", tmp_path / "archive", *report_options).code == 0
         parquet = ("-o", "parquet", "--to", tmp_path / "states.parquet")
         assert call("state", tmp_path / "archive", *parquet).code == 0
     finally:
@@ -71,7 +71,7 @@ def test_only_the_owner_reads_an_archive_or_a_report(tmp_path: Path) -> None:
 
 
 def test_a_told_mode_counts_for_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`CONTROLPLANE_FILE_MODE`; one that is none is a sentence."""
+    """`CONTROLPLANE_FILE_MODE` sets the mode; an invalid value is one error sentence."""
     monkeypatch.setenv("CONTROLPLANE_FILE_MODE", "0640")
     assert call("capture", f"life={LIFE}", tmp_path / "archive", "--once").code == 0
     assert set(modes(tmp_path / "archive").values()) == {0o640, 0o750}
@@ -95,12 +95,12 @@ def test_all_clusters_and_a_summary(fleet: Path) -> None:
 
 @pytest.mark.parametrize(("words", "code"), [(LINT, 1), (AUDIT, 0)])
 def test_findings_are_counted_by_cluster(words: tuple[str, ...], code: int, fleet: Path) -> None:
-    """Also of those in which nothing was found."""
+    """The counts include clusters without findings."""
     result = call(*words, fleet)
     assert result.code == code
     heads = ["CLUSTER", "DANGER", "WARNING", "INFO"]
     lines = [line.split() for line in result.out.splitlines()]
-    rows = {one[0]: one[1:] for one in lines[lines.index(heads) + 2 :][:3]}
+    rows = {cells[0]: cells[1:] for cells in lines[lines.index(heads) + 2 :][:3]}
     assert set(rows) == set(CLUSTERS)
     findings = call(*words, fleet, "-o", "json").json["findings"]
     for name, row in rows.items():
@@ -118,7 +118,7 @@ def test_one_cluster_of_an_archive(fleet: Path) -> None:
 
 
 def test_archives_and_logs_together(fleet: Path, tmp_path: Path) -> None:
-    """Each keeps its name; what a name means must be plain."""
+    """Each log keeps its name; a name that is ambiguous is refused."""
     result = call(*AUDIT, fleet, ROLL, "-o", "json")
     assert result.json["clusters"] == [*CLUSTERS, str(ROLL)]
     for words, sentence in (
@@ -151,7 +151,7 @@ def test_clusters_with_topics_of_other_names(tmp_path: Path) -> None:
         ]
         for name in ("ours", "theirs")
     )
-    assert [one for one in ours if one in theirs]
+    assert [finding for finding in ours if finding in theirs]
     assert any("config@" in place for _, evidence in ours for place in evidence)
 
 
@@ -163,8 +163,8 @@ def test_up_to_a_moment(tmp_path: Path) -> None:
     call("capture", f"roll={ROLL}", tmp_path / "fleet", "--once")
     for words in (AUDIT, LINT, COMPAT):
         now, then, log = (
-            call(*words, *more, "-o", "json", "--cluster", "roll").json
-            for more in (
+            call(*words, *source, "-o", "json", "--cluster", "roll").json
+            for source in (
                 (tmp_path / "fleet",),
                 (tmp_path / "fleet", "--as-of", "config@9"),
                 (ROLL, "--as-of", "config@9"),
@@ -205,15 +205,15 @@ def test_a_damaged_cluster_hides_no_other(fleet: Path) -> None:
 @pytest.mark.parametrize(
     "words", [LINT, AUDIT, COMPAT, ("verify",), ("state",), ("timeline",), ("report",)]
 )
-def test_what_the_system_does_not_let_us_read(
+def test_unreadable_folders_are_named(
     fleet: Path, words: tuple[str, ...], place: str, tmp_path: Path
 ) -> None:
     """An unreadable folder is named; commands that report per cluster still report the others."""
     folder = fleet / "cluster=east" / place
     folder.rename(tmp_path / "elsewhere")
     folder.symlink_to(folder)  # a loop: not even root can look into it
-    more = ("--to", tmp_path / "page.html") if words == ("report",) else ()
-    result = call(*words, fleet, *more)
+    output_options = ("--to", tmp_path / "page.html") if words == ("report",) else ()
+    result = call(*words, fleet, *output_options)
     assert result.code == 2
     assert f"{folder}" in result.err
     assert "(Too many levels of symbolic links)" in result.err
@@ -224,7 +224,9 @@ def test_what_the_system_does_not_let_us_read(
 @pytest.mark.parametrize(
     "words", [("state",), ("timeline",), ("history", "--connector", "a"), ("state", "--explain")]
 )
-def test_what_is_wrong_with_one_hides_no_other(fleet: Path, words: tuple[str, ...]) -> None:
+def test_questions_are_answered_beside_a_damaged_cluster(
+    fleet: Path, words: tuple[str, ...]
+) -> None:
     """Questions are answered for those for which they can be; if for none, the first says why."""
     sound = call(*words, fleet, "--cluster", "north", "--cluster", "west", "-o", "json")
     (fleet / "cluster=east" / "_manifest" / "0000000001.json").write_text("{}")
@@ -263,7 +265,7 @@ def test_a_cluster_without_its_manifests_is_named(
 
 
 def test_no_altered_file_is_believed(fleet: Path) -> None:
-    """Its hash is compared before it is read."""
+    """The hash of a file is compared before the file is read."""
     segment = next((fleet / "cluster=east").rglob("segment-*.parquet"))
     whole = bytearray(segment.read_bytes())
     whole[len(whole) // 2] ^= 1
@@ -275,14 +277,14 @@ def test_no_altered_file_is_believed(fleet: Path) -> None:
 
 
 def forged(folder: Path, cluster: str, sentence: str) -> None:
-    """Let a result that was kept say something else, so that one sees where it is used."""
+    """Alter a kept result, so that its use becomes visible."""
     (path,) = folder.glob(f"{cluster}-*.json")
     document = json.loads(path.read_bytes())
     document["findings"][0]["sentence"] = sentence
     path.write_text(json.dumps(document))
 
 
-def test_what_is_kept_is_used(fleet: Path, tmp_path: Path) -> None:
+def test_kept_answers_are_used(fleet: Path, tmp_path: Path) -> None:
     """A kept answer is used while archive, release and moment are the same."""
     words = (*LINT, fleet, "--resume", tmp_path / "kept")
     first = call(*words)
@@ -298,7 +300,7 @@ def test_what_is_kept_is_used(fleet: Path, tmp_path: Path) -> None:
     assert "FORGED" not in call(*words).out
 
 
-def test_what_is_kept_may_be_damaged(fleet: Path, tmp_path: Path) -> None:
+def test_damaged_kept_answers_are_recomputed(fleet: Path, tmp_path: Path) -> None:
     """A damaged kept answer is computed anew."""
     words = (*LINT, fleet, "--resume", tmp_path / "kept")
     first = call(*words)
@@ -346,10 +348,10 @@ def test_ctrl_c_leaves_what_is_finished(
     *, kept: bool, fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The message after Ctrl-C says how far the command came and how to resume."""
-    asked = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
+    clusters = clusters_of(str(fleet), ReadOptions(Topics(), exactly_once=False, moment=None))
     job: ClusterJob[Any] = ClusterJob("looking", InterruptedLooks(), Topics)
     with pytest.raises(SystemExit) as ended:
-        for_each(asked, job, JobOptions(tmp_path / "kept" if kept else None))
+        for_each(clusters, job, JobOptions(tmp_path / "kept" if kept else None))
     assert ended.value.code == INTERRUPTED
     assert "interrupted: 2 of 3 clusters were done; " in capsys.readouterr().err
     names = {path.name.partition("-")[0] for path in (tmp_path / "kept").glob("*.json")}
@@ -358,7 +360,7 @@ def test_ctrl_c_leaves_what_is_finished(
 
 @pytest.mark.parametrize("jobs", [pytest.param(1, marks=pytest.mark.prove), 2])
 def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
-    """A real signal, somewhere on the way; what was finished is not done again."""
+    """A real signal interrupts the job on its way; finished clusters are not processed again."""
     history, names = log_of(recorded_entries("life-3.9")), [f"life-{n:02}" for n in range(4)]
     for name in names:
         capture(tmp_path / "fleet", history, name=name, sizes=SIZES)
@@ -367,11 +369,11 @@ def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
     with started(*words, "--jobs", jobs) as process:
         wait_for(kept)
         process.send_signal(signal.SIGINT)
-        _, told = process.communicate()
+        _, messages = process.communicate()
     assert process.returncode == INTERRUPTED
     done = {name: text for name, text in content(kept).items() if name.endswith(".json")}
     (number,) = re.findall(
-        r"interrupted: (\d) of 4 clusters were done; --resume .* continues", told
+        r"interrupted: (\d) of 4 clusters were done; --resume .* continues", messages
     )
     assert int(number) <= len(done)
     assert jobs > 1 or len(done) <= int(number) + 1  # other processes finish what they have

@@ -36,12 +36,15 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     roll = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
     result = call("capture", f"life={LIFE}", f"roll={roll}", folder, "-o", "json")
     assert result.code == 0
-    assert [(one["cluster"], one["added"]) for one in result.json] == [("life", 354), ("roll", 108)]
+    assert [(capture["cluster"], capture["added"]) for capture in result.json] == [
+        ("life", 354),
+        ("roll", 108),
+    ]
     return folder
 
 
 def test_capture_tells_what_it_did(archive: Path) -> None:
-    """A second time nothing is added, and nothing changes."""
+    """A second capture adds no records and changes no file."""
     before = content(archive)
     result = call("capture", f"life={LIFE}", archive)
     assert result.code == 0
@@ -81,14 +84,14 @@ def test_ordinary_topics_are_not_listed_as_missing(tmp_path: Path) -> None:
 
 def test_an_embedded_log_goes_on(tmp_path: Path) -> None:
     """A second capture adds the records since, also with the log open elsewhere."""
-    found = []
+    captures = []
     for key in (b"connector-a", b"connector-b"):
         asyncio.run(write(tmp_path / "cluster.db", key))
         result = call(
             "capture", tmp_path / "cluster.db", tmp_path / "archive", "--once", "-o", "json"
         )
-        found.append((result.json[0]["read"], result.json[0]["added"]))
-    assert found == [(1, 1), (2, 1)]  # the last one is read again, and compared
+        captures.append((result.json[0]["read"], result.json[0]["added"]))
+    assert captures == [(1, 1), (2, 1)]  # the last one is read again, and compared
     states = call("state", tmp_path / "archive", "-o", "json").json[0]["states"]
     assert [connector["connector"] for connector in states[0]["connectors"]] == ["a", "b"]
 
@@ -110,17 +113,17 @@ def test_a_living_log_is_followed_until_somebody_ends_it(tmp_path: Path) -> None
         asyncio.run(write(tmp_path / "cluster.db", b"connector-b"))
         wait_for(tmp_path / "archive" / "cluster=cluster" / "_manifest" / "0000000002.json")
         following.send_signal(signal.SIGINT)
-        _, told = following.communicate()
+        _, errors = following.communicate()
     assert following.returncode == 130
-    assert told.endswith("interrupted: the next capture continues from here\n")
+    assert errors.endswith("interrupted: the next capture continues from here\n")
     assert call("verify", tmp_path / "archive", "-o", "json").json[0]["records"] == 2
 
 
 def test_verify_looks_at_every_byte(archive: Path) -> None:
-    """Sound; the head is in the chain, another hash is not."""
+    """A sound archive passes; its head is in the chain, and another hash is not."""
     result = call("verify", archive, "-o", "json")
     assert result.code == 0
-    assert [(one["cluster"], one["records"], one["sound"]) for one in result.json] == [
+    assert [(report["cluster"], report["records"], report["sound"]) for report in result.json] == [
         ("life", 354, True),
         ("roll", 108, True),
     ]
@@ -130,7 +133,7 @@ def test_verify_looks_at_every_byte(archive: Path) -> None:
 
 
 def test_gaps_are_named_and_are_no_flaws(tmp_path: Path) -> None:
-    """Exit code 1."""
+    """Gaps give exit code 1, but are no flaws."""
     lines = LIFE.read_text().splitlines(keepends=True)
     configs = [line for line in lines[1:] if '"connect-configs"' in line]
     (tmp_path / "c.jsonl").write_text("".join(configs[:10]))
@@ -154,12 +157,12 @@ def test_state_is_what_the_service_says(archive: Path) -> None:
 
 
 def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
-    """The same rows; the vector that is printed can be asked for."""
+    """The table and the Parquet file have the same rows; the printed vector is a valid moment."""
     shown = call("state", archive, "--cluster", "roll", "--profile", "3.4")
     file = tmp_path / "state.parquet"
     vector = shown.out.splitlines()[-1].partition(" as of ")[2]
-    asked = ("state", archive, "--cluster", "roll", "--as-of", vector, "--profile", "3.4")
-    assert call(*asked, "-o", "parquet", "--to", file).code == 0
+    words = ("state", archive, "--cluster", "roll", "--as-of", vector, "--profile", "3.4")
+    assert call(*words, "-o", "parquet", "--to", file).code == 0
     rows = pq.read_table(file).to_pylist()
     assert rows
     for row in rows:
@@ -171,12 +174,12 @@ def test_state_as_a_table_and_as_parquet(archive: Path, tmp_path: Path) -> None:
 def test_one_connector_at_a_moment(archive: Path) -> None:
     """`--as-of` a record selects the clusters that had the connector then."""
     result = call("state", archive, "--connector", "orders", "--as-of", "config@3", "-o", "json")
-    connectors = [one["states"][0]["connectors"] for one in result.json]
+    connectors = [cluster["states"][0]["connectors"] for cluster in result.json]
     assert [[row["connector"] for row in rows] for rows in connectors] == [["orders"], []]
 
 
 def test_explain_reads_nothing_but_tells(archive: Path) -> None:
-    """Files, rows, and that nothing is shuffled."""
+    """The plan names files and rows, and says that no rows are shuffled."""
     result = call("state", archive, "--explain", "--cluster", "life", "-o", "json")
     (plan,) = result.json
     assert plan["rows_archived"] == 354
@@ -214,7 +217,7 @@ def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
     ],
 )
 def test_questions_without_an_answer(archive: Path, words: list[str], sentence: str) -> None:
-    """One sentence, exit code 2."""
+    """The command prints one sentence and exits with code 2."""
     assert sentence in refusal(call("state", archive, *words))
 
 
@@ -224,7 +227,7 @@ def rows(files: str) -> int:
 
 
 def test_segments_are_a_table_for_everybody(archive: Path) -> None:
-    """Each record is in them once. The other tables repeat some of them."""
+    """Segments contain each record once. The other tables repeat some of them."""
     segments = f"{archive}/**/segment-*.parquet"
     assert rows(segments) == 354 + 108
     assert rows(f"{archive}/**/*.parquet") > 354 + 108
@@ -233,20 +236,20 @@ def test_segments_are_a_table_for_everybody(archive: Path) -> None:
 
 
 def test_an_archive_by_its_url(archive: Path) -> None:
-    """A folder may be named so, too."""
+    """A folder may be given as a URL."""
     assert call("state", archive.as_uri()) == call("state", archive)
 
 
 def test_the_past_of_two_connectors(archive: Path) -> None:
     """Each connector appears once, in the requested order."""
-    asked = ("history", archive, "--cluster", "life", "-o", "json")
-    both = call(*asked, "--connector", "orders", "--connector", "pages", "--connector", "orders")
-    alone = [call(*asked, "--connector", name).json for name in ("orders", "pages")]
+    words = ("history", archive, "--cluster", "life", "-o", "json")
+    both = call(*words, "--connector", "orders", "--connector", "pages", "--connector", "orders")
+    alone = [call(*words, "--connector", name).json for name in ("orders", "pages")]
     assert both.json == [*alone[0], *alone[1]]
 
 
 @pytest.mark.parametrize("command", ["verify", "state"])
-def test_where_there_is_no_archive(command: str, tmp_path: Path) -> None:
+def test_a_missing_archive_is_an_error(command: str, tmp_path: Path) -> None:
     """The error tells how to make an archive; no folder is made."""
     assert "create one with `replay capture`" in refusal(call(command, tmp_path / "none"))
     assert not (tmp_path / "none").exists()
@@ -265,7 +268,7 @@ BY_PIP = "pip install 'numpy>=2.2' 'pyarrow>=24'"
 
 
 @pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
-def test_what_is_not_installed_is_named(missing: str) -> None:
+def test_missing_packages_are_named(missing: str) -> None:
     """The error names the missing package and its installation; other commands work."""
     done = without((missing,), "state", "x")
     assert (done.returncode, done.stdout) == (2, "")
@@ -308,7 +311,7 @@ assert len(pyarrow.table({"key": ["a"]}).to_pandas()) == 1
 
 
 def test_commands_import_no_pandas(tmp_path: Path) -> None:
-    """It takes longer than most of what they do; pyarrow would import it for them."""
+    """An import of pandas takes longer than most commands; pyarrow would import it for them."""
     archive = str(tmp_path / "archive")
     commands = [["capture", f"life={LIFE}", archive], ["state", archive], ["verify", archive]]
     words = [sys.executable, "-c", PANDAS, json.dumps(commands)]
@@ -318,7 +321,7 @@ def test_commands_import_no_pandas(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("extra", ["replay", "spark"])
 def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
-    """Without any index: all of it is installed here, so that nothing has to be fetched."""
+    """The installation uses no index: all packages are present, so that none is downloaded."""
     program, *words = shlex.split(install_command(extra))
     assert (program, words[0]) == ("pip", "install")
     command = [sys.executable, "-m", "pip", *words, "--no-index", "--dry-run", "--quiet"]
@@ -328,7 +331,7 @@ def test_the_install_command_installs_what_the_extra_brings(extra: str) -> None:
     assert named == brought[extra]
 
 
-def test_where_nothing_can_be_written(tmp_path: Path) -> None:
+def test_unwritable_places_are_refused(tmp_path: Path) -> None:
     """An archive path that is a file is refused; the file stays."""
     (tmp_path / "file").write_text("not ours")
     sentence = refusal(call("capture", f"life={LIFE}", tmp_path / "file"))
@@ -338,11 +341,11 @@ def test_where_nothing_can_be_written(tmp_path: Path) -> None:
     for place in (tmp_path / "file" / "table", tmp_path / "none" / "table", tmp_path):
         sentence = refusal(call("state", tmp_path / "archive", "-o", "parquet", "--to", place))
         assert f"{place} cannot be written (" in sentence
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["archive", "file"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["archive", "file"]
 
 
-def test_what_cannot_be_captured(archive: Path, tmp_path: Path) -> None:
-    """The archive stays as it was."""
+def test_refused_captures_leave_the_archive_alone(archive: Path, tmp_path: Path) -> None:
+    """The archive stays unchanged after each refusal."""
     before = content(archive)
     (tmp_path / "cut.jsonl").write_bytes(LIFE.read_bytes()[:20_000])
     assert "cut.jsonl cannot be read whole" in refusal(

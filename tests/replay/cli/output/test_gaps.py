@@ -21,7 +21,7 @@ LIFE = recorded_entries("life-3.9")
 
 def without(lost: range) -> list[Entry]:
     """The same log, without some of its configs."""
-    return [one for one in LIFE if one.topic != CONFIG or one.offset not in lost]
+    return [entry for entry in LIFE if entry.topic != CONFIG or entry.offset not in lost]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cluster from which records had been removed; others were compacted, which is no gap."""
     folder = tmp_path_factory.mktemp("gaps") / "archive"
     capture(folder, log_of(without(range(LOST.start, len(LIFE)))))
-    kept = [one for one in without(range(LOST.stop)) if one.offset not in COMPACTED]
+    kept = [entry for entry in without(range(LOST.stop)) if entry.offset not in COMPACTED]
     capture(folder, log_of(kept))
     capture(folder, log_of(recorded_entries("roll-3.4-3.9-3.4")), name="roll")
     return folder
@@ -37,7 +37,7 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def at(offset: int, ms: int = 0) -> str:
     """The time of a config record, plus some milliseconds."""
-    (entry,) = (one for one in LIFE if (one.topic, one.offset) == (CONFIG, offset))
+    (entry,) = (entry for entry in LIFE if (entry.topic, entry.offset) == (CONFIG, offset))
     return str(entry.timestamp + ms)
 
 
@@ -65,8 +65,8 @@ def vector(end: int) -> str:
 )
 def test_a_gap_before_a_moment(archive: Path, moment: str | None, *, is_told: bool) -> None:
     """A time reports the gap right before it as well: its records have no known time."""
-    found = missing(cluster_in(archive), moment)
-    assert found == ((OffsetGap(CONFIG, 0, LOST),) if is_told else ())
+    gaps = missing(cluster_in(archive), moment)
+    assert gaps == ((OffsetGap(CONFIG, 0, LOST),) if is_told else ())
 
 
 def test_a_record_says_nothing_about_the_times_of_other_partitions(tmp_path: Path) -> None:
@@ -76,8 +76,10 @@ def test_a_record_says_nothing_about_the_times_of_other_partitions(tmp_path: Pat
     capture(tmp_path, log_of([*configs, statuses[0]]))
     capture(tmp_path, log_of([*configs, statuses[1]]))
     cluster, gap = cluster_in(tmp_path), OffsetGap("connect-status", 0, range(1, 3))
-    told = {moment: missing(cluster, moment) for moment in ("config@0", "status@0", "config@1")}
-    assert told == {"config@0": (), "status@0": (), "config@1": (gap,)}
+    gaps_by_moment = {
+        moment: missing(cluster, moment) for moment in ("config@0", "status@0", "config@1")
+    }
+    assert gaps_by_moment == {"config@0": (), "status@0": (), "config@1": (gap,)}
 
 
 # --- who is told --------------------------------------------------------------------------------
@@ -100,31 +102,34 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("words", "gaps"), COMMANDS)
 def test_every_command_tells_of_a_gap(archive: Path, words: tuple[str, ...], gaps: object) -> None:
-    """People once, on standard error, and machines; not of one that comes later."""
+    """Standard error reports a gap once, and JSON has it; a gap after the moment is left out."""
     command, *rest = words
     for output in ("table", "json"):
-        asked = (command, archive, "--cluster", NAME, *rest, "-o", output, "--as-of")
-        later, earlier = call(*asked, vector(15)), call(*asked, "config@9")
+        words_before_moment = (command, archive, "--cluster", NAME, *rest, "-o", output, "--as-of")
+        later, earlier = (
+            call(*words_before_moment, vector(15)),
+            call(*words_before_moment, "config@9"),
+        )
         assert later.err.splitlines().count(f"{NAME}: {SENTENCE}") == 1
         assert "removed" not in earlier.err
-    (told, before) = (
-        one.json if type(one.json) is dict else one.json[0] for one in (later, earlier)
+    (late, before) = (
+        result.json if type(result.json) is dict else result.json[0] for result in (later, earlier)
     )
-    assert (told["gaps"], before["gaps"]) == (gaps, type(gaps)())
+    assert (late["gaps"], before["gaps"]) == (gaps, type(gaps)())
 
 
 def test_nobody_is_told_of_a_cluster_that_has_all(archive: Path) -> None:
-    """Only clusters with gaps are reported."""
+    """The commands report only clusters with gaps."""
     for words in (("state",), ("lint", "--release", "3.9", "--jobs", "2")):
         command, *rest = words
         assert call(command, archive, *rest).err.splitlines() == [f"{NAME}: {SENTENCE}"]
 
 
-def test_what_was_kept_does_not_hide_a_gap(archive: Path, tmp_path: Path) -> None:
-    """`--resume`: nothing is read any more, and it is missing still."""
-    asked = ("lint", archive, "--release", "3.9", "--resume", tmp_path)
-    assert call(*asked) == call(*asked)
-    assert SENTENCE in call(*asked).err
+def test_kept_answers_still_report_gaps(archive: Path, tmp_path: Path) -> None:
+    """`--resume` reads no records again, and the gap is still reported."""
+    words = ("lint", archive, "--release", "3.9", "--resume", tmp_path)
+    assert call(*words) == call(*words)
+    assert SENTENCE in call(*words).err
 
 
 def test_many_gaps_are_counted(tmp_path: Path) -> None:
@@ -133,24 +138,24 @@ def test_many_gaps_are_counted(tmp_path: Path) -> None:
     for offset in range(0, 2 * number + 1, 2):
         capture(tmp_path, log_of([Entry(CONFIG, 0, offset, offset, b"k", b"v")]))
     result = call("state", tmp_path, "-o", "json")
-    told = result.err.splitlines()
-    assert told[0].endswith("partition 0: offset 1 had been removed before they were archived")
-    assert told[-1] == f"{NAME}: … and 3 more gaps; `replay verify -o json` has all"
-    assert (len(told), len(result.json[0]["gaps"])) == (SHOWN + 1, number)
+    lines = result.err.splitlines()
+    assert lines[0].endswith("partition 0: offset 1 had been removed before they were archived")
+    assert lines[-1] == f"{NAME}: … and 3 more gaps; `replay verify -o json` has all"
+    assert (len(lines), len(result.json[0]["gaps"])) == (SHOWN + 1, number)
 
 
 def test_a_page_tells_of_gaps_where_it_tells_what_was_read(archive: Path, tmp_path: Path) -> None:
-    """With the records between which something is missing."""
-    file, asked = tmp_path / "page.html", ("report", archive, "--cluster", NAME, "--towards", "4.3")
-    result = call(*asked, "--to", file)
+    """The page names the records before and after each gap."""
+    file, words = tmp_path / "page.html", ("report", archive, "--cluster", NAME, "--towards", "4.3")
+    result = call(*words, "--to", file)
     unknown = f"{CONFIG} partition 0: the state between offset 29 and offset "
-    told = result.err.splitlines()
-    assert (told[0], told[1].startswith(f"{NAME}: {unknown}")) == (f"{NAME}: {SENTENCE}", True)
+    lines = result.err.splitlines()
+    assert (lines[0], lines[1].startswith(f"{NAME}: {unknown}")) == (f"{NAME}: {SENTENCE}", True)
     shown = read([file.read_text(encoding="utf-8")])
     missing_, other, *_ = shown.by_id("c0-read").all("li")
     assert missing_.text.startswith(SENTENCE)
     assert other.text.startswith(unknown)
-    beside = [shown.by_id((one.attributes["href"] or "")[1:]) for one in missing_.all("a")]
-    assert [next(one.all("code")).text for one in beside] == ["config@9", "config@20"]
-    call(*asked, "--to", file, "--as-of", "config@9")
+    beside = [shown.by_id((link.attributes["href"] or "")[1:]) for link in missing_.all("a")]
+    assert [next(row.all("code")).text for row in beside] == ["config@9", "config@20"]
+    call(*words, "--to", file, "--as-of", "config@9")
     assert "removed" not in read([file.read_text(encoding="utf-8")]).text

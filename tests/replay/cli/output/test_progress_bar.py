@@ -50,48 +50,50 @@ def _usual(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def assert_drawn_to_the_end(seen: TerminalResult) -> None:
+def assert_drawn_to_the_end(result: TerminalResult) -> None:
     """Check that a bar was drawn, and that its last count was the total."""
-    *_, (done, total) = re.findall(r"━ +(\d+)/(\d+)", re.sub(r"\x1b\[[\d;?]*\w", "", seen.terminal))
+    *_, (done, total) = re.findall(
+        r"━ +(\d+)/(\d+)", re.sub(r"\x1b\[[\d;?]*\w", "", result.terminal)
+    )
     assert int(done) == int(total) > 0
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.command}{case.options}")
-def test_whoever_looks_sees_how_far_it_is(archive: Path, case: BarCase) -> None:
-    """On standard error; the answer is that of a pipe, and in a pipe there is nothing else."""
+def test_a_terminal_shows_progress(archive: Path, case: BarCase) -> None:
+    """Progress appears on standard error; a pipe gets the same answer and no bar."""
     words = (case.command, archive, *case.options, "-o", "json")
-    quiet, seen = call(*words), at_a_terminal(*words)
-    assert case.says in seen.terminal
-    assert_drawn_to_the_end(seen)
-    assert (quiet.code, quiet.err) == (seen.code, "")
-    assert quiet.json == json.loads(seen.out)
+    quiet, result = call(*words), at_a_terminal(*words)
+    assert case.says in result.terminal
+    assert_drawn_to_the_end(result)
+    assert (quiet.code, quiet.err) == (result.code, "")
+    assert quiet.json == json.loads(result.out)
 
 
 def test_a_capture_tells_of_each_topic(tmp_path: Path) -> None:
-    """One after the other."""
-    seen = at_a_terminal("capture", f"one={LOG}", tmp_path / "a", "-o", "json")
+    """The bar shows one topic after the other."""
+    result = at_a_terminal("capture", f"one={LOG}", tmp_path / "a", "-o", "json")
     for topic in ("connect-configs", "connect-offsets", "connect-status"):
-        assert topic in seen.terminal
-    assert_drawn_to_the_end(seen)
+        assert topic in result.terminal
+    assert_drawn_to_the_end(result)
     quiet = call("capture", f"one={LOG}", tmp_path / "a", "-o", "json")
-    assert (quiet.code, quiet.err, seen.code) == (0, "", 0)
-    assert quiet.json[0]["ends"] == json.loads(seen.out)[0]["ends"]
+    assert (quiet.code, quiet.err, result.code) == (0, "", 0)
+    assert quiet.json[0]["ends"] == json.loads(result.out)[0]["ends"]
 
 
 def test_a_page_is_long_in_the_making(archive: Path, tmp_path: Path) -> None:
     """The bar of a report counts clusters."""
     words = ("report", archive, "--to", tmp_path / "page.html", "--towards", "3.4")
-    quiet, seen = call(*words), at_a_terminal(*words)
-    assert "collecting" in seen.terminal
-    assert_drawn_to_the_end(seen)
-    assert (quiet.code, quiet.err, seen.code) == (0, "", 0)
-    assert " ".join(quiet.out.split()) == " ".join(seen.out.split())
+    quiet, result = call(*words), at_a_terminal(*words)
+    assert "collecting" in result.terminal
+    assert_drawn_to_the_end(result)
+    assert (quiet.code, quiet.err, result.code) == (0, "", 0)
+    assert " ".join(quiet.out.split()) == " ".join(result.out.split())
 
 
-def test_what_goes_wrong_stays_below_the_bar(archive: Path) -> None:
+def test_errors_stay_below_the_bar(archive: Path) -> None:
     """The error is one line below the bar."""
-    seen = at_a_terminal("history", archive, "--connector", "none")
-    assert seen.code == 2
-    assert seen.terminal.splitlines()[-1].endswith(
+    result = at_a_terminal("history", archive, "--connector", "none")
+    assert result.code == 2
+    assert result.terminal.splitlines()[-1].endswith(
         "Error: no record concerns a connector 'none': check the name"
     )
