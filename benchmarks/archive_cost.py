@@ -26,8 +26,8 @@ from rich.table import Table
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
-from replay.archive.store import ArchiveStore, open_store
-from replay.engine.daily_snapshots import daily
+from replay.archive.stores.store import ArchiveStore, open_store
+from replay.engine.snapshots.daily_snapshots import daily
 
 NAME = "cost"
 TOPICS = Topics()

@@ -28,10 +28,10 @@ from benchmarks.large_cluster import NAME, TOPICS
 from controlplane.core.releases.profiles import Profile
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.store import open_store
+from replay.archive.stores.store import open_store
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.partition_reader import PartitionReader
-from replay.engine.read_plan import ReadPlan
+from replay.engine.plans.read_plan import ReadPlan
 
 CORES = 2
 PROFILE = Profile.of("3.9")

@@ -37,14 +37,14 @@ from replay.archive.manifest import (
     encoded,
     read_chain,
 )
-from replay.archive.readings import PartitionReadings, reduced
-from replay.archive.readings_file import encoded_readings
-from replay.archive.removed_offsets import OffsetColumn
-from replay.archive.replaced_files import remove_replaced
-from replay.archive.replaced_manifests import packed
-from replay.archive.segments import SCHEMA
-from replay.archive.store import ArchiveStore, open_store
-from replay.engine.certainty import ArchiveCertainty
+from replay.archive.merges.replaced_files import remove_replaced
+from replay.archive.merges.replaced_manifests import packed
+from replay.archive.readings.reading_columns import PartitionReadings, reduced
+from replay.archive.readings.readings_file import encoded_readings
+from replay.archive.segments.removed_offsets import OffsetColumn
+from replay.archive.segments.segment_files import SCHEMA
+from replay.archive.stores.store import ArchiveStore, open_store
+from replay.engine.coverage.certainty import ArchiveCertainty
 
 NAME = "looks"
 TOPICS = Topics()

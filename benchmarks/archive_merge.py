@@ -32,10 +32,10 @@ from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.concurrent_requests import REQUESTS_AT_ONCE, concurrently
-from replay.archive.store import ArchiveStore, FolderStore, open_store
-from replay.engine.daily_snapshots import daily
+from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
+from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.engine.local_engine import LocalEngine
+from replay.engine.snapshots.daily_snapshots import daily
 
 NAME = "small"
 TOPICS = Topics()

@@ -23,7 +23,7 @@ from controlplane.core.state import Topics
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
-from replay.archive.store import open_store
+from replay.archive.stores.store import open_store
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.partition_reader import PartitionReader
 

@@ -34,8 +34,8 @@ from benchmarks.process_memory import family, peak_mb, program
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
-from replay.archive.segments import SCHEMA
-from replay.archive.store import open_store
+from replay.archive.segments.segment_files import SCHEMA
+from replay.archive.stores.store import open_store
 from replay.engine.slices import LIMITS
 from replay.engine.spark.location import SparkLocation
 from replay.engine.spark.session import session

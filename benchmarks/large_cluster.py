@@ -20,9 +20,9 @@ from rich.progress import Progress
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.segments import SCHEMA
-from replay.archive.store import open_store
-from replay.engine.daily_snapshots import DAY_MS, daily
+from replay.archive.segments.segment_files import SCHEMA
+from replay.archive.stores.store import open_store
+from replay.engine.snapshots.daily_snapshots import DAY_MS, daily
 
 SEED = 20_261_122
 NAME = "fleet"

@@ -33,7 +33,7 @@ from benchmarks.large_cluster import A_DAY, NAME, generate
 from controlplane.core.releases.profiles import PROFILES
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.layout import clusters
-from replay.archive.store import open_store
+from replay.archive.stores.store import open_store
 from replay.engine.executors import ProcessExecutor
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.timeline.passes import digests

@@ -18,8 +18,8 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log import LogUnavailable
 from controlplane.logs.log_factory import memory_log
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.segments import SIZES, SegmentSizes
-from replay.archive.store import FolderStore
+from replay.archive.segments.segment_files import SIZES, SegmentSizes
+from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import CaptureTarget, LogCapture
 from replay.capture.secrets import kept
 from replay.engine.local_engine import LocalEngine, LocalOptions

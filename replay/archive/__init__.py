@@ -8,12 +8,12 @@
         _winners-START-END-HASH.parquet  rows of a segment that may still count
         _removed-START-END-HASH.parquet  offsets that retention has removed
 
-Files are never changed. Only merges remove files, once a manifest of theirs has replaced them
-(`merge`, `replaced_files`, `leftovers`). A file counts once a manifest names it. An append that
-dies leaves files that no manifest names; they have no effect. An append is therefore atomic.
+Files are never changed. Only merges remove files, once a manifest of theirs has replaced them. A
+file counts once a manifest names it. An append that dies leaves files that no manifest names; they
+have no effect. An append is therefore atomic.
 
-`store` is the place of the files: a folder, or an object store (`object_store`, with Hadoop's
-settings in `hadoop_settings`). `layout` names files, `segments` reads and writes their content,
-`manifest` is the chain, `archived_cluster` the resulting view. `appender` adds records,
-`verification` checks every byte.
+`stores` hold the files: a folder, or an object store. `layout` names them, `segments` reads and
+writes the records in them, `manifest` is the chain, `archived_cluster` the resulting view.
+`appender` adds records, `merges` puts small files together and lets retention remove records,
+`readings` says how far captures have read, `verification` checks every byte.
 """

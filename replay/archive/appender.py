@@ -30,10 +30,10 @@ from replay.archive.manifest import (
     is_last,
     read_chain,
 )
-from replay.archive.replaced_manifests import merged_manifests
-from replay.archive.segment_writer import NOTHING, SegmentTarget, SegmentWriter
-from replay.archive.segments import SIZES, SegmentSizes, table_of
-from replay.archive.store import ArchiveStore
+from replay.archive.merges.replaced_manifests import merged_manifests
+from replay.archive.segments.segment_files import SIZES, SegmentSizes, table_of
+from replay.archive.segments.segment_writer import NOTHING, SegmentTarget, SegmentWriter
+from replay.archive.stores.store import ArchiveStore
 from replay.errors import ArchiveBusy, ArchiveConflict, NotWritable
 
 WAITING_BYTES = 512 * 1024 * 1024

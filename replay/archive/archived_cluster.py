@@ -16,7 +16,7 @@ from replay.archive.manifest import (
     Snapshot,
     read_chain,
 )
-from replay.archive.store import ArchiveStore
+from replay.archive.stores.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive
 from replay.gaps import OffsetGap
 

@@ -6,11 +6,10 @@ from hashlib import sha256
 import pyarrow as pa
 
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.manifest import StoredFile
-from replay.archive.merged_files import check_current
-from replay.archive.object_store import reading
-from replay.archive.store import ArchiveStore
-from replay.errors import ArchiveCorrupt
+from replay.archive.manifest import StoredFile, read_chain
+from replay.archive.stores.object_store import reading
+from replay.archive.stores.store import ArchiveStore
+from replay.errors import ArchiveBusy, ArchiveCorrupt
 
 CHUNK_BYTES = 1024 * 1024
 
@@ -30,6 +29,22 @@ def check_files(store: ArchiveStore, files: Iterable[StoredFile]) -> None:
 def differing(stored: StoredFile, flaw: str) -> ArchiveCorrupt:
     """Build the error for a file that is missing or altered; `flaw` ends a sentence about it."""
     return ArchiveCorrupt(f"{stored.file} {flaw}: restore it, or capture that cluster again")
+
+
+def check_current(store: ArchiveStore, absent: StoredFile) -> None:
+    """Raise `ArchiveBusy` if a file is absent because a merge has replaced it.
+
+    Raises:
+        ArchiveCorrupt: the manifests are damaged.
+    """
+    cluster = absent.file.partition("/")[0].partition("=")[2]
+    chain = read_chain(store, cluster)
+    named = (file.file for file in chain.files)
+    if chain.manifests and absent.file not in named:
+        raise ArchiveBusy(
+            f"{absent.file} was merged into another file since cluster {cluster} was opened: "
+            "run it again"
+        )
 
 
 class CheckedStore:

@@ -9,9 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from controlplane.private_files import is_draft
-from replay.archive.concurrent_requests import concurrently
-from replay.archive.object_store import CLAIMS
-from replay.archive.store import ArchiveStore
+from replay.archive.stores.concurrent_requests import concurrently
+from replay.archive.stores.object_store import CLAIMS
+from replay.archive.stores.store import ArchiveStore
 from replay.errors import NoArchive, no_archive
 
 _NAME = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")

@@ -18,8 +18,8 @@ from msgspec import UNSET, UnsetType
 
 from controlplane.core.state import Topics
 from replay.archive import layout
-from replay.archive.concurrent_requests import concurrently
-from replay.archive.store import ArchiveStore
+from replay.archive.stores.concurrent_requests import concurrently
+from replay.archive.stores.store import ArchiveStore
 from replay.errors import ArchiveCorrupt, NoArchive
 
 FORMAT = 1

@@ -14,11 +14,11 @@ from controlplane.logs.cluster_topics import missing_topics
 from controlplane.logs.log import ReadableLog
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.segments import SIZES, SegmentSizes
-from replay.archive.store import ArchiveStore
+from replay.archive.segments.segment_files import SIZES, SegmentSizes
+from replay.archive.stores.store import ArchiveStore
 from replay.capture.secrets import SecretPolicy
-from replay.engine.daily_snapshots import daily
 from replay.engine.local_engine import LocalEngine
+from replay.engine.snapshots.daily_snapshots import daily
 from replay.errors import ArchiveConflict
 from replay.offsets_topics import own_topics
 from replay.progress import NoProgress, ProgressListener

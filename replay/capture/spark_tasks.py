@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from controlplane.core.state import Topics
 from replay.archive.archived_cluster import PartitionId
 from replay.archive.manifest import Segment
-from replay.archive.segment_writer import SegmentWriter
-from replay.archive.segments import SCHEMA, table_of
+from replay.archive.segments.segment_files import SCHEMA, table_of
+from replay.archive.segments.segment_writer import SegmentWriter
 from replay.capture.secrets import KEPT, SecretPolicy
 from replay.errors import ReplayError
 from replay.kernels.batches import batch

@@ -19,14 +19,14 @@ from controlplane.core.views import offsets_topics
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import Snapshot
-from replay.archive.winners import reducible
-from replay.engine.certainty import ArchiveCertainty
-from replay.engine.lost_offsets import gaps_before
-from replay.engine.moment_cut import check_reaches, cut_at
+from replay.archive.segments.winners import reducible
+from replay.engine.coverage.certainty import ArchiveCertainty
+from replay.engine.coverage.lost_offsets import gaps_before
 from replay.engine.partition_reader import PartitionReader
-from replay.engine.read_plan import PartitionPlan, PlanStart, ReadPlan, nearest, planned
-from replay.engine.state_builder import FoldOptions, ReducedTopic, states
-from replay.engine.topic_snapshot import thawed
+from replay.engine.plans.moment_cut import check_reaches, cut_at
+from replay.engine.plans.read_plan import PartitionPlan, PlanStart, ReadPlan, nearest, planned
+from replay.engine.snapshots.topic_snapshot import thawed
+from replay.engine.states.state_builder import FoldOptions, ReducedTopic, states
 from replay.kernels.batches import batch
 from replay.progress import Advance
 

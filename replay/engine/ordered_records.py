@@ -13,12 +13,12 @@ from controlplane.core.order import RankedEntry
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.doubts import Doubt
-from replay.engine.certainty import ArchiveCertainty
+from replay.engine.coverage.certainty import ArchiveCertainty
+from replay.engine.coverage.lost_offsets import gaps_before
 from replay.engine.local_engine import LocalEngine
-from replay.engine.lost_offsets import gaps_before
-from replay.engine.moment_cut import cut_at
 from replay.engine.partition_reader import PartitionReader
-from replay.engine.read_plan import PartitionPlan, planned
+from replay.engine.plans.moment_cut import cut_at
+from replay.engine.plans.read_plan import PartitionPlan, planned
 from replay.gaps import OffsetGap
 from replay.kernels.batches import batch
 from replay.kernels.row_runs import RowRun

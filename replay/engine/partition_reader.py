@@ -10,11 +10,11 @@ import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from replay.archive.concurrent_requests import concurrently
-from replay.archive.segments import opened, row_groups
-from replay.archive.store import ArchiveStore
-from replay.archive.winners import reducible
-from replay.engine.read_plan import PartitionPlan
+from replay.archive.segments.segment_files import opened, row_groups
+from replay.archive.segments.winners import reducible
+from replay.archive.stores.concurrent_requests import concurrently
+from replay.archive.stores.store import ArchiveStore
+from replay.engine.plans.read_plan import PartitionPlan
 from replay.kernels.last_value import last_times, last_values
 from replay.kernels.row_runs import HeldRows, RowRun
 from replay.kernels.status_rows import counting_rows, since

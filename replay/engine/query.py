@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from controlplane.core.releases.profiles import Profile
 from replay.engine.local_engine import LocalEngine
-from replay.engine.read_plan import ReadPlan
+from replay.engine.plans.read_plan import ReadPlan
 
 
 class StateQuery(NamedTuple):

@@ -6,9 +6,9 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.winners import reducible
+from replay.archive.segments.winners import reducible
+from replay.engine.plans.read_plan import FileRows, PartitionPlan
 from replay.engine.query import StateQuery
-from replay.engine.read_plan import FileRows, PartitionPlan
 
 
 class TaskLimits(NamedTuple):

@@ -7,14 +7,14 @@ import msgspec
 
 from controlplane.core.releases.profiles import PROFILES, Profile, check_support
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.hadoop_settings import NONE, HadoopSettings
 from replay.archive.integrity import CheckedStore, checked
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.stores.hadoop_settings import NONE, HadoopSettings
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.cluster_records import ClusterRecords
-from replay.engine.certainty import ArchiveCertainty
+from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.ordered_records import doubts_at, missing, records
-from replay.engine.read_plan import ReadPlan
+from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.spark.location import anywhere
 from replay.errors import ReplayError
 

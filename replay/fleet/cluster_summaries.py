@@ -9,10 +9,10 @@ import pyarrow as pa
 from controlplane.core.order import Ends
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
-from replay.engine.order_marks import OffsetMark, OrderMarks
+from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
-from replay.engine.read_plan import ReadPlan
-from replay.engine.state_digest import digest_text, offsets_sum, sum_without_offsets
+from replay.engine.states.order_marks import OffsetMark, OrderMarks
+from replay.engine.states.state_digest import digest_text, offsets_sum, sum_without_offsets
 from replay.fleet.archive_source import ArchiveSource
 from replay.tables.cells import RowDocument, json_cell
 from replay.tables.schemas import SUMMARIES

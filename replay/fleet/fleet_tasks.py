@@ -19,7 +19,7 @@ from replay.cluster_records import ClusterRecords
 from replay.compat import RolloutMode, roll, steps_of
 from replay.compat.assessment_report import ReportedAssessment
 from replay.compat.compat_task import CompatTask
-from replay.engine.coverage import coverage
+from replay.engine.coverage.archive_coverage import coverage
 from replay.engine.executors import Executor
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion

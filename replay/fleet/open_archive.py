@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from controlplane.core.releases.profiles import KIP, Profile, resolve
 from replay.archive import layout
-from replay.archive.hadoop_settings import settings as store_settings
+from replay.archive.stores.hadoop_settings import settings as store_settings
 from replay.audit.thresholds import thresholds as read_thresholds
 from replay.compat.release_change import RolloutMode
 from replay.engine.executors import Executor

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from controlplane.core import views
 from controlplane.core.state import ClusterState
-from replay.engine.order_marks import OffsetMark, OrderMarks
+from replay.engine.states.order_marks import OffsetMark, OrderMarks
 from replay.tables.cells import arrow_text
 from replay.tables.state_tables import OrderFacts
 

@@ -22,10 +22,10 @@ import pyarrow as pa
 from controlplane.core.state import ClusterState
 from controlplane.core.text.file_errors import unwritable
 from controlplane.private_files import make_folders
-from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import FolderStore, open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import FolderStore, open_store
 from replay.cluster_problem import ClusterProblem, attempted
-from replay.engine.order_marks import OrderMarks
+from replay.engine.states.order_marks import OrderMarks
 from replay.errors import NotWritable
 from replay.fleet.cluster_summaries import (
     ClusterCut,

@@ -13,9 +13,9 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views.diff import differences
 from replay.engine.local_engine import LocalEngine
-from replay.engine.order_marks import OrderMarks, ReducedParts
-from replay.engine.read_plan import ReadPlan
+from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.slices import LIMITS
+from replay.engine.states.order_marks import OrderMarks, ReducedParts
 from replay.fleet.archive_source import ArchiveSource, check_files_of
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.fleet.order_facts import order_facts

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.engine.ordered_records import ordered
-from replay.engine.read_plan import ReadPlan
+from replay.engine.plans.read_plan import ReadPlan
 from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
 from replay.timeline.shared_fold import chunks
 

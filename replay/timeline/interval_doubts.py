@@ -8,8 +8,8 @@ from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.views.diff import Aspect
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.engine.certainty import ArchiveCertainty
-from replay.engine.hole_index import Hole
+from replay.engine.coverage.certainty import ArchiveCertainty
+from replay.engine.coverage.hole_index import Hole
 from replay.timeline.intervals import Interval
 
 DERIVED = frozenset(

@@ -15,7 +15,7 @@ from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.engine.executors import Executor
 from replay.engine.ordered_records import ordered
-from replay.engine.read_plan import ReadPlan
+from replay.engine.plans.read_plan import ReadPlan
 from replay.timeline.intervals import Moment
 from replay.timeline.shared_fold import chunks
 

@@ -6,9 +6,9 @@ import pytest
 
 from benchmarks.archive_looks import NAME, Looks, measured, write_archive
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.store import FolderStore
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
-from replay.engine.certainty import ArchiveCertainty
+from replay.engine.coverage.certainty import ArchiveCertainty
 
 
 @pytest.mark.parametrize("markers", [False, True])

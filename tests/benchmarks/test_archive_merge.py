@@ -4,7 +4,7 @@ from pathlib import Path
 
 from benchmarks.archive_merge import NAME, DistantStore, capture_looks, planned
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.merge import Merger
+from replay.archive.merges.merge import Merger
 
 
 def test_looks_are_merged(tmp_path: Path) -> None:

@@ -9,9 +9,9 @@ import duckdb
 import pytest
 
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.merge import Merger
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import FolderStore
+from replay.archive.merges.merge import Merger
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import FolderStore
 from tests.docs.consoles import ROOT
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import capture, log_of

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 from controlplane.core.state import Topics
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import FolderStore
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import kept
 from tests.kafka.producer import ONE_BATCH, reading

@@ -13,8 +13,8 @@ from controlplane.projection.as_of import cut_at, ends_now
 from controlplane.projection.loader import load
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy, kept
 from replay.engine.local_engine import LocalEngine, LocalOptions

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from controlplane.core.entry import Entry
-from replay.archive.segments import SegmentSizes
+from replay.archive.segments.segment_files import SegmentSizes
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import capture, log_of
 from tests.replay.crash_points import at_every_step

@@ -12,16 +12,16 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.archived_readings import is_partial, read_at_ms
 from replay.archive.manifest import MERGE_FORMAT, RETENTION_FORMAT, encoded, read_chain
-from replay.archive.merge import Merger, MergeResult
-from replay.archive.replaced_files import Removal, remove_replaced
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.merges.merge import Merger, MergeResult
+from replay.archive.merges.replaced_files import Removal, remove_replaced
+from replay.archive.readings.archived_readings import is_partial, read_at_ms
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.audit import ClusterLog, audit
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.ordered_records import records
-from replay.engine.state_digest import digest
+from replay.engine.states.state_digest import digest
 from replay.timeline.passes import digests, timelines
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 from tests.replay.archives import NAME, capture, log_of, replayed

@@ -12,8 +12,8 @@ from controlplane.core.entry import Entry, Position, batch_of
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.segments import SCHEMA, opened, row_groups
-from replay.archive.store import FolderStore
+from replay.archive.segments.segment_files import SCHEMA, opened, row_groups
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from replay.capture.secrets import dropped
 from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive

@@ -4,7 +4,7 @@ from threading import Barrier
 
 import pytest
 
-from replay.archive.concurrent_requests import REQUESTS_AT_ONCE, concurrently
+from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE, concurrently
 from tests.patience import PATIENCE_S
 
 

@@ -13,10 +13,10 @@ import pytest
 from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
-from replay.archive import segment_writer
-from replay.archive.segments import SegmentSizes, table_of, written
+from replay.archive.segments import segment_writer
+from replay.archive.segments.segment_files import SegmentSizes, table_of, written
+from replay.archive.segments.winners import winners as winners_of
 from replay.archive.verification import verified
-from replay.archive.winners import winners as winners_of
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import NAME, archive, cluster_in
 from tests.replay.cli.replay_calls import call, content, refusal

@@ -9,7 +9,7 @@ from controlplane.core.entry import Entry, batch_of
 from controlplane.core.fold.live_statuses import live_records
 from controlplane.core.order import running_max
 from controlplane.core.releases.profiles import Profile
-from replay.archive.segments import table_of
+from replay.archive.segments.segment_files import table_of
 from replay.kernels.last_value import last_times, last_values
 from replay.kernels.row_runs import HeldRows, NumberedKeys
 from replay.kernels.status_rows import counting_rows

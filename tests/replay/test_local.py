@@ -15,7 +15,7 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState
 from controlplane.scenario.story import StoryStep, read_story
-from replay.archive.segments import SegmentSizes
+from replay.archive.segments.segment_files import SegmentSizes
 from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs, profiles, statuses

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from controlplane.core.entry import Entry
 from controlplane.core.state import Topics
-from replay.archive.segments import SegmentSizes
+from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.verification import verified
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs

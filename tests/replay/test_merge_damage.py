@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from replay.archive.merge import Merger
-from replay.archive.record_hash import record_hash
-from replay.archive.segments import SCHEMA, written
-from replay.archive.store import FolderStore
+from replay.archive.merges.merge import Merger
+from replay.archive.segments.record_hash import record_hash
+from replay.archive.segments.segment_files import SCHEMA, written
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.cli.command_calls import unprivileged
 from tests.conftest import PROVE

@@ -11,9 +11,9 @@ from controlplane.core.state import Topics
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
-from replay.archive.merge import Merger
-from replay.archive.replaced_files import Removal, remove_replaced
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.merges.merge import Merger
+from replay.archive.merges.replaced_files import Removal, remove_replaced
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.errors import ArchiveBusy

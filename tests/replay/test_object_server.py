@@ -10,8 +10,8 @@ from time import sleep
 import pytest
 
 from controlplane.core.releases.profiles import Profile
-from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import open_store
 from replay.archive.verification import verified
 from replay.errors import ReplayError
 from tests.conftest import ROOT

@@ -12,11 +12,13 @@ import pyspark
 import pytest
 from pyarrow import fs
 
-from replay.archive import hadoop_settings, layout, segments
-from replay.archive.hadoop_settings import HadoopSettings, for_arrow
-from replay.archive.object_store import CLAIM_S, BucketStore, why_not
-from replay.archive.segments import opened, row_groups
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive import layout
+from replay.archive.segments import segment_files as segments
+from replay.archive.segments.segment_files import opened, row_groups
+from replay.archive.stores import hadoop_settings
+from replay.archive.stores.hadoop_settings import HadoopSettings, for_arrow
+from replay.archive.stores.object_store import CLAIM_S, BucketStore, why_not
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.errors import BadStoreSetting, NoArchive, NotWritable
 from tests.conftest import examples

@@ -10,11 +10,11 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.segments import SegmentSizes, opened, row_groups
+from replay.archive.segments.segment_files import SegmentSizes, opened, row_groups
 from replay.engine.local_engine import LocalEngine, LocalOptions
-from replay.engine.plan_summary import explained
-from replay.engine.row_lookup import inside
-from replay.engine.state_digest import digest
+from replay.engine.plans.plan_summary import explained
+from replay.engine.plans.row_lookup import inside
+from replay.engine.states.state_digest import digest
 from replay.errors import ArchiveCorrupt
 from tests.replay.archives import archive, capture, cluster_in, log_of, replayed, served
 

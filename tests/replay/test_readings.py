@@ -11,13 +11,13 @@ from controlplane.core.state import Topics
 from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.archived_readings import ArchivedReadings
-from replay.archive.merge import Merger
-from replay.archive.readings import PartitionReadings
-from replay.archive.readings_file import encoded_readings
-from replay.archive.store import FolderStore
-from replay.engine.certainty import ArchiveCertainty
-from replay.engine.retention_plan import older_than
+from replay.archive.merges.merge import Merger
+from replay.archive.readings.archived_readings import ArchivedReadings
+from replay.archive.readings.reading_columns import PartitionReadings
+from replay.archive.readings.readings_file import encoded_readings
+from replay.archive.stores.store import FolderStore
+from replay.engine.coverage.certainty import ArchiveCertainty
+from replay.engine.plans.retention_plan import older_than
 from tests.replay.archives import NAME
 from tests.replay.certainty.certainty_answers import certainty_of
 from tests.replay.certainty.lossy_archive import HOUR_MS, commit_at

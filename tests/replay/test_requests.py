@@ -8,10 +8,10 @@ import pytest
 
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import KIP, Profile
-from replay.archive import segments
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.segments import opened, row_groups
-from replay.archive.store import FolderStore
+from replay.archive.segments import segment_files as segments
+from replay.archive.segments.segment_files import opened, row_groups
+from replay.archive.stores.store import FolderStore
 from replay.engine.local_engine import LocalEngine
 from tests.patience import PATIENCE_S
 from tests.replay.archives import NAME, archive, capture, log_of

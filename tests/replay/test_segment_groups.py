@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from replay.archive.manifest import Segment, StoredFile
-from replay.archive.segment_groups import GROUP_BYTES, groups
-from replay.archive.segments import SegmentSizes
+from replay.archive.merges.segment_groups import GROUP_BYTES, groups
+from replay.archive.segments.segment_files import SegmentSizes
 
 SIZES = SegmentSizes(1_000, 500)
 SMALL_BYTES = 10

@@ -5,7 +5,7 @@ from io import BytesIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replay.archive.segments import SCHEMA, written
+from replay.archive.segments.segment_files import SCHEMA, written
 
 ROWS = 200_000
 """So many that their keys outgrow what Parquet takes into a dictionary by itself, 1 MB."""

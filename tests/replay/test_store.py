@@ -7,8 +7,8 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import ArchiveStore, FolderStore, open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.errors import NoArchive
 from tests.recorded_requests import recorded_entries

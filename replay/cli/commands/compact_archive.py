@@ -10,8 +10,8 @@ from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count, safe
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
-from replay.archive.hadoop_settings import settings
-from replay.archive.store import open_store
+from replay.archive.stores.hadoop_settings import settings
+from replay.archive.stores.store import open_store
 from replay.cli.execution.compactions import (
     CompactionOptions,
     CompactionResult,

@@ -39,7 +39,7 @@ from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.doubts import DoubtKind
 from replay.engine.query import StateQuery
-from replay.engine.state_rows import ConnectorRow, UnreadableCounts, table_of
+from replay.engine.states.state_rows import ConnectorRow, UnreadableCounts, table_of
 from replay.fleet.cluster_summaries import FleetQuestion
 
 _ORDER = "depends on the order between partitions: {}"

@@ -31,7 +31,7 @@ from replay.cli.options.engines import ExecutorChoice, executing_options
 from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.engine.executors import Executor
-from replay.engine.plan_summary import PlanSummary
+from replay.engine.plans.plan_summary import PlanSummary
 from replay.fleet.table_queries import IntervalQuery
 from replay.progress import Advance
 from replay.tables.cells import RowDocument

@@ -15,9 +15,9 @@ from controlplane.core.text.safe_text import count, safe
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.hadoop_settings import settings
-from replay.archive.retention_proof import RetentionRun
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.merges.retention_proof import RetentionRun
+from replay.archive.stores.hadoop_settings import settings
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import Verification, as_document, verified
 from replay.cli.execution.compactions import removed_numbers
 from replay.cli.exit_codes import REFUSED
@@ -27,7 +27,7 @@ from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, attempted, problem_lines
 from replay.doubts import DoubtKind
-from replay.engine.coverage import PartitionCoverage, coverage
+from replay.engine.coverage.archive_coverage import PartitionCoverage, coverage
 
 FOUND = 1
 """Exit code: the archive is intact, but has gaps."""

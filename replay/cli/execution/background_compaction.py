@@ -23,9 +23,9 @@ from msgspec import UNSET
 
 from controlplane.clock import now_ms
 from controlplane.core.text.safe_text import safe
-from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.manifest import read_chain
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.cli.execution.compactions import CompactionOptions, CompactionResult, compact
 from replay.cli.options.background import BackgroundOptions
 from replay.cli.options.durations import option_duration

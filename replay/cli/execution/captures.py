@@ -19,8 +19,8 @@ from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.log_factory import Opened, Opening, open_log
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.settings import SettingsError
-from replay.archive.segments import SIZES
-from replay.archive.store import ArchiveStore
+from replay.archive.segments.segment_files import SIZES
+from replay.archive.stores.store import ArchiveStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy
 from replay.cli.execution.background_compaction import BackgroundCompaction

@@ -9,14 +9,14 @@ from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import checked
-from replay.archive.leftovers import leftovers, remove_leftovers
 from replay.archive.manifest import ExpiredRecords
-from replay.archive.merge import Merger, MergeResult
-from replay.archive.replaced_files import Removal, remove_replaced
-from replay.archive.retention import rehearsed
-from replay.archive.segments import SIZES
-from replay.archive.store import ArchiveStore
-from replay.engine.retention_plan import older_than
+from replay.archive.merges.leftovers import leftovers, remove_leftovers
+from replay.archive.merges.merge import Merger, MergeResult
+from replay.archive.merges.replaced_files import Removal, remove_replaced
+from replay.archive.merges.retention import rehearsed
+from replay.archive.segments.segment_files import SIZES
+from replay.archive.stores.store import ArchiveStore
+from replay.engine.plans.retention_plan import older_than
 from replay.progress import ProgressListener
 
 

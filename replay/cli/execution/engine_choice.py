@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import click
 
 from replay.cli.options.engines import AUTO, HERE, SPARK, EngineChoice
-from replay.engine.plan_summary import PlanSummary, explained
+from replay.engine.plans.plan_summary import PlanSummary, explained
 from replay.engine.query import StateQuery
 
 WORTH_IT = 200_000_000

@@ -10,8 +10,8 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.diff import Change, connector_names
 from controlplane.core.views.diff import diff as differences
 from replay.cluster_problem import ClusterProblem, attempted, whole
+from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
-from replay.engine.read_plan import ReadPlan
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.table_queries import MomentRelease
 from replay.progress import Advance

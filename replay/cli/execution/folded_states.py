@@ -8,11 +8,11 @@ import msgspec
 
 from controlplane.core.state import ClusterState, Topics
 from replay.cluster_problem import ClusterProblem, attempted
-from replay.engine.order_marks import OrderMarks
+from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
-from replay.engine.read_plan import ReadPlan
-from replay.engine.state_digest import digest
-from replay.engine.state_rows import ConnectorRow, UnreadableCounts, rows, unreadable
+from replay.engine.states.order_marks import OrderMarks
+from replay.engine.states.state_digest import digest
+from replay.engine.states.state_rows import ConnectorRow, UnreadableCounts, rows, unreadable
 from replay.fleet.cluster_summaries import FleetQuestion
 from replay.progress import Advance
 

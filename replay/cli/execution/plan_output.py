@@ -8,8 +8,8 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.cli.options.archives import NONE
 from replay.cli.options.engines import ExecutorChoice
 from replay.cli.output.printer import print_json, say, table
-from replay.engine.plan_summary import PlanSummary, explained
-from replay.engine.read_plan import ReadPlan
+from replay.engine.plans.plan_summary import PlanSummary, explained
+from replay.engine.plans.read_plan import ReadPlan
 
 explain_option = click.option(
     "--explain", "is_explained", is_flag=True, help="Print the read plan, and read nothing."

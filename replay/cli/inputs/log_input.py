@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from controlplane.core.state import Topics
-from replay.archive.hadoop_settings import NONE, HadoopSettings
+from replay.archive.stores.hadoop_settings import NONE, HadoopSettings
 
 
 class ReadOptions(NamedTuple):

@@ -2,8 +2,8 @@
 
 import click
 
-from replay.archive.hadoop_settings import HadoopSettings, settings
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings, settings
+from replay.archive.stores.store import ArchiveStore, open_store
 
 
 def store_named(where: str) -> ArchiveStore:

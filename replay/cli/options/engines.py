@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from controlplane.terminal.option_names import Decorated
-from replay.archive.hadoop_settings import is_hadoops
+from replay.archive.stores.hadoop_settings import is_hadoops
 from replay.engine.executors import Executor, ProcessExecutor, SerialExecutor
 from replay.engine.spark.location import LOCAL, SparkLocation
 from replay.progress import ProgressListener

@@ -15,8 +15,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from controlplane.core.state import ClusterState
+from replay.engine.plans.read_plan import PartitionPlan
 from replay.engine.query import StateQuery
-from replay.engine.read_plan import PartitionPlan
 from replay.engine.slices import LIMITS, PlanSlice, TaskLimits, in_jobs, slices
 from replay.engine.spark.jobs import PARALLELISM, run
 from replay.engine.spark.task_output_codec import PIECES_DDL, rows_of, task_outputs

@@ -15,12 +15,12 @@ import pyarrow as pa
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
-from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.integrity import CheckedStore
-from replay.archive.store import open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import open_store
 from replay.engine.local_engine import LocalEngine
 from replay.engine.partition_reader import PartitionReader
-from replay.engine.read_plan import PartitionPlan
+from replay.engine.plans.read_plan import PartitionPlan
 from replay.engine.slices import TaskLimits
 from replay.engine.spark.location import anywhere
 from replay.engine.spark.task_output_codec import (

@@ -10,15 +10,15 @@ import msgspec
 
 from controlplane.core.releases.profiles import Profile
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.audit.audit_pass import AuditSubject
 from replay.audit.shared_topics import SharedResources
 from replay.audit.thresholds import Thresholds
 from replay.cluster_problem import OF_ONE_CLUSTER
-from replay.engine.certainty import ArchiveCertainty
+from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalOptions
-from replay.engine.state_digest import digest
+from replay.engine.states.state_digest import digest
 from replay.errors import ArchiveBusy, NotWritable
 from replay.findings import Finding
 from replay.fleet.archive_source import ArchiveSource

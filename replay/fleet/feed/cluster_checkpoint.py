@@ -15,8 +15,8 @@ import msgspec
 from replay.archive import layout
 from replay.archive.integrity import read_whole
 from replay.archive.manifest import Snapshot, StoredFile
-from replay.archive.segments import EncodedFile
-from replay.archive.store import ArchiveStore
+from replay.archive.segments.segment_files import EncodedFile
+from replay.archive.stores.store import ArchiveStore
 from replay.errors import ArchiveCorrupt
 from replay.findings import Finding
 from replay.fleet.feed.checkpoint_codec import NoCheckpoint, decoded, encoded

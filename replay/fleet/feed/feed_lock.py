@@ -17,7 +17,7 @@ from uuid import uuid4
 
 from controlplane.core.text.file_errors import unwritable
 from controlplane.private_files import make_folders
-from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.errors import NotWritable, ReplayError
 
 LEASE_S = 120

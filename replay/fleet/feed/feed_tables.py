@@ -16,8 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.errors import ArchiveBusy
 from replay.tables.cells import RowDocument, batches
 from replay.tables.parquet_files import empty_batch, encoded_files

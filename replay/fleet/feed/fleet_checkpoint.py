@@ -5,7 +5,7 @@ CHECKPOINT/feed/fleet-0000000007.json
 
 import msgspec
 
-from replay.archive.store import ArchiveStore
+from replay.archive.stores.store import ArchiveStore
 from replay.audit.shared_topics import SharedResources
 from replay.audit.thresholds import Thresholds
 from replay.errors import ArchiveCorrupt, ReplayError

@@ -12,10 +12,10 @@ from controlplane.core.state import ClusterState
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.manifest import Snapshot
-from replay.engine.daily_snapshots import snapshot_at
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.partition_reader import PartitionReader
-from replay.engine.read_plan import PartitionPlan, PlanStart, nearest, planned
+from replay.engine.plans.read_plan import PartitionPlan, PlanStart, nearest, planned
+from replay.engine.snapshots.daily_snapshots import snapshot_at
 from replay.errors import ArchiveCorrupt
 from replay.fleet.feed.cluster_checkpoint import ClusterCheckpoint
 from replay.fleet.feed.state_changes import OffsetPositions, offset_item

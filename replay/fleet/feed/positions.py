@@ -6,10 +6,10 @@ import msgspec
 
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
-from replay.archive.concurrent_requests import concurrently
 from replay.archive.manifest import is_last
-from replay.archive.replaced_manifests import replaced_files
-from replay.archive.store import ArchiveStore
+from replay.archive.merges.replaced_manifests import replaced_files
+from replay.archive.stores.concurrent_requests import concurrently
+from replay.archive.stores.store import ArchiveStore
 from replay.errors import ReplayError
 
 

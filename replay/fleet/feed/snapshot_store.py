@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from replay.archive.store import ArchiveStore
+from replay.archive.stores.store import ArchiveStore
 
 OWN = "/_snapshots/feed-"
 """Part of the names of files that belong to a feed."""

@@ -22,11 +22,11 @@ from controlplane.core import views
 from controlplane.core.state import ClusterState
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.engine.executors import Executor
-from replay.engine.key_buckets import BucketFold, BucketPart, in_buckets
-from replay.engine.order_marks import OffsetMark
 from replay.engine.slices import PlanSlice, TaskLimits, slices
 from replay.engine.spark.task_output_codec import rows_content, rows_of, wrong_content
 from replay.engine.spark.tasks import NumberedWork, ReadContext, SliceWork, bundles, read_context
+from replay.engine.states.key_buckets import BucketFold, BucketPart, in_buckets
+from replay.engine.states.order_marks import OffsetMark
 from replay.errors import ArchiveCorrupt, ReplayError
 from replay.fleet.cluster_summaries import ClusterCut, FleetQuestion
 

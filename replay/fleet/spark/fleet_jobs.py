@@ -13,7 +13,7 @@ from replay.engine.executors import Executor
 from replay.engine.slices import LIMITS, TaskLimits
 from replay.engine.spark.executor import SparkExecutor
 from replay.engine.spark.jobs import run
-from replay.engine.state_digest import offsets_sum
+from replay.engine.states.state_digest import offsets_sum
 from replay.fleet.archive_source import UnreadableCluster
 from replay.fleet.cluster_summaries import FleetQuestion, StateSummary, joined
 from replay.fleet.order_facts import MarksByRelease, facts_of_offsets

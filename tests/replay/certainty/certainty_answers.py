@@ -5,8 +5,8 @@ from typing import Any
 
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId
 from replay.doubts import Doubt, DoubtKind
-from replay.engine.certainty import ArchiveCertainty
-from replay.engine.coverage import coverage
+from replay.engine.coverage.archive_coverage import coverage
+from replay.engine.coverage.certainty import ArchiveCertainty
 
 
 def cuts_of(cluster: ArchivedCluster) -> Iterable[tuple[PartitionId, int]]:

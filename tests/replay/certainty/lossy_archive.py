@@ -13,8 +13,8 @@ from replay.archive import layout
 from replay.archive.appender import Appender
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
 from replay.archive.manifest import encoded
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from tests.core.logs import KeyValue
 
 TOPICS = Topics()

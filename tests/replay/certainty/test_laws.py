@@ -16,11 +16,11 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.end_vectors import FittedEnds
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
-from replay.archive.archived_readings import ArchivedReadings
-from replay.archive.merge import Merger
-from replay.archive.readings import PartitionReadings
-from replay.archive.store import FolderStore
-from replay.engine.certainty import ArchiveCertainty
+from replay.archive.merges.merge import Merger
+from replay.archive.readings.archived_readings import ArchivedReadings
+from replay.archive.readings.reading_columns import PartitionReadings
+from replay.archive.stores.store import FolderStore
+from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
 from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
 from tests.replay.merges import earlier_merge

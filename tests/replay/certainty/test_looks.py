@@ -8,9 +8,9 @@ from msgspec.structs import replace
 from controlplane.core.entry import batch_of
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
-from replay.archive.archived_readings import UNRECORDED, ArchivedReadings
 from replay.archive.manifest import Chain, read_chain
-from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.readings.archived_readings import UNRECORDED, ArchivedReadings
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.capture.log_capture import CaptureTarget, LogCapture
 from replay.capture.secrets import kept
 from tests.core.logs import config, connector

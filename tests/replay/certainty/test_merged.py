@@ -7,14 +7,14 @@ import pytest
 from msgspec import UNSET
 
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.archived_readings import ArchivedReadings
-from replay.archive.merge import Merger
-from replay.archive.replaced_files import remove_replaced
-from replay.archive.retention import PlanMaker
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.merges.merge import Merger
+from replay.archive.merges.replaced_files import remove_replaced
+from replay.archive.merges.retention import PlanMaker
+from replay.archive.readings.archived_readings import ArchivedReadings
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.archive.verification import verified
-from replay.engine.retention_plan import older_than
+from replay.engine.plans.retention_plan import older_than
 from tests.conftest import PROVE
 from tests.replay.certainty.certainty_answers import certainty_from_records, certainty_of
 from tests.replay.certainty.lossy_archive import NAME, lossy_archive

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from replay.archive.archived_cluster import ArchivedCluster, PartitionId, open_cluster
-from replay.archive.merge import Merger
-from replay.archive.segments import rows_of
-from replay.engine.hole_index import HoleIndex
-from replay.engine.offset_counts import OffsetCounts
-from replay.engine.retention_plan import older_than
+from replay.archive.merges.merge import Merger
+from replay.archive.segments.segment_files import rows_of
+from replay.engine.coverage.hole_index import HoleIndex
+from replay.engine.coverage.offset_counts import OffsetCounts
+from replay.engine.plans.retention_plan import older_than
 from tests.replay.certainty.lossy_archive import NAME, lossy_archive
 
 

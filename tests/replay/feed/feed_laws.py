@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import replay
 from controlplane.core.entry import Entry
-from replay.archive.segments import SegmentSizes
+from replay.archive.segments.segment_files import SegmentSizes
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.feed_tables import FeedTables
 from replay.fleet.feed.state_changes import row_text

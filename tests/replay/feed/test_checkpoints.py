@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 import replay
 from controlplane.core.entry import Entry
-from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.errors import ArchiveBusy, ArchiveCorrupt
 from replay.fleet.feed.change_feed import ArchiveFeed
 from replay.fleet.feed.cluster_batch import ClusterBatch, ClusterWork

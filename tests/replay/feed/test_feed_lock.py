@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyarrow import fs
 
-from replay.archive.object_store import BucketStore
+from replay.archive.stores.object_store import BucketStore
 from replay.fleet.feed import feed_lock
 from replay.fleet.feed.feed_lock import (
     KEPT_S,

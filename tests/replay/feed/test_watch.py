@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replay.archive.hadoop_settings import NONE
+from replay.archive.stores.hadoop_settings import NONE
 from replay.cli.exit_codes import INTERRUPTED
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.cli.command_calls import CommandResult

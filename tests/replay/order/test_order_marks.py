@@ -12,7 +12,7 @@ from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.views.hazards import Danger, hazards
 from replay.engine.local_engine import LocalEngine, LocalOptions
-from replay.engine.order_marks import OrderMarks
+from replay.engine.states.order_marks import OrderMarks
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.table_queries import StateTableQuery
 from tests.core.logs import config, connector, offsets, status

@@ -13,16 +13,16 @@ from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.topics.key_owners import owner
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.merge import Merger, MergeResult
-from replay.archive.replaced_files import remove_replaced
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import ArchiveStore, FolderStore
+from replay.archive.merges.merge import Merger, MergeResult
+from replay.archive.merges.replaced_files import remove_replaced
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.doubts import DoubtKind
-from replay.engine.certainty import ArchiveCertainty
+from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.ordered_records import ordered
-from replay.engine.retention_plan import older_than
-from replay.engine.state_digest import digest
+from replay.engine.plans.retention_plan import older_than
+from replay.engine.states.state_digest import digest
 from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
 from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.intervals import SharedInterval

@@ -9,7 +9,7 @@ import pytest
 
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
-from replay.archive.store import FolderStore
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.exit_codes import INTERRUPTED

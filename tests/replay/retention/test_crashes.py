@@ -10,8 +10,8 @@ from time import time
 
 import pytest
 
-from replay.archive.leftovers import AGE_S, leftovers, remove_leftovers
-from replay.archive.store import FolderStore
+from replay.archive.merges.leftovers import AGE_S, leftovers, remove_leftovers
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.conftest import PROVE
 from tests.replay.archives import NAME, cluster_in, replayed

@@ -12,7 +12,7 @@ from controlplane.core.moments import time_text
 from controlplane.core.order import rank_entries, time_limit
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.verification import verified
-from replay.engine.moment_cut import ends_within
+from replay.engine.plans.moment_cut import ends_within
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries

@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from controlplane.core.order import rank_entries
-from replay.archive.record_hash import record_hash
-from replay.archive.removed_offsets import RemovedOffsets, encoded_offsets, read_offsets
-from replay.archive.segments import SCHEMA, rows_of, written
-from replay.archive.store import FolderStore
+from replay.archive.segments.record_hash import record_hash
+from replay.archive.segments.removed_offsets import RemovedOffsets, encoded_offsets, read_offsets
+from replay.archive.segments.segment_files import SCHEMA, rows_of, written
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import NAME, cluster_in

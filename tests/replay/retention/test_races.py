@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.hadoop_settings import HadoopSettings
 from replay.archive.integrity import checked
-from replay.archive.leftovers import leftovers, remove_leftovers
-from replay.archive.merge import Merger
-from replay.archive.replaced_files import remove_replaced
-from replay.archive.store import ArchiveStore, open_store
+from replay.archive.merges.leftovers import leftovers, remove_leftovers
+from replay.archive.merges.merge import Merger
+from replay.archive.merges.replaced_files import remove_replaced
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import verified
 from replay.engine.local_engine import LocalEngine, LocalOptions
-from replay.engine.retention_plan import older_than
+from replay.engine.plans.retention_plan import older_than
 from replay.errors import ArchiveBusy, ReplayError
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import NAME, capture_into, log_of, replayed
@@ -151,7 +151,7 @@ def test_a_merge_that_was_slow_for_long_writes_no_manifest(
     store: ArchiveStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others may have taken its files for leftovers."""
-    monkeypatch.setattr("replay.archive.merge.LONGEST_S", -1)
+    monkeypatch.setattr("replay.archive.merges.merge.LONGEST_S", -1)
     before = held(store)
     with pytest.raises(ArchiveBusy, match="others may have removed its files"):
         retention(store).run()

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.archive.archived_cluster import ArchivedCluster
-from replay.archive.segments import SegmentSizes
-from replay.archive.store import FolderStore
+from replay.archive.segments.segment_files import SegmentSizes
+from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy, encrypted, kept

@@ -12,9 +12,9 @@ from pyspark.sql import DataFrame, SparkSession
 import replay
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import PROFILES, Profile
-from replay.archive.hadoop_settings import NONE
+from replay.archive.stores.hadoop_settings import NONE
 from replay.engine.slices import LIMITS
-from replay.engine.state_digest import digest
+from replay.engine.states.state_digest import digest
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.cluster_summaries import FleetQuestion, joined, summary_table
 from replay.fleet.open_archive import OpenArchive

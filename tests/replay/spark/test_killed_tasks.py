@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from replay.archive.hadoop_settings import NONE
+from replay.archive.stores.hadoop_settings import NONE
 from replay.fleet.feed.feed_tables import FeedTables
 from replay.tables.schemas import FEED_SCHEMAS
 from tests.recorded_requests import recorded_entries

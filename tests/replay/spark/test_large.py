@@ -18,7 +18,7 @@ from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.query import StateQuery
 from replay.engine.slices import LIMITS
 from replay.engine.spark.engine import SparkEngine
-from replay.engine.state_digest import digest
+from replay.engine.states.state_digest import digest
 from replay.kernels.batches import batch
 from tests.conftest import PROVE
 from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle, lines_of

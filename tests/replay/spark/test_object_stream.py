@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.archive.hadoop_settings import HadoopSettings
-from replay.archive.store import open_store
+from replay.archive.stores.hadoop_settings import HadoopSettings
+from replay.archive.stores.store import open_store
 from replay.fleet.feed.feed_lock import LEASES
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.jars import JarsUnavailable, classpath, jar_alone

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from controlplane.core.state import Topics
 from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.archive.archived_cluster import open_cluster
-from replay.archive.store import FolderStore
+from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import CaptureTarget
 from replay.capture.secrets import kept
 from replay.capture.spark_capture import KafkaFrames

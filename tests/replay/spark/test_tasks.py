@@ -12,8 +12,8 @@ import pytest
 from controlplane.core.entry import Entry, batch_of
 from controlplane.core.state import Topics
 from replay.archive.appender import Appender
-from replay.archive.segments import SCHEMA, SIZES
-from replay.archive.store import FolderStore
+from replay.archive.segments.segment_files import SCHEMA, SIZES
+from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import COMMIT_RECORDS
 from replay.capture.secrets import kept
 from replay.capture.spark_capture import assigned, parts_of, places, vector

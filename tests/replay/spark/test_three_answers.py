@@ -18,7 +18,7 @@ from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
 from controlplane.scenario.folds import FoldTask
 from controlplane.scenario.story import read_story
-from replay.archive.segments import SegmentSizes
+from replay.archive.segments.segment_files import SegmentSizes
 from replay.engine.slices import LIMITS
 from tests.conftest import PROVE
 from tests.laws.entries import logs

@@ -17,7 +17,7 @@ from controlplane.scenario.folds import FoldTask
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.query import StateQuery
 from replay.engine.spark.engine import SparkEngine
-from replay.engine.state_digest import digest
+from replay.engine.states.state_digest import digest
 from replay.refold import SparkFold
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles

@@ -20,12 +20,12 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.logs.memory import MemoryLog
 from controlplane.scenario.folds import FoldTask
-from replay.archive.segments import SegmentSizes
+from replay.archive.segments.segment_files import SegmentSizes
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.query import StateQuery
 from replay.engine.slices import LIMITS, TaskLimits
 from replay.engine.spark.engine import SparkEngine
-from replay.engine.state_digest import digest
+from replay.engine.states.state_digest import digest
 from tests.replay.archives import SMALL, capture, cluster_in, log_of, served
 from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle, TableLine, lines_of
 

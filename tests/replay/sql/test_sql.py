@@ -15,7 +15,7 @@ from controlplane.core.fold import Fold
 from controlplane.core.order import in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.story import read_story
-from replay.archive.segments import SegmentSizes
+from replay.archive.segments.segment_files import SegmentSizes
 from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE, examples, sampled
 from tests.laws.entries import logs

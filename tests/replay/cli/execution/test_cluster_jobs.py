@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from controlplane.core.state import Topics
-from replay.archive.segments import SIZES
+from replay.archive.segments.segment_files import SIZES
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, for_each
 from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.inputs.archived_logs import clusters_of

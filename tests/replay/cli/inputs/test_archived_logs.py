@@ -21,7 +21,7 @@ from controlplane.logs.sqlite import SqliteLog
 from controlplane.terminal.extras import install_command
 from replay.cli.main import COMMANDS
 from replay.cli.optional_packages import EXTRAS
-from replay.engine.state_digest import digest
+from replay.engine.states.state_digest import digest
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import log_of, served
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for

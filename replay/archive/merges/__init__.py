@@ -1,0 +1,1 @@
+"""Merges: small files put together, superseded records removed, and the proofs of both."""

@@ -1,0 +1,378 @@
+"""Merge of the small segments and the manifests of a cluster's archive.
+
+The order of writes makes a merge whole or absent:
+
+1. Segments of two or more original ones are written, a file with the manifests so far, and a file
+   with the readings so far.
+2. One manifest makes them count. Its name exists once: of two merges, or of a merge and an append,
+   one gets it. An append does not change what is merged, so the merge takes the next name. After
+   another merge it ends, and removes its files.
+3. Then the originals are removed (`replaced_files`). A merge that was killed before is completed by
+   the next one.
+
+Records, their order and gaps stay as they are, and so do the ends of looks on which certainty
+depends. So no answer changes. With a retention, records that are superseded at its cut are left out
+(`retention`); answers about moments from the cut on stay the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from operator import attrgetter
+from time import monotonic, time
+from typing import NamedTuple
+from uuid import uuid4
+
+from msgspec import UNSET, UnsetType
+
+from replay.archive import layout
+from replay.archive.archived_cluster import PartitionId, open_cluster, parts_in
+from replay.archive.integrity import checked
+from replay.archive.manifest import (
+    READINGS_FORMAT,
+    Chain,
+    ExpiredRecords,
+    Manifest,
+    Merge,
+    RemovedRecords,
+    Retention,
+    Segment,
+    Snapshot,
+    StoredReadings,
+    encoded,
+    read_chain,
+)
+from replay.archive.merges.replaced_manifests import packed
+from replay.archive.merges.retention import PlanMaker, RecordRemoval, segments_before
+from replay.archive.merges.segment_groups import groups
+from replay.archive.readings.archived_readings import ArchivedReadings, spans
+from replay.archive.readings.reading_columns import reduced
+from replay.archive.readings.readings_file import encoded_readings
+from replay.archive.segments.removed_offsets import OffsetColumn, encoded_offsets, read_offsets
+from replay.archive.segments.segment_files import SIZES, SegmentSizes, rows_of
+from replay.archive.segments.segment_writer import SegmentTarget, SegmentWriter, add_file
+from replay.archive.stores.concurrent_requests import concurrently
+from replay.archive.stores.store import ArchiveStore
+from replay.errors import ArchiveBusy, ReplayError
+from replay.progress import Advance
+
+ATTEMPTS = 20
+"""Maximum attempts to write the manifest; each append in between costs one."""
+
+LONGEST_S = 12 * 60 * 60
+"""Seconds after which a merge does not write its manifest any more: half of the age at which others
+take its files for leftovers (`leftovers.AGE_S`). The other half is for clocks that differ."""
+
+
+class MergeResult(NamedTuple):
+    """Numbers of a merge: files that count, before and after."""
+
+    cluster: str
+    merged: bool
+    """False if there was nothing to merge."""
+    manifests: tuple[int, int]
+    segments: tuple[int, int]
+    files: tuple[int, int]
+    """Manifests, and the files that they name."""
+    bytes: tuple[int, int]
+    """Bytes of the files that manifests name."""
+    head: str
+    """Hash of the last manifest."""
+    expired: tuple[ExpiredRecords, ...] = ()
+    """Records that retention has removed, by partition."""
+
+
+class _Rewrite(NamedTuple):
+    """New segments of a merge, and what they leave out."""
+
+    replacement: dict[str, Sequence[Segment]]
+    """Replacement of each original segment, by its file."""
+    expired: list[ExpiredRecords]
+    removed: dict[PartitionId, RemovedRecords]
+    """Records that retention has removed so far."""
+
+
+class Merger:
+    """Merges the archive of one cluster: `work` is known before `run`.
+
+    With `retention`, records that are superseded at its cut are left out of the merged segments.
+
+    Raises the errors of `open_cluster`.
+    """
+
+    def __init__(
+        self,
+        store: ArchiveStore,
+        name: str,
+        sizes: SegmentSizes = SIZES,
+        retention: PlanMaker | None = None,
+    ) -> None:
+        self._store = store
+        self._sizes = sizes
+        self._begun_s = monotonic(), time()
+        self.cluster = checked(open_cluster(store, name))
+        self._retention = None if retention is None else retention(self.cluster)
+        self._fresh = {
+            segment.stored.file
+            for manifest in self.cluster.chain.manifests
+            if manifest.merge is UNSET
+            for segment in manifest.segments
+        }
+
+    @property
+    def cut_ms(self) -> int | None:
+        """Time before which superseded records go, in ms since 1970; None: none go."""
+        return None if self._retention is None else self._retention.cut_ms
+
+    @property
+    def work(self) -> int:
+        """Compressed bytes of the segments to merge or to search, as `run` reports them.
+
+        Raises:
+            ArchiveCorrupt: a segment with the cut of a retention is missing or damaged.
+        """
+        total = 0
+        for place, part in self.cluster.parts.items():
+            old = self._before_cut(place)
+            grouped = self._groups(part.segments[len(old) :])
+            total += sum(segment.stored.bytes for group in (old, *grouped) for segment in group)
+        return total
+
+    def run(self, advance: Advance = lambda _: None) -> MergeResult:
+        """Merge, and return the numbers; originals stay for `replaced_files`.
+
+        Raises:
+            ArchiveCorrupt: an original is missing or altered; nothing is changed.
+            ArchiveBusy: another merge was faster, or this one too slow; nothing is changed.
+            NotWritable: no room, or no permission; nothing is changed.
+        """
+        before = self.cluster.chain
+        writer = f"-{uuid4().hex[: layout.WRITER_DIGITS]}"
+        try:
+            rewrite = self._rewrite(writer, advance)
+            if not rewrite.replacement and len(before.manifests) == 1:
+                return _result(before, before)
+            after = self._commit(writer, rewrite)
+            return _result(before, after)._replace(expired=tuple(rewrite.expired))
+        except BaseException:
+            self._discard(writer)
+            raise
+
+    def _before_cut(self, place: PartitionId) -> Sequence[Segment]:
+        """Segments of a partition that retention may thin."""
+        if self._retention is None:
+            return ()
+        return segments_before(self.cluster, place, self._retention.end_of(place))
+
+    def _groups(self, segments: Sequence[Segment]) -> list[Sequence[Segment]]:
+        return list(groups(segments, self._fresh, self._sizes))
+
+    def _rewrite(self, writer: str, advance: Advance) -> _Rewrite:
+        """Write the new segments."""
+        target = SegmentTarget(
+            self._store, self.cluster.name, self.cluster.topics, self._sizes, writer
+        )
+        rewrite = _Rewrite({}, [], {})
+        for place, part in self.cluster.parts.items():
+            thinned = self._thinned(target, place, rewrite, advance)
+            for group in self._groups(part.segments[thinned:]):
+                rewrite.replacement.update({segment.stored.file: () for segment in group})
+                written = self._written(target, place, group, advance)
+                rewrite.replacement[group[0].stored.file] = written
+        return rewrite
+
+    def _thinned(
+        self, target: SegmentTarget, place: PartitionId, rewrite: _Rewrite, advance: Advance
+    ) -> int:
+        """Write the segments before the cut without superseded records; return their number.
+
+        Returns 0, and writes nothing, if no record is superseded.
+        """
+        old = self._before_cut(place)
+        superseded = self._retention.superseded(place) if old and self._retention else None
+        if superseded is None or not len(superseded.offsets):
+            return 0
+        removal = RecordRemoval(place, superseded)
+        largest = max(target.sizes.segment_records, *(each.stored.records for each in old))
+        whole = target._replace(sizes=target.sizes._replace(segment_records=largest))
+        part = self.cluster.parts[place]
+        into = SegmentWriter(whole, place, part._replace(segments=(), end=old[0].start))
+        for segment in old:  # one at a time: there may be many large ones
+            into.add(removal.kept(rows_of(self.cluster.store, segment)))
+            advance(segment.stored.bytes)
+        into.write()
+        rewrite.replacement.update({segment.stored.file: () for segment in old})
+        rewrite.replacement[old[0].stored.file] = into.segments
+        rewrite.expired.append(removal.expired)
+        rewrite.removed[place] = self._removed(target, removal.expired, superseded.offsets)
+        return len(old)
+
+    def _removed(
+        self, target: SegmentTarget, expired: ExpiredRecords, offsets: OffsetColumn
+    ) -> RemovedRecords:
+        """Write the offsets that retention has removed from a partition so far."""
+        assert self._retention is not None
+        place = expired.topic, expired.partition
+        earlier = self.cluster.parts[place].removed
+        before = read_offsets(self.cluster.store, earlier)
+        removed = before.union(offsets)
+        file = encoded_offsets(removed)
+        span = range(int(removed.starts[0]), int(removed.ends[-1]))
+        name = layout.removed_offsets(target.cluster, place, span, file.sha256, target.writer)
+        stored = file.stored(name)
+        add_file(self._store, stored.file, file)
+        end, cut_ms = expired.end, self._retention.cut_ms
+        if earlier is not None:  # an earlier retention may have had a later cut
+            end, cut_ms = max(end, earlier.end), max(cut_ms, earlier.cut_ms)
+        now_ms = int(time() * 1_000)
+        return RemovedRecords(*place, span.start, end, removed.total, cut_ms, now_ms, stored)
+
+    def _written(
+        self, target: SegmentTarget, place: PartitionId, group: Sequence[Segment], advance: Advance
+    ) -> Sequence[Segment]:
+        """Write the records of a group as one segment; very long records make it several."""
+        part = self.cluster.parts[place]
+        start = group[0].start
+        earlier = tuple(segment for segment in part.segments if segment.end <= start)
+        into = SegmentWriter(target, place, part._replace(segments=earlier[-1:], end=start))
+        read = partial(rows_of, self.cluster.store)  # the hash of a segment is compared first
+        for segment, rows in zip(group, concurrently(read, group), strict=True):
+            into.add(rows)
+            advance(segment.stored.bytes)
+        into.write()
+        return into.segments
+
+    @property
+    def _elapsed_s(self) -> float:
+        """Seconds since the beginning. A suspended machine stops the first clock."""
+        running_s, begun_s = self._begun_s
+        return max(monotonic() - running_s, time() - begun_s)
+
+    def _commit(self, writer: str, rewrite: _Rewrite) -> Chain:
+        """Write the manifest behind the present chain, and return the chain with it."""
+        chain, name = self.cluster.chain, self.cluster.name
+        for _ in range(ATTEMPTS):
+            if self._elapsed_s > LONGEST_S:
+                raise ArchiveBusy(
+                    f"the merge of {name} took longer than {LONGEST_S / 3_600:g} hours, so others "
+                    "may have removed its files: merge with a faster machine or store"
+                )
+            made = self._manifest_written(writer, chain, rewrite)
+            chain = read_chain(self._store, name)
+            if made is not None and chain.manifests[0] == made:
+                return chain
+            if made is not None:  # under the name of a manifest that another merge has removed
+                self._store.remove(layout.manifest(name, made.number))
+            if chain.base != self.cluster.chain.base:
+                raise ArchiveBusy(
+                    f"another process has merged the archive of {name} meanwhile: this merge has "
+                    "changed nothing and removed its files"
+                )
+        raise ArchiveBusy(f"others keep appending to the archive of {name}: merge it later")
+
+    def _manifest_written(self, writer: str, chain: Chain, rewrite: _Rewrite) -> Manifest | None:
+        """Write the manifest behind a chain; return None if another process has changed it."""
+        name = self.cluster.name
+        try:
+            replaced_name, file = packed(self._store, name, chain, writer)
+        except ArchiveBusy:
+            return None
+        readings = self._readings(writer, chain)
+        add_file(self._store, replaced_name, file)
+        made = self._whole(chain, rewrite, Merge(file.stored(replaced_name), readings))
+        if self._store.take(layout.manifest(name, made.number), encoded(made)):
+            return made
+        self._store.remove(replaced_name)
+        self._store.remove(readings.stored.file)
+        return None
+
+    def _readings(self, writer: str, chain: Chain) -> StoredReadings:
+        """Write the readings of a chain; what changes no doubt is joined."""
+        archived = ArchivedReadings(self.cluster.store, chain)
+        parts = sorted(parts_in(chain).items())
+        file = encoded_readings(reduced(archived.of(place), part.segments) for place, part in parts)
+        name = layout.readings(self.cluster.name, chain.next_number, file.sha256, writer)
+        stored = file.stored(name)
+        add_file(self._store, name, file)
+        return StoredReadings(stored, archived.all_read_ms)
+
+    def _whole(self, chain: Chain, rewrite: _Rewrite, merge: Merge) -> Manifest:
+        """Describe everything that a chain describes, with new segments in place of originals."""
+        first, number = chain.manifests[0], chain.next_number
+        segments = [
+            segment
+            for manifest in chain.manifests
+            for original in manifest.segments
+            for segment in rewrite.replacement.get(original.stored.file, (original,))
+        ]
+        earlier = {(records.topic, records.partition): records for records in chain.removed}
+        removed = tuple(records for _, records in sorted((earlier | rewrite.removed).items()))
+        return Manifest(
+            first.cluster,
+            number,
+            chain.head,
+            first.topics,
+            first.secrets,
+            int(time() * 1_000),
+            tuple(spans(chain)),
+            tuple(sorted(segments, key=attrgetter("topic", "partition", "start"))),
+            tuple(_snapshots(chain, removed)),
+            format=READINGS_FORMAT,
+            base=number,
+            merge=merge,
+            retention=self._retention_of(rewrite),
+            removed=removed or UNSET,
+        )
+
+    def _retention_of(self, rewrite: _Rewrite) -> Retention | UnsetType:
+        if self._retention is None or not rewrite.expired:
+            return UNSET
+        return Retention(self._retention.cut_ms, self._retention.age_ms, tuple(rewrite.expired))
+
+    def _discard(self, writer: str) -> None:
+        """Remove the files of this merge that do not count; no other writer can name them."""
+        with suppress(ReplayError):  # of a store that fails, the first error is told
+            chain = read_chain(self._store, self.cluster.name)
+            named = {file.file for file in chain.files}
+            for file in self._store.walk(layout.folder(self.cluster.name)):
+                if writer in file and file not in named:
+                    self._store.remove(file)
+
+
+def _result(before: Chain, after: Chain) -> MergeResult:
+    return MergeResult(
+        after.manifests[0].cluster,
+        before.head != after.head,
+        (len(before.manifests), len(after.manifests)),
+        (_segments(before), _segments(after)),
+        (_number_of_files(before), _number_of_files(after)),
+        (sum(_files(before).values()), sum(_files(after).values())),
+        after.head,
+    )
+
+
+def _segments(chain: Chain) -> int:
+    return sum(len(manifest.segments) for manifest in chain.manifests)
+
+
+def _number_of_files(chain: Chain) -> int:
+    return len(_files(chain)) + len(chain.manifests)
+
+
+def _files(chain: Chain) -> dict[str, int]:
+    """Sizes of the files that a chain names."""
+    return {file.file: file.bytes for file in chain.files}
+
+
+def _snapshots(chain: Chain, removed: Sequence[RemovedRecords]) -> Iterator[Snapshot]:
+    """Snapshots that lie behind all cuts: earlier ones repeat records that retention removed."""
+    for manifest in chain.manifests:
+        for snapshot in manifest.snapshots:
+            if all(_end_in(snapshot, records) >= records.end for records in removed):
+                yield snapshot
+
+
+def _end_in(snapshot: Snapshot, records: RemovedRecords) -> int:
+    """End of a partition in a snapshot; 0 if the snapshot is older than the partition."""
+    ends = snapshot.ends.get(records.topic, ())
+    return ends[records.partition] if records.partition < len(ends) else 0

@@ -1,0 +1,100 @@
+"""Removal of the files that merges have replaced.
+
+Only files that a replaced manifest names are removed: files of an append in progress never are. A
+removal that is interrupted is completed by the next one.
+"""
+
+from time import time
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from replay.archive import layout
+from replay.archive.manifest import Chain, Signpost, encoded, read_chain, signpost_in
+from replay.archive.merges.replaced_manifests import replaced_files
+from replay.archive.stores.concurrent_requests import concurrently
+from replay.archive.stores.store import ArchiveStore
+
+
+class UnnamedFiles(NamedTuple):
+    """Files of a cluster that its present manifests do not name."""
+
+    replaced: tuple[str, ...]
+    """Files that a merge has replaced, in the order of their removal: manifests, then others."""
+    leftovers: tuple[str, ...]
+    """Files that no manifest ever named: an append or a merge died, or is in progress."""
+
+
+def unnamed_files(store: ArchiveStore, cluster: str, chain: Chain) -> UnnamedFiles:
+    """Find the files that do not count; without any, no packed manifest is read.
+
+    Raises:
+        ArchiveCorrupt: packed manifests are missing or altered.
+    """
+    named = {file.file for file in chain.files}
+    named |= {layout.manifest(cluster, manifest.number) for manifest in chain.manifests}
+    named |= {*_signposts(store, cluster, chain)}
+    unnamed = [name for name in store.walk(layout.folder(cluster)) if name not in named]
+    manifests: dict[str, bytes] = {}
+    others: set[str] = set()
+    if unnamed and chain.base is not UNSET:
+        for packed in replaced_files(store, chain):
+            named.add(packed.stored.file)
+            for manifest, content in packed.manifests:
+                manifests[layout.manifest(cluster, manifest.number)] = content
+                others |= {file.file for file in manifest.files}
+    unnamed = [name for name in unnamed if name not in named]
+    present = [name for name in unnamed if name in manifests]
+    same = concurrently(lambda name: _is(store, name, manifests[name]), present)
+    replaced = [name for name, is_same in zip(present, same, strict=True) if is_same]
+    replaced += [name for name in unnamed if name in others]
+    leftovers = {*unnamed} - {*replaced}
+    return UnnamedFiles(tuple(replaced), tuple(name for name in unnamed if name in leftovers))
+
+
+def _is(store: ArchiveStore, name: str, content: bytes) -> bool:
+    """Compare a manifest; a late append may have used the name of a removed one."""
+    try:
+        return store.read(name) == content
+    except FileNotFoundError:
+        return False
+
+
+def _signposts(store: ArchiveStore, cluster: str, chain: Chain) -> list[str]:
+    if chain.base is UNSET:
+        return []
+    first = layout.manifest(cluster, 1)
+    try:
+        return [] if signpost_in(store.read(first)) is None else [first]
+    except FileNotFoundError:
+        return []
+
+
+class Removal(NamedTuple):
+    """Numbers of replaced files."""
+
+    removed: int
+    remaining: int
+
+
+def remove_replaced(store: ArchiveStore, cluster: str, grace_s: float) -> Removal:
+    """Remove the replaced files of a cluster.
+
+    They remain for `grace_s` seconds after the last merge, for commands that are reading them.
+
+    Raises:
+        ArchiveCorrupt: the manifests are damaged; nothing is removed.
+        NotWritable: a file cannot be removed.
+    """
+    chain = read_chain(store, cluster)
+    replaced = unnamed_files(store, cluster, chain).replaced
+    if chain.base is UNSET or not replaced:
+        return Removal(0, 0)
+    if chain.manifests[0].written_at_ms > (time() - grace_s) * 1_000:
+        return Removal(0, len(replaced))
+    first = layout.manifest(cluster, 1)
+    if first in replaced:  # before others are removed, so that older versions find it
+        store.replace(first, encoded(Signpost(cluster, chain.base)))
+    for _ in concurrently(store.remove, (name for name in replaced if name != first)):
+        pass
+    return Removal(len(replaced), 0)

@@ -1,0 +1,48 @@
+"""Choice of the segments that a merge puts together: consecutive small ones of a partition."""
+
+from collections.abc import Container, Iterator, Sequence
+
+from replay.archive.manifest import Segment
+from replay.archive.segments.segment_files import SegmentSizes
+
+GROWTH = 10
+"""A segment is written again only if the segments behind it hold a tenth of its records or more.
+So each record is written again a few times in its life, not by every merge."""
+
+GROUP_BYTES = 64 * 1024 * 1024
+"""Compressed bytes of a group, because a group is held in memory, several times as large."""
+
+
+def groups(
+    segments: Sequence[Segment], fresh: Container[str], sizes: SegmentSizes
+) -> Iterator[Sequence[Segment]]:
+    """Yield groups of two or more consecutive segments that together fit into one segment.
+
+    Each group has a segment with a `fresh` file, written since the last merge. Others were grouped
+    by that merge: if they are several, their records have too many bytes for one segment.
+    """
+    group: list[Segment] = []
+    for segment in segments:
+        if group and not _fits([*group, segment], sizes):
+            yield from _worthwhile(group, fresh)
+            group = []
+        group.append(segment)
+    yield from _worthwhile(group, fresh)
+
+
+def _fits(group: Sequence[Segment], sizes: SegmentSizes) -> bool:
+    records = sum(segment.stored.records for segment in group)
+    stored_bytes = sum(segment.stored.bytes for segment in group)
+    return records <= sizes.segment_records and stored_bytes <= GROUP_BYTES
+
+
+def _worthwhile(group: Sequence[Segment], fresh: Container[str]) -> Iterator[Sequence[Segment]]:
+    """Yield the group without the large segments at its beginning, if two remain."""
+    if not any(segment.stored.file in fresh for segment in group):
+        return
+    later = sum(segment.stored.records for segment in group)
+    for at, segment in enumerate(group[:-1]):
+        later -= segment.stored.records
+        if segment.stored.records <= GROWTH * later:
+            yield group[at:]
+            return

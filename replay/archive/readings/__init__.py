@@ -1,0 +1,1 @@
+"""Readings: how far each capture has read the partitions, and when."""

@@ -1,0 +1,151 @@
+"""Readings of a partition in columns, and the looks that they make.
+
+A *reading* is what one append has read of a partition. A *look* is a reading up to the end that the
+log has then, or several if the capture committed in between. A record that the cleaner removes has
+a later record of the same key. If the later one is archived by the same look, the last record of
+each key is known at the end of the look, and only there. So the ends of looks decide which states
+are certain (`replay.engine.coverage.certainty`).
+
+A look without missing offsets leaves nothing in doubt, wherever it ends, and however late it comes.
+Adjacent ones therefore count as one (`joined`), so a merge keeps few readings of a dense partition.
+"""
+
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from replay.archive.manifest import Segment
+from replay.archive.segments.removed_offsets import OffsetColumn
+
+Flags: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.bool_]]"
+
+
+class PartitionLooks(NamedTuple):
+    """Looks at one partition in columns, the oldest first; looks without offsets are left out."""
+
+    starts: OffsetColumn
+    """First offset of each look; 0 for the first one, because what came before is missing too."""
+    ends: OffsetColumn
+    whole: Flags
+    """True if the capture reached the end of the log. Only the last look may lack it."""
+    first_end: int
+    """End of the first look, also if it found no offset."""
+    late: OffsetColumn
+    """Starts of readings that came so long after the one before that a tombstone may be missed."""
+    late_ends: OffsetColumn
+    """End of the look of each late reading."""
+    number: int
+    """Number of looks; some of them may be joined."""
+
+
+class PartitionReadings(NamedTuple):
+    """Readings of one partition in columns, the oldest first; at least one."""
+
+    starts: OffsetColumn
+    ends: OffsetColumn
+    whole: Flags
+    """True if the reading reached the end that the log had then, and so ended a look."""
+    late: Flags
+    """True if it came so long after the one before that a tombstone may be missed."""
+    dense: Flags
+    """True if no offset of the reading is missing; False if one may be."""
+    joined: OffsetColumn
+    """Number of looks with offsets that were joined into the reading, besides its own look."""
+
+    def then(self, later: "PartitionReadings") -> "PartitionReadings":
+        """Append later readings."""
+        return PartitionReadings(
+            np.concatenate((self.starts, later.starts)),
+            np.concatenate((self.ends, later.ends)),
+            np.concatenate((self.whole, later.whole)),
+            np.concatenate((self.late, later.late)),
+            np.concatenate((self.dense, later.dense)),
+            np.concatenate((self.joined, later.joined)),
+        )
+
+    @property
+    def lost(self) -> OffsetColumn:
+        """Number of offsets before each reading that the source had lost; a gap."""
+        return self.starts - np.concatenate(([0], self.ends[:-1]))
+
+    @property
+    def looks(self) -> PartitionLooks:
+        """Looks that the readings make."""
+        firsts, lasts = self.look_bounds()
+        starts, ends = self.starts[firsts], self.ends[lasts]
+        starts[0] = 0
+        of_late = np.searchsorted(lasts, np.flatnonzero(self.late))
+        has_offsets = starts < ends
+        number = int(np.count_nonzero(has_offsets) + self.joined.sum())
+        return PartitionLooks(
+            starts[has_offsets],
+            ends[has_offsets],
+            self.whole[lasts][has_offsets],
+            int(ends[0]),
+            self.starts[self.late],
+            ends[of_late],
+            number,
+        )
+
+    def look_bounds(self) -> tuple[OffsetColumn, OffsetColumn]:
+        """First and last reading of each look."""
+        ends_look = self.whole.copy()
+        ends_look[-1] = True
+        lasts = np.flatnonzero(ends_look)
+        return np.concatenate(([0], lasts[:-1] + 1)), lasts
+
+
+def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> PartitionReadings:
+    """Join adjacent looks without missing offsets; every doubt stays the same.
+
+    `segments` are those of the partition; their sizes decide.
+    """
+    dense = readings.dense | _without_holes(segments, readings.starts, readings.ends)
+    in_dense_look, adjoins = _in_dense_looks(readings, dense), readings.lost == 0
+    goes_on = in_dense_look & adjoins & np.append(False, in_dense_look[:-1])
+    rows = np.flatnonzero(~goes_on)
+    lasts = np.append(rows[1:], len(goes_on)) - 1
+    joins = in_dense_look[rows]
+    starts, ends = readings.starts[rows], readings.ends[lasts]
+    looks = np.add.reduceat(readings.joined + _looks_ending(readings), rows)
+    return PartitionReadings(
+        starts,
+        ends,
+        readings.whole[lasts],
+        readings.late[rows],
+        dense[rows],
+        np.where(joins, looks - (starts < ends), readings.joined[rows]),
+    )
+
+
+def _in_dense_looks(readings: PartitionReadings, dense: Flags) -> Flags:
+    """For each reading, True if its look is whole and misses no offset."""
+    firsts, lasts = readings.look_bounds()
+    adjoins = readings.lost == 0
+    adjoins[firsts[1:]] = True  # only what precedes the first look is missing in it
+    is_dense = np.logical_and.reduceat(dense & adjoins, firsts) & readings.whole[lasts]
+    return np.repeat(is_dense, lasts - firsts + 1)
+
+
+def _looks_ending(readings: PartitionReadings) -> OffsetColumn:
+    """For each reading, 1 if it ends a look with offsets, else 0."""
+    firsts, lasts = readings.look_bounds()
+    looks = np.zeros(len(readings.ends), np.int64)
+    looks[lasts] = readings.ends[lasts] > readings.starts[firsts]
+    return looks
+
+
+def _without_holes(
+    segments: tuple[Segment, ...], starts: OffsetColumn, ends: OffsetColumn
+) -> Flags:
+    """For each range of a partition, True if adjacent segments without holes cover it."""
+    full = [each for each in segments if each.stored.records == each.end - each.start]
+    begins = np.array([each.start for each in full], np.int64)
+    stops = np.array([each.end for each in full], np.int64)
+    is_begin = np.ones(len(full), np.bool_)
+    is_begin[1:] = begins[1:] != stops[:-1]
+    run_ends = np.append(stops[np.flatnonzero(is_begin)[1:] - 1], stops[-1:])
+    run = np.searchsorted(begins[is_begin], starts, side="right") - 1
+    covered = np.append(run_ends, -1)[run]  # run is -1 before the first one
+    is_covered: Flags = (ends <= covered) | (starts == ends)
+    return is_covered

@@ -1,0 +1,1 @@
+"""Segments: the files with the records of one partition."""

@@ -1,0 +1,1 @@
+"""Stores of archive files: folders and object stores."""

@@ -1,0 +1,279 @@
+"""Archives in object stores: S3 and compatible ones.
+
+A file appears complete when it is closed. Such a store cannot refuse a name that is taken. A writer
+that needs a contested name therefore claims it first, with a file of its own beside it. A store
+lists everything that was written before. Of two simultaneous claims, the later writer sees the
+other and withdraws, or both do: at most one continues. Claims of dead writers expire; until then
+the name stays blocked.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from datetime import timedelta
+from functools import cache
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from pyarrow import fs
+
+from controlplane.core.text.file_errors import because
+from replay.archive.stores import hadoop_settings
+from replay.archive.stores.concurrent_requests import REQUESTS_AT_ONCE
+from replay.errors import NoArchive, NotWritable
+
+CLAIMS = "_claims"
+"""Folder beside a contested name in which writers claim it."""
+
+CLAIM_S = 600
+"""Validity of a claim in seconds, by the clock of the store."""
+
+ANY_REGION = "us-east-1"
+"""Region for stores that have a single region under any name."""
+
+HESITATION_S = 60
+"""A writer withdraws after this many seconds between claim and write; far less than `CLAIM_S`."""
+
+
+class BucketStore:
+    """Archive store in a folder of an object store's bucket."""
+
+    requests_at_once = REQUESTS_AT_ONCE
+
+    def __init__(
+        self,
+        where: str,
+        system: fs.FileSystem,
+        root: str,
+        settings: hadoop_settings.HadoopSettings = hadoop_settings.NONE,
+    ) -> None:
+        self.where = where
+        self.settings = settings
+        self._system = system
+        self._root = root.rstrip("/")
+
+    def names(self, folder: str) -> list[str]:
+        """Names directly in a folder, sorted."""
+        return sorted(file.base_name for file in self._found(folder, recursive=False))
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """All files in a folder and its subfolders."""
+        files = (file for file in self._found(folder, recursive=True) if file.is_file)
+        yield from sorted(file.path[len(self._root) + 1 :] for file in files)
+
+    def size(self, name: str) -> int | None:
+        """Size of a file in bytes; None if it does not exist."""
+        with reading(self.where):
+            (info,) = self._system.get_file_info([self._path(name)])
+        return int(info.size) if info.is_file else None
+
+    def modified_s(self, name: str) -> float | None:
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
+        with reading(self.where):
+            (info,) = self._system.get_file_info([self._path(name)])
+        return info.mtime.timestamp() if info.is_file and info.mtime else None
+
+    def read(self, name: str) -> bytes:
+        """Read a whole file."""
+        with reading(self.where), self._unchanged(name) as file:
+            content: bytes = file.read()
+            return content
+
+    def _unchanged(self, name: str) -> pa.NativeFile:
+        """Open a file for reading its bytes; by default, Arrow decompresses `.zst`."""
+        return self._system.open_input_stream(self._path(name), compression=None)
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file for random access."""
+        with reading(self.where):
+            return self._system.open_input_file(self._path(name))
+
+    def add(self, name: str, content: bytes) -> bool:
+        """Write a file durably."""
+        if self.size(name) is not None:
+            return False
+        self._write(name, content)
+        return True
+
+    def take(self, name: str, content: bytes) -> bool:
+        """Write a file under a contested name."""
+        folder, _, base_name = name.rpartition("/")
+        claims = f"{folder}/{CLAIMS}"
+        mine = f"{base_name}-{uuid4()}"
+        begun = monotonic()
+        self._write(f"{claims}/{mine}", b"")
+        try:
+            # An earlier claimant that has withdrawn since may have written the file.
+            if self._claimed_by_others(claims, base_name, mine) or self.size(name) is not None:
+                return False
+            if monotonic() - begun > HESITATION_S:
+                return False
+            self._write(name, content)
+        finally:
+            with suppress(OSError):  # without the permission to delete, claims remain
+                self._system.delete_file(self._path(f"{claims}/{mine}"))
+        return True
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file in place of another; a reader sees one of the two."""
+        self._write(name, content)
+
+    def remove(self, name: str) -> None:
+        """Remove a file; an object store knows no folders, so none is left."""
+        try:
+            with suppress(FileNotFoundError):
+                self._system.delete_file(self._path(name))
+        except OSError as error:
+            raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
+
+    def _claimed_by_others(self, claims: str, base_name: str, mine: str) -> bool:
+        """True if another live writer claims the name, or if the claims are unclear."""
+        files = self._found(claims, recursive=False)
+        times = {
+            file.base_name: file.mtime for file in files if file.base_name.startswith(base_name)
+        }
+        if mine not in times:  # the store does not list new files at once
+            return True
+        lapsed = times.pop(mine) - timedelta(seconds=CLAIM_S)
+        return any(time > lapsed for time in times.values())
+
+    def _write(self, name: str, content: bytes) -> None:
+        # Breaking off an upload would also close it, and the partial content would count. Ctrl-C is
+        # delivered to the main thread only, so another thread finishes the upload.
+        with ThreadPoolExecutor(1) as thread:
+            upload = thread.submit(self._upload, self._path(name), content)
+            try:
+                upload.result()
+            except OSError as error:
+                raise NotWritable(f"{self.where} cannot be written {why_not(error)}") from None
+
+    def _upload(self, path: str, content: bytes) -> None:
+        # By default, Arrow would compress a file that is called `.zst` a second time.
+        with self._system.open_output_stream(path, compression=None) as file:
+            file.write(content)
+
+    def _path(self, name: str) -> str:
+        return f"{self._root}/{name}".rstrip("/")
+
+    def _found(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
+        path = self._path(folder)
+        selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
+        with reading(self.where):
+            infos: list[fs.FileInfo] = self._system.get_file_info(selector)
+            if not infos:
+                self._check_bucket()
+            return infos
+
+    def _check_bucket(self) -> None:
+        """Check that the bucket exists, if nothing was found in it."""
+        bucket = self._root.partition("/")[0]
+        (info,) = self._system.get_file_info([bucket])
+        if info.type == fs.FileType.NotFound:
+            raise NoArchive(
+                f"{self.where}: there is no bucket {bucket}: create it, or correct the name"
+            )
+
+
+# --- what went wrong ----------------------------------------------------------------------------
+
+_OF_AWS = re.compile(
+    r"AWS Error (\w+)(?: \(HTTP status (\d+)\))? during \w+ operation: (.*?)\.?"
+    r"(?: \(Request ID: .*\))?$",
+    re.DOTALL,
+)
+
+_KEYS = "check fs.s3a.access.key and fs.s3a.secret.key, or the source of keys in their place"
+_PLACE = "check fs.s3a.endpoint, and whether it can be reached"
+
+_ADVICE = {
+    "ACCESS_DENIED": f"{_KEYS}, and their permissions",
+    "INVALID_ACCESS_KEY_ID": _KEYS,
+    "INVALID_CLIENT_TOKEN_ID": _KEYS,
+    "SIGNATURE_DOES_NOT_MATCH": _KEYS,
+    "UNRECOGNIZED_CLIENT": _KEYS,
+    "NETWORK_CONNECTION": _PLACE,
+    "NO_SUCH_BUCKET": "create it, or correct the name",
+}
+
+
+_BAD_REQUEST = "400"
+_CHECKSUMS = (
+    "a server that does not know the checksums of newer clients needs the environment variable "
+    "AWS_REQUEST_CHECKSUM_CALCULATION=when_required"
+)
+
+
+def why_not(error: OSError) -> str:
+    """Complaint of a store and a remedy, as the end of a sentence."""
+    match = _OF_AWS.search(str(error))
+    if match is None:
+        return because(error)
+    kind, status = match[1], match[2]
+    words = next(iter(match[3].splitlines()), "no reason given")  # some refuse without a word
+    if kind == "UNKNOWN" and status == _BAD_REQUEST:
+        return f"(HTTP status {status}: {words}): {_CHECKSUMS}"
+    return f"({kind}: {words}): {_ADVICE.get(kind, 'check the store')}"
+
+
+@contextmanager
+def reading(where: str) -> Iterator[None]:
+    """Turn errors of the store into one sentence that says it cannot be read."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise NoArchive(f"{where} cannot be read {why_not(error)}") from None
+
+
+def is_outage(error: Exception) -> bool:
+    """True if the store failed to deliver a file, whatever its content."""
+    return isinstance(error, OSError) and _OF_AWS.search(str(error)) is not None
+
+
+# --- S3 ------------------------------------------------------------------------------------------
+
+
+def bucket_at(where: str, path: str, settings: hadoop_settings.HadoopSettings) -> BucketStore:
+    """Open the store at `bucket/folder`. A query (`?region=…`) goes to Arrow unchanged.
+
+    Raises:
+        NoArchive: the URL has unexpected or missing parts.
+        BadStoreSetting: a setting is unknown or invalid.
+    """
+    bucket = path.partition("/")[0]
+    if "@" in bucket:
+        raise NoArchive("keys do not belong in a URL: give fs.s3a.access.key and fs.s3a.secret.key")
+    if not bucket:
+        raise NoArchive(f"{where} names no bucket: write s3a://bucket/folder")
+    try:
+        if "?" in path:
+            return BucketStore(where, *fs.FileSystem.from_uri(f"s3://{path}"))
+        options = hadoop_settings.for_arrow(settings, bucket)
+        if "region" not in options:
+            options["region"] = _region(bucket, options)
+        # Delayed open sends a small file in one request when it is closed.
+        system = fs.S3FileSystem(**options, allow_delayed_open=True)
+    except ValueError as error:
+        raise NoArchive(f"{where} cannot be opened ({str(error).splitlines()[0]})") from None
+    except OSError as error:
+        raise NoArchive(f"{where} cannot be opened {why_not(error)}") from None
+    return BucketStore(where, system, path, settings)
+
+
+def _region(bucket: str, options: Mapping[str, Any]) -> str:
+    """Region of a bucket if no setting names it: AWS is asked, other stores accept any."""
+    told_by_aws = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+    if told_by_aws:
+        return told_by_aws
+    return ANY_REGION if "endpoint_override" in options else _region_at_aws(bucket)
+
+
+@cache
+def _region_at_aws(bucket: str) -> str:
+    region: str = fs.resolve_s3_region(bucket)
+    return region

@@ -1,0 +1,221 @@
+"""Stores of archive files: a folder, or an object store (`s3a://bucket/folder`).
+
+A file appears complete, under a name that was free, and never changes afterwards. Only a merge
+replaces and removes files, once its manifest has replaced them.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+from pyarrow import fs
+
+from controlplane.core.text.file_errors import unwritable
+from controlplane.private_files import (
+    draft_file,
+    make_folders,
+    remove_abandoned,
+    replacing,
+    sync_folder,
+)
+from replay.archive.stores import hadoop_settings
+from replay.archive.stores.object_store import bucket_at, reading
+from replay.errors import NoArchive, NotWritable
+
+
+class ArchiveStore(Protocol):
+    """Files by their names within an archive: relative, separated by `/`."""
+
+    where: str
+    """Path or URL of the archive, for messages and for `open_store`."""
+    settings: hadoop_settings.HadoopSettings
+    """Further settings that `open_store` needs."""
+    requests_at_once: int
+    """Requests for small files that may wait at once; 1 if each is answered at once."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names directly in a folder, sorted; empty if the folder does not exist."""
+        ...
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """All files in a folder and its subfolders."""
+        ...
+
+    def size(self, name: str) -> int | None:
+        """Size of a file in bytes; None if it does not exist."""
+        ...
+
+    def modified_s(self, name: str) -> float | None:
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
+        ...
+
+    def read(self, name: str) -> bytes:
+        """Read a whole file. Raises `FileNotFoundError`."""
+        ...
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file for random access. Raises `FileNotFoundError`."""
+        ...
+
+    def add(self, name: str, content: bytes) -> bool:
+        """Write a file durably; return False, without a change, if the name is taken.
+
+        Names derive from the content, so concurrent writers of one name write the same bytes.
+
+        Raises:
+            NotWritable: no room, or no permission.
+        """
+        ...
+
+    def take(self, name: str, content: bytes) -> bool:
+        """Write a file under a name that others may use for other content; at most one succeeds."""
+        ...
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file durably in place of another. Raises `NotWritable`."""
+        ...
+
+    def remove(self, name: str) -> None:
+        """Remove a file; nothing happens if it does not exist. Raises `NotWritable`."""
+        ...
+
+
+def open_store(
+    where: str, settings: hadoop_settings.HadoopSettings = hadoop_settings.NONE
+) -> ArchiveStore:
+    """Open the store at a path or URL; nothing is created.
+
+    Raises:
+        NoArchive: the URL cannot hold an archive.
+        BadStoreSetting: a setting is unknown or invalid.
+    """
+    scheme, separator, rest = where.partition("://")
+    if not separator:
+        return FolderStore(where)
+    if scheme in S3:
+        return bucket_at(where, rest, settings)
+    if scheme != "file":
+        raise NoArchive(f"no archive can be at {scheme}://…: name a folder, or s3a://bucket/folder")
+    try:
+        _, path = fs.FileSystem.from_uri(where)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise NoArchive(f"{where} cannot be opened: {str(error).splitlines()[0]}") from None
+    return FolderStore(path)
+
+
+S3 = ("s3", "s3a")
+"""Schemes of S3: Arrow's and AWS's, and Hadoop's."""
+
+
+class FolderStore:
+    """Folder on this machine.
+
+    A file is written under a draft name, then hard-linked to its own name; the link fails if the
+    name is taken. Concurrent appends thus detect each other, and a killed process leaves nothing
+    half written.
+    """
+
+    settings = hadoop_settings.NONE
+    requests_at_once = 1
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self._root = Path(where).absolute()
+        self._tidied: set[Path] = set()
+        """Folders whose drafts of killed processes have been removed."""
+
+    def names(self, folder: str) -> list[str]:
+        """Names directly in a folder, sorted."""
+        at = self._root / folder
+        with reading(str(at)), suppress(FileNotFoundError, NotADirectoryError):
+            return sorted(path.name for path in at.iterdir())
+        return []
+
+    def walk(self, folder: str) -> Iterator[str]:
+        """All files in a folder and its subfolders."""
+        at = self._root / folder
+        with reading(str(at)):
+            for path in sorted(at.rglob("*")):
+                if path.is_file():
+                    yield path.relative_to(self._root).as_posix()
+
+    def size(self, name: str) -> int | None:
+        """Size of a file in bytes; None if it does not exist."""
+        at = self._root / name
+        try:
+            with reading(str(at)):
+                return at.stat().st_size
+        except FileNotFoundError:
+            return None
+
+    def modified_s(self, name: str) -> float | None:
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
+        at = self._root / name
+        try:
+            with reading(str(at)):
+                return at.stat().st_mtime
+        except FileNotFoundError:
+            return None
+
+    def read(self, name: str) -> bytes:
+        """Read a whole file."""
+        at = self._root / name
+        with reading(str(at)):
+            return at.read_bytes()
+
+    def open(self, name: str) -> pa.NativeFile:
+        """Open a file memory-mapped: unused parts are never read."""
+        at = str(self._root / name)
+        with reading(at):
+            return pa.memory_map(at)
+
+    def add(self, name: str, content: bytes) -> bool:
+        """Write a file durably; return False if the name is taken."""
+        path = self._root / name
+        try:
+            make_folders(path.parent)
+            if path.parent not in self._tidied:
+                remove_abandoned(path.parent)
+                self._tidied.add(path.parent)
+            return _linked(path, content)
+        except OSError as error:
+            raise NotWritable(unwritable(self.where, error)) from None
+
+    def take(self, name: str, content: bytes) -> bool:
+        """Write a file; a hard link succeeds only once, so `add` is enough."""
+        return self.add(name, content)
+
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a file in place of another; a reader sees one of the two."""
+        path = self._root / name
+        try:
+            make_folders(path.parent)
+            with replacing(path) as draft:
+                draft.write_bytes(content)
+        except OSError as error:
+            raise NotWritable(unwritable(self.where, error)) from None
+
+    def remove(self, name: str) -> None:
+        """Remove a file; a reader that has opened it can read on."""
+        try:
+            (self._root / name).unlink(missing_ok=True)
+        except OSError as error:
+            raise NotWritable(unwritable(self.where, error)) from None
+
+
+def _linked(path: Path, content: bytes) -> bool:
+    """Write a draft beside the place and link it there; return False if the name is taken."""
+    with draft_file(path) as draft:
+        with draft.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(draft, path)
+        except FileExistsError:
+            return False
+    sync_folder(path.parent)
+    return True

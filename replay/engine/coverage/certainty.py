@@ -1,0 +1,290 @@
+"""Doubts: what an archive does not know at a moment, because offsets are missing in it.
+
+The reference is a worker that started with the first look and has read every record since. The log
+cleaner removes a record only if a later record has the same key, or if it is an old tombstone. It
+follows, partition by partition (docs/replay.md has the argument):
+
+- At the end of a look the last record of each key is known. Between the first missing offset of
+  the look and its end, the last records are unknown.
+- A look that comes late may have missed a tombstone: older keys may be deleted.
+- Configs and statuses depend on earlier records, too: tasks, for instance, on all records since a
+  commit. An offset that is missing after the first look leaves that part unknown.
+"""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from controlplane.core.entry import Position
+from controlplane.core.order import Ends
+from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
+from replay.archive.readings.archived_readings import ArchivedReadings
+from replay.archive.readings.reading_columns import Flags, PartitionLooks
+from replay.doubts import Doubt, DoubtKind, RetentionTimes
+from replay.engine.coverage.hole_index import HoleIndex, Int64s, MissingOffsets
+from replay.engine.coverage.lost_offsets import behind_cut
+from replay.engine.coverage.offset_counts import OffsetCounts
+
+
+class UnknownSpans(NamedTuple):
+    """Spans of a partition in which the last records are unknown, in columns, the oldest first."""
+
+    after: Int64s
+    """Last offset before the missing ones."""
+    until: Int64s
+    """First offset from which it is known again, where `ends` is true."""
+    missing: Int64s
+    """Number of missing offsets."""
+    ends: Flags
+
+    @classmethod
+    def of(cls, looks: PartitionLooks, missing: MissingOffsets) -> "UnknownSpans":
+        """One span for each look that misses an offset before its last record."""
+        until = np.where(looks.whole, missing.end_before(looks.ends), looks.ends)
+        until = np.maximum(until, looks.starts)
+        counts = missing.before(until) - missing.before(looks.starts)
+        rows = np.flatnonzero(counts)
+        after = missing.first_from(looks.starts[rows]) - 1
+        return cls(after, until[rows], counts[rows], looks.whole[rows])
+
+    def doubts(self, place: PartitionId) -> Iterator[Doubt]:
+        """Yield the spans as doubts about a partition."""
+        for after, until, missing, ends in zip(*(each.tolist() for each in self), strict=True):
+            yield Doubt(*place, DoubtKind.STATE, after, until if ends else None, missing)
+
+    def has(self, offset: int) -> bool:
+        """True if an offset lies in a span."""
+        at = int(np.searchsorted(self.after, offset - 1)) - 1
+        return at >= 0 and (not self.ends[at] or offset < self.until[at])
+
+
+class PartitionDoubts(NamedTuple):
+    """Doubts about a whole partition."""
+
+    place: PartitionId
+    spans: UnknownSpans | None = None
+    """Spans in which the last records are unknown; None: no offset is missing."""
+    removed: Doubt | None = None
+    """Span from which retention has removed records."""
+    doubtful_from: int | None = None
+    """First missing offset that leaves older keys in doubt until they have a later record."""
+    derived_from: int | None = None
+    """First missing offset that leaves facts in doubt that need earlier records."""
+
+    @property
+    def known_from(self) -> int | None:
+        """Offset from which on the last record of every key is known; None if from none on."""
+        if self.doubtful_from is not None:
+            return None
+        removed_until = self.removed.until if self.removed and self.removed.until else 0
+        if self.spans is None or not len(self.spans.until):
+            return removed_until
+        return max(int(self.spans.until[-1]), removed_until) if self.spans.ends[-1] else None
+
+    @property
+    def unknown(self) -> tuple[Doubt, ...]:
+        """All spans in which the last records are unknown; what retention removed comes first."""
+        spans = () if self.spans is None else self.spans.doubts(self.place)
+        return (*spans,) if self.removed is None else (self.removed, *spans)
+
+
+class ArchiveCertainty:
+    """Answers which parts of an archived cluster are known at which offsets."""
+
+    def __init__(self, cluster: ArchivedCluster) -> None:
+        self.cluster = cluster
+        self.counts = OffsetCounts(cluster)
+        self.holes = HoleIndex(cluster)
+        self._last: tuple[PartitionId, PartitionLooks] | None = None
+        """Partition that was asked about last, and its looks."""
+        self._summaries: dict[PartitionId, PartitionDoubts] = {}
+        self._dense = {place for place, part in cluster.parts.items() if part.end == part.records}
+        """Partitions without any missing offset: the usual case."""
+
+    @cached_property
+    def _readings(self) -> ArchivedReadings:
+        return ArchivedReadings(self.cluster.store, self.cluster.chain)
+
+    @property
+    def is_complete(self) -> bool:
+        """True if no offset of any partition is missing."""
+        return len(self._dense) == len(self.cluster.parts)
+
+    def doubts(self, ends: Ends, moment: str | None) -> tuple[Doubt, ...]:
+        """Doubts about the state at a cut, which belongs to a moment (`moment_cut.cut_at`).
+
+        Raises:
+            ArchiveCorrupt: a file with missing offsets is missing or damaged.
+        """
+        return tuple(
+            doubt
+            for topic, topic_ends in ends.items()
+            for partition, end in enumerate(topic_ends)
+            for doubt in self._at((topic, partition), end, moment)
+        )
+
+    def _at(self, place: PartitionId, end: int, moment: str | None) -> Iterator[Doubt]:
+        if place in self._dense:
+            return iter(())
+        return self.of_partition(place, behind_cut(self.counts, moment, place, end))
+
+    def of_partition(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
+        """Doubts about one partition before an offset."""
+        if place in self._dense:
+            return
+        looks = self.looks(place)
+        at = int(np.searchsorted(looks.starts, cut)) - 1
+        if at < 0:
+            return
+        removed = self.removed(place)
+        if removed is not None and removed.after + 1 < cut < (removed.until or 0):
+            yield removed
+        yield from self._state(place, looks, at, cut)
+        yield from self._deletions(place, looks, cut)
+        if place[0] in self._needs_all:
+            yield from self._derived(place, cut)
+
+    def past(self, ends: Ends, moment: str | None) -> tuple[Doubt, ...]:
+        """Doubts about anything before a cut: unknown spans, then doubts at the cut.
+
+        Raises:
+            ArchiveCorrupt: a file with missing offsets is missing or damaged.
+        """
+        spans = (
+            span
+            for topic, topic_ends in ends.items()
+            for partition, end in enumerate(topic_ends)
+            for span in self.summary((topic, partition)).unknown
+            if span.after + 1 < end
+        )
+        return tuple(dict.fromkeys((*spans, *self.doubts(ends, moment))))
+
+    def is_first_seen(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
+        """True if a fact that begins with this record may have held before it.
+
+        `derived`: the fact depends on other records than the last one of its key.
+        """
+        if place in self._dense:
+            return False
+        summary = self.summary(place)
+        limit = summary.derived_from if derived else summary.doubtful_from
+        is_doubtful = limit is not None and limit < offset
+        return is_doubtful or self._is_behind_missing(place, offset, derived=derived)
+
+    def _is_behind_missing(self, place: PartitionId, offset: int, *, derived: bool) -> bool:
+        """True if records just before this one are missing."""
+        summary = self.summary(place)
+        if summary.spans is not None and summary.spans.has(offset):
+            return True
+        removed = summary.removed
+        # Retention removes no record of a connector's config.
+        if removed is None or (place[0] == self.cluster.topics.config and not derived):
+            return False
+        return removed.after < offset < (removed.until or 0)
+
+    def may_be_older(self, position: Position) -> bool:
+        """True if what begins with this record may be older: `FirstSeen`.
+
+        With a config a connector begins. With an offset the known pace of a source begins.
+        """
+        topic, partition, offset = position
+        place = topic, partition
+        if topic == self.cluster.topics.config:
+            return self.is_first_seen(place, offset, derived=False)
+        return self._is_behind_missing(place, offset, derived=False)
+
+    def summary(self, place: PartitionId) -> "PartitionDoubts":
+        """Doubts about a whole partition; computed once."""
+        if place not in self._summaries:
+            self._summaries[place] = self._summary(place)
+        return self._summaries[place]
+
+    def _summary(self, place: PartitionId) -> "PartitionDoubts":
+        if place in self._dense:
+            return PartitionDoubts(place)
+        part, looks, missing = self._part(place), self.looks(place), self.holes.missing(place)
+        is_missed = missing.before(looks.late_ends) > missing.before(looks.late)
+        missed = missing.first_from(looks.late[is_missed]).tolist()
+        doubtful = [*missed, *(gap.start for gap in part.gaps)]
+        derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, part.end)]
+        return PartitionDoubts(
+            place,
+            UnknownSpans.of(looks, missing),
+            self.removed(place),
+            min(doubtful, default=None),
+            min(derived, default=None),
+        )
+
+    def looks(self, place: PartitionId) -> PartitionLooks:
+        """Looks at a partition. Those of one are kept: they are many.
+
+        Raises:
+            ArchiveCorrupt: a file with readings is missing or damaged.
+        """
+        if self._last is None or self._last[0] != place:
+            self._last = place, self._readings.of(place).looks
+        return self._last[1]
+
+    def removed(self, place: PartitionId) -> Doubt | None:
+        """Span from which retention has removed records; None if it has removed none."""
+        records = self._part(place).removed
+        if records is None:
+            return None
+        retention = RetentionTimes(records.removed_at_ms, records.cut_ms)
+        span = (records.start - 1, records.end, records.records)
+        return Doubt(*place, DoubtKind.RETENTION, *span, retention)
+
+    @property
+    def _needs_all(self) -> tuple[str, ...]:
+        """Topics in which earlier records may count as well."""
+        topics = self.cluster.topics
+        return topics.config, topics.status, topics.commands
+
+    def _state(
+        self, place: PartitionId, looks: PartitionLooks, at: int, cut: int
+    ) -> Iterator[Doubt]:
+        """Unknown span of a look, if the cut lies in it."""
+        start, look_end, is_whole = int(looks.starts[at]), int(looks.ends[at]), looks.whole[at]
+        end = min(cut, look_end)
+        is_at_end = is_whole and not self.counts.archived(place, end, look_end)
+        if is_at_end or not self.counts.missing(place, start, end):
+            return
+        until = self._archived_end(place, look_end) if is_whole else look_end
+        missing = self.counts.missing(place, start, until)
+        if missing:
+            after = self.counts.first_missing(place, start, until) - 1
+            yield Doubt(*place, DoubtKind.STATE, after, until if is_whole else None, missing)
+
+    def _deletions(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
+        """The latest reading that may have missed a tombstone stands for all before it."""
+        for at in range(int(np.searchsorted(looks.late, cut)) - 1, -1, -1):
+            start = int(looks.late[at])
+            missing = self.counts.missing(place, start, min(cut, int(looks.late_ends[at])))
+            if missing > 0:
+                yield Doubt(*place, DoubtKind.DELETIONS, start - 1, None, missing)
+                return
+
+    def _derived(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
+        begin, until = self.looks(place).first_end, self._archived_end(place, cut)
+        missing = self.counts.missing(place, begin, until) - self._lost(place, begin, until)
+        if missing > 0:
+            after = self.counts.first_missing(place, begin, until) - 1
+            yield Doubt(*place, DoubtKind.DERIVED, after, None, missing)
+
+    def _archived_end(self, place: PartitionId, cut: int) -> int:
+        """Offset after the last archived record before an offset; markers at the end do not count.
+
+        Offsets that are missing right before the end of a look are markers. Before any other cut
+        they leave the state in doubt anyway.
+        """
+        return self.counts.end_before(place, cut)
+
+    def _lost(self, place: PartitionId, begin: int, end: int) -> int:
+        """Number of offsets in gaps between two offsets; they are reported as gaps."""
+        gaps = self._part(place).gaps
+        return sum(max(0, min(gap.stop, end) - max(gap.start, begin)) for gap in gaps)
+
+    def _part(self, place: PartitionId) -> ArchivedPartition:
+        return self.cluster.parts[place]

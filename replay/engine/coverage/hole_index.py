@@ -1,0 +1,135 @@
+"""Index of the offsets that are missing between archived records, for many questions about them.
+
+It reads the offsets of each segment that misses some, once, and takes 24 bytes per hole.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition, PartitionId
+from replay.archive.segments.removed_offsets import read_offsets
+from replay.archive.segments.segment_files import opened, row_groups
+from replay.kernels.row_runs import numbers
+
+Int64s: TypeAlias = "np.ndarray[tuple[int], np.dtype[np.int64]]"
+
+
+class Hole(NamedTuple):
+    """Missing offsets between two archived records."""
+
+    after: int
+    """Last archived offset before the first missing one."""
+    until: int
+    """First archived offset after the last missing one."""
+    missing: int
+    """Number of missing offsets; archived records may lie between them."""
+
+
+class MissingOffsets(NamedTuple):
+    """Missing ranges of a partition, ascending; they do not touch."""
+
+    starts: Int64s
+    stops: Int64s
+    totals: Int64s
+    """Number of missing offsets before each range, and in all."""
+
+    @classmethod
+    def of(cls, starts: Int64s, stops: Int64s) -> "MissingOffsets":
+        """Count the offsets of ranges."""
+        return cls(starts, stops, np.concatenate(([0], np.cumsum(stops - starts))))
+
+    def first(self, number: int) -> list[range]:
+        """The first ranges, at most a number of them."""
+        return list(map(range, self.starts[:number].tolist(), self.stops[:number].tolist()))
+
+    def before(self, offsets: Int64s) -> Int64s:
+        """Number of missing offsets before each offset."""
+        at = np.searchsorted(self.starts, offsets)
+        behind = np.append(self.stops, 0)[at - 1] - offsets
+        return self.totals[at] - np.where(at > 0, np.maximum(behind, 0), 0)
+
+    def end_before(self, offsets: Int64s) -> Int64s:
+        """For each offset, the offset after the last archived record before it; 0 without."""
+        at = np.searchsorted(self.stops, offsets)
+        starts = np.append(self.starts, np.iinfo(np.int64).max)
+        ends: Int64s = np.minimum(starts[at], offsets)
+        return ends
+
+    def first_from(self, offsets: Int64s) -> Int64s:
+        """The first missing offset from each offset on, after which one is missing."""
+        at = np.searchsorted(self.stops, offsets, side="right")
+        first: Int64s = np.maximum(self.starts[at], offsets)
+        return first
+
+
+class HoleIndex:
+    """Missing offsets of a cluster's partitions, read when they are first needed."""
+
+    def __init__(self, cluster: ArchivedCluster) -> None:
+        self._cluster = cluster
+        self._unarchived: dict[PartitionId, MissingOffsets] = {}
+        """Ranges without archived records; what retention has removed is one of them."""
+
+    def missing(self, place: PartitionId) -> MissingOffsets:
+        """Ranges that never had an archived record, also before the first and after the last one.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        unarchived, records = self._of(place), self._cluster.parts[place].removed
+        if records is None:
+            return unarchived
+        removed = read_offsets(self._cluster.store, records)
+        # Each removed range lies in one hole and splits it.
+        starts = np.sort(np.concatenate((unarchived.starts, removed.ends)))
+        stops = np.sort(np.concatenate((unarchived.stops, removed.starts)))
+        holes = starts < stops
+        return MissingOffsets.of(starts[holes], stops[holes])
+
+    def between(self, place: PartitionId, after: int, until: int) -> Hole | None:
+        """Hole from an archived record to a later one, or to the end; None if nothing is missing.
+
+        Records that retention has removed are missing as well.
+
+        Raises:
+            ArchiveCorrupt: a file is missing or damaged.
+        """
+        starts, stops, totals = self._of(place)
+        low, high = np.searchsorted(starts, (after, until))
+        if low >= high:
+            return None
+        number = int(totals[high] - totals[low])
+        return Hole(int(starts[low]) - 1, int(stops[high - 1]), number)
+
+    def _of(self, place: PartitionId) -> MissingOffsets:
+        if place not in self._unarchived:
+            self._unarchived[place] = _unarchived(self._cluster, self._cluster.parts[place])
+        return self._unarchived[place]
+
+
+def _unarchived(cluster: ArchivedCluster, part: ArchivedPartition) -> MissingOffsets:
+    starts, stops = [], []
+    behind = 0
+    for offsets in _offsets(cluster, part):
+        before = np.concatenate(([behind], offsets[:-1] + 1))
+        rows = np.flatnonzero(offsets > before)
+        starts.append(before[rows])
+        stops.append(offsets[rows])
+        behind = int(offsets[-1]) + 1
+    if part.end > behind:
+        starts.append(np.array([behind]))
+        stops.append(np.array([part.end]))
+    empty = np.zeros(0, np.int64)
+    return MissingOffsets.of(np.concatenate((empty, *starts)), np.concatenate((empty, *stops)))
+
+
+def _offsets(cluster: ArchivedCluster, part: ArchivedPartition) -> Iterator[Int64s]:
+    """Offsets of each row group; a segment without holes is not read."""
+    for segment in part.segments:
+        if segment.stored.records == segment.end - segment.start:
+            yield np.arange(segment.start, segment.end)
+        else:
+            for group in row_groups(opened(cluster.store, segment.stored)):
+                yield numbers(group, "offset")

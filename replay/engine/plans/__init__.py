@@ -1,0 +1,1 @@
+"""Plans: the rows to read for a state, and the rows that a retention keeps."""

@@ -1,0 +1,208 @@
+"""Cut through all partitions at a moment, equal to the service's cut.
+
+A time selects a prefix of the one order (`core.order`). It is never a filter on timestamps, because
+timestamps can go back. Segments record the greatest timestamp at their end, and row groups their
+own greatest one: at most one row group per partition is read.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
+
+from controlplane.clock import now_ms
+from controlplane.core.entry import Position
+from controlplane.core.moments import (
+    UnknownMoment,
+    check_length,
+    check_not_future,
+    is_vector,
+    position_text,
+    quoted,
+    read_position,
+    read_time_ms,
+    read_vector,
+    too_early,
+)
+from controlplane.core.order import Ends, Rank, time_limit
+from controlplane.logs.end_vectors import FittedEnds, fitted, padded
+from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
+from replay.archive.segments.removed_offsets import read_offsets
+from replay.archive.segments.segment_files import opened
+from replay.doubts import RetentionTimes
+from replay.engine.plans.row_lookup import UNKNOWN_MS, inside, time_of_offset
+from replay.errors import ArchiveBusy
+
+OwnTopics = Callable[[Sequence[int]], Iterable[str]]
+"""Finds the dedicated offsets topics that the config topic names before its ends."""
+
+
+def cut_at(cluster: ArchivedCluster, moment: str | None, own_topics: OwnTopics) -> FittedEnds:
+    """Find the cut at a moment (see `core.order.ends_at`); None is the end of the archive.
+
+    Raises:
+        UnknownMoment: an invalid moment, or the archive has nothing there.
+    """
+    names = _named(cluster)
+    ends = cluster.ends
+    if moment is None:
+        return FittedEnds(_with_own(cluster, {name: ends[name] for name in names}, own_topics))
+    check_length(moment)
+    if is_vector(moment):
+        return _fitted(cluster, moment, names)
+    now = _with_own(cluster, {name: ends[name] for name in names}, own_topics)
+    limit = _limit(cluster, moment, list(now))
+    config = cluster.topics.config
+    own = [topic for topic in own_topics(ends_within(cluster, config, limit)) if topic in ends]
+    topic_names = dict.fromkeys([*names, *own])
+    cut = FittedEnds({topic: ends_within(cluster, topic, limit) for topic in topic_names})
+    if all(cut.ends[topic] == ends[topic] for topic in topic_names):  # else a clock was ahead
+        check_not_future(moment, now_ms())
+    return cut
+
+
+def check_reaches(cluster: ArchivedCluster, ends: Ends) -> None:
+    """Check that an archive has all records before the ends that an earlier plan has found.
+
+    Raises:
+        ArchiveBusy: it does not; a shared file system may show an earlier archive for a while.
+    """
+    for topic, topic_ends in ends.items():
+        archived = zip_longest(topic_ends, cluster.ends.get(topic, []), fillvalue=0)
+        if any(end > archived_end for end, archived_end in archived):
+            raise ArchiveBusy(
+                f"the archive of {cluster.name} ends before the records of {topic} that were "
+                "planned: run it again"
+            )
+
+
+def _named(cluster: ArchivedCluster) -> list[str]:
+    """Archived topics of the cluster; the config topic is required."""
+    topics, archived_ends = cluster.topics, cluster.ends
+    if topics.config not in archived_ends:
+        raise UnknownMoment(f"the archive of {cluster.name} has no {topics.config}: capture it")
+    connect_topics = (topics.config, topics.offsets, topics.status, topics.commands)
+    return [topic for topic in connect_topics if topic in archived_ends]
+
+
+def _with_own(
+    cluster: ArchivedCluster, ends: dict[str, list[int]], own_topics: OwnTopics
+) -> dict[str, list[int]]:
+    """Add the dedicated offsets topics of connectors."""
+    archived_ends = cluster.ends
+    own = own_topics(ends[cluster.topics.config])
+    return ends | {
+        topic: archived_ends[topic] for topic in own if topic in archived_ends and topic not in ends
+    }
+
+
+def _fitted(cluster: ArchivedCluster, moment: str, names: list[str]) -> FittedEnds:
+    """Cut at a vector of end offsets."""
+    vector, archived_ends = read_vector(moment), cluster.ends
+    unknown = sorted(vector.keys() - archived_ends.keys())
+    if unknown:
+        raise UnknownMoment(
+            f"the archive of {cluster.name} has no topic {quoted(unknown[0])}: it has "
+            f"{', '.join(names)}"
+        )
+    ends = {topic: archived_ends[topic] for topic in dict.fromkeys([*names, *vector])}
+    cut = fitted(vector, ends, cluster.topics.config)
+    _check_begun(cluster, cut.ends[cluster.topics.config])
+    return cut
+
+
+def _check_begun(cluster: ArchivedCluster, ends: Sequence[int]) -> None:
+    """Raise `UnknownMoment` for ends before the begin of the archived config topic."""
+    for part, end in zip(cluster.parts_of(cluster.topics.config), ends, strict=False):
+        if 0 < end <= part.start:
+            raise UnknownMoment(
+                f"the archive of {cluster.name} begins with config@{part.start}: "
+                "it has no earlier records"
+            )
+
+
+# --- ranks ----------------------------------------------------------------------------------
+
+
+def _limit(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
+    """Rank of the last record that belongs to the cut."""
+    if "@" in moment:
+        return _rank_of(cluster, moment, topics)
+    time_ms = read_time_ms(moment)
+    parts = [part for topic in topics for part in cluster.parts_of(topic) if part.segments]
+    first_ms = min((ms for part in parts if (ms := _first_ms(part)) is not None), default=None)
+    if parts and first_ms is None:
+        raise UnknownMoment(
+            "the times of these records are unknown: give a record, such as config@57"
+        )
+    if first_ms is not None and time_ms < first_ms:
+        raise _removed(moment, parts) or too_early(moment, time_ms, first_ms)
+    return time_limit(time_ms)
+
+
+def _removed(moment: str, parts: Sequence[ArchivedPartition]) -> UnknownMoment | None:
+    """Error for a moment before the first record that retention has left; None without any."""
+    cuts = [part.removed for part in parts if part.removed is not None]
+    if not cuts:
+        return None
+    latest = max(cuts, key=lambda records: records.cut_ms)
+    times = RetentionTimes(latest.removed_at_ms, latest.cut_ms)
+    return UnknownMoment(f"the records at {quoted(moment)} were {times.sentence}")
+
+
+def _first_ms(part: ArchivedPartition) -> int | None:
+    """First known time in a partition; later segments may begin earlier."""
+    return next((segment.first_ms for segment in part.segments if segment.first_ms >= 0), None)
+
+
+def _rank_of(cluster: ArchivedCluster, moment: str, topics: list[str]) -> Rank:
+    """Rank of the record that a moment names; raises `UnknownMoment` if there is none."""
+    topic, partition, offset = read_position(moment, cluster.topics)
+    part = cluster.parts.get((topic, partition))
+    if part is None or topic not in topics:
+        raise UnknownMoment(f"the archive has no record at {moment}: no such topic or partition")
+    at = bisect_left(part.segments, offset + 1, key=lambda segment: segment.end)
+    if at < len(part.segments):
+        segment = part.segments[at]
+        file = opened(cluster.store, segment.stored)
+        time_ms = time_of_offset(file, offset, _before_ms(part, at))
+        if time_ms is not None:
+            return time_ms, partition, offset, topic
+    if not part.segments:
+        raise UnknownMoment(f"the archive has no record at {moment}: {topic} has none there")
+    if part.removed and read_offsets(cluster.store, part.removed).within(offset, offset + 1):
+        times = RetentionTimes(part.removed.removed_at_ms, part.removed.cut_ms)
+        raise UnknownMoment(f"the record at {moment} was {times.sentence}")
+    first, last = (
+        position_text(Position(topic, partition, number), cluster.topics)
+        for number in (part.segments[0].start, part.segments[-1].end - 1)
+    )
+    raise UnknownMoment(
+        f"the archive has no record at {moment}: {topic} reaches from {first} to {last} there, "
+        "and not every offset between them is a record"
+    )
+
+
+def _before_ms(part: ArchivedPartition, at: int) -> int | None:
+    """Running maximum of timestamps before a segment."""
+    return part.segments[at - 1].latest_ms if at else None
+
+
+def ends_within(cluster: ArchivedCluster, topic: str, limit: Rank) -> list[int]:
+    """End offsets of a topic's records up to a rank, within the archive."""
+    ends = [_end_within(cluster, part, limit) for part in cluster.parts_of(topic)]
+    return padded(ends, cluster.ends[topic])
+
+
+def _end_within(cluster: ArchivedCluster, part: ArchivedPartition, limit: Rank) -> int:
+    # Segments whose last record is earlier belong to the cut completely.
+    first = bisect_left(
+        part.segments, limit[0], key=lambda archived: max(archived.latest_ms, UNKNOWN_MS)
+    )
+    end = part.segments[first - 1].end if first else 0
+    for at in range(first, len(part.segments)):
+        segment = part.segments[at]
+        search = inside(opened(cluster.store, segment.stored), segment, limit, _before_ms(part, at))
+        end = search.end or end
+        if not search.whole:
+            break
+    return end

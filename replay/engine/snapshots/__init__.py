@@ -1,0 +1,1 @@
+"""Snapshots: states at the end of a day, stored in the archive."""

@@ -1,0 +1,1 @@
+"""States from reduced rows: folded, digested, written as rows."""
