@@ -78,7 +78,7 @@ def hazards_of_each(
     exactly_once: bool = False,
 ) -> list[tuple[Profile, list[Hazard]]]:
     """Hazards for workers of several releases; far cheaper than one release at a time."""
-    log = _OrderedLog(_by_topic(in_order(entries)), topics or Topics(), exactly_once)
+    log = _ordered_log(_by_topic(in_order(entries)), topics or Topics(), exactly_once)
     by_finder = [of_each(profiles, partial(_listed, find, log)) for find in _FINDERS]
     by_profile = (sorted(chain(*parts), key=worst_first) for parts in zip(*by_finder, strict=True))
     return list(zip(profiles, by_profile, strict=True))
@@ -102,6 +102,8 @@ class _OrderedLog(msgspec.Struct, frozen=True):
     entries: Mapping[str, Sequence[Entry]]
     topics: Topics
     exactly_once: bool
+    config_ends: Mapping[bool, Sequence[int]]
+    """Config offset of every release, without and with exactly-once support."""
 
     @property
     def config(self) -> Sequence[Entry]:
@@ -127,6 +129,18 @@ class _OrderedLog(msgspec.Struct, frozen=True):
     @property
     def _others(self) -> tuple[str, ...]:
         return self.topics.config, self.topics.status, self.topics.commands
+
+
+def _ordered_log(
+    entries: Mapping[str, Sequence[Entry]], topics: Topics, exactly_once: bool
+) -> _OrderedLog:
+    tail = entries.get(topics.config, ())
+    # A foreign record may be large: it is decoded once for all releases that read it alike.
+    ends = {
+        support: list(of_each(PROFILES, partial(_config_offset, tail, exactly_once=support)))
+        for support in (False, True)
+    }
+    return _OrderedLog(entries, topics, exactly_once, ends)
 
 
 def _by_topic(entries: Iterable[Entry]) -> Mapping[str, Sequence[Entry]]:
@@ -195,10 +209,9 @@ def _offsets_disagree(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     reported: set[tuple[str, int]] = set()
     for exactly_once in (False, True):
         behind: dict[int, list[str]] = defaultdict(list)
-        for other in PROFILES:
+        for other, theirs in zip(PROFILES, log.config_ends[exactly_once], strict=True):
             if exactly_once and not other.exactly_once_support:
                 continue
-            theirs = _config_offset(tail, other, exactly_once=exactly_once)
             if theirs != mine and (other.release, theirs) not in reported:
                 behind[theirs].append(other.release)
         reported |= {(release, end) for end, releases in behind.items() for release in releases}

@@ -3,12 +3,14 @@
 import pytest
 
 from controlplane.core import views
-from controlplane.core.releases.profiles import Profile
+from controlplane.core.codec.config import decode_config
+from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.views.diff import diff
-from controlplane.core.views.hazards import Danger, hazards
+from controlplane.core.views.hazards import Danger, hazards, hazards_of_each
 from controlplane.rest.endpoints.offline import answer
 from controlplane.rest.endpoints.reads import Reading
 from tests.core.logs import config, connector, offsets, read, records
+from tests.operation_counts import operations
 
 
 @pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])
@@ -72,3 +74,11 @@ def test_config_offsets_that_never_agree(value: bytes, release: str, *, is_repor
     log = config(connector("a"), ("junk", value))
     dangers = {hazard.danger for hazard in hazards(log, Profile.of(release))}
     assert (Danger.OFFSETS_DISAGREE in dangers) is is_reported
+
+
+def test_hazards_of_all_releases_cost_few_decodings() -> None:
+    """Releases that read JSON alike share the work on a record which none of them can decode."""
+    nested = "[" * 1000 + "]" * 1000
+    log = config(("connector-a", nested))
+    decoding = operations(lambda: decode_config(b"connector-a", nested.encode(), PROFILES[0]))
+    assert operations(lambda: hazards_of_each(log, PROFILES)) < 40 * decoding
