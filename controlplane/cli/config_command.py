@@ -40,7 +40,7 @@ NO_EFFECT = "NO EFFECT, FOR"
 
 
 class SettingRow(msgspec.Struct, frozen=True):
-    """Setting for output, without secrets."""
+    """Value and source of a setting, for output; secrets are hidden."""
 
     key: str
     value: Any
@@ -108,7 +108,7 @@ def _report(configuration: Configuration) -> ConfigReport:
 
 
 def _row(setting: EffectiveValue) -> SettingRow:
-    """A row for one setting; of a secret, only a reference to it (`${file:…}`) is shown."""
+    """Row of a setting. A secret is hidden, unless it is written as a reference (`${file:…}`)."""
     is_secret = isinstance(setting.value, Secret)
     value = setting.text if is_secret else setting.value
     if isinstance(value, tuple):

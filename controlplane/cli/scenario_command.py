@@ -26,7 +26,7 @@ _INDENT = 4
 
 
 class ScenarioResult(NamedTuple):
-    """Result of one scenario file."""
+    """Steps of one scenario file, as written and as played."""
 
     path: Path
     scenario: Scenario

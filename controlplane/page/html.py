@@ -10,7 +10,7 @@ from controlplane.core.text.safe_text import safe
 
 
 class Html(str):
-    """Text that is HTML already."""
+    """Text that is HTML already: `el` and `join` do not escape it again."""
 
     __slots__ = ()
 
@@ -31,7 +31,7 @@ def el(name: str, /, *content: HtmlContent, **attributes: str | float | bool | N
 
 
 def join(content: HtmlContent) -> Html:
-    """Concatenate texts and elements."""
+    """Concatenate texts and elements; texts are escaped, None is empty."""
     if content is None:
         return Html()
     if isinstance(content, Html):

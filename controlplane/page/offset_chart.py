@@ -40,7 +40,7 @@ def line_key(number: int) -> Html:
 
 
 def offset_text(value: float | None) -> str:
-    """An offset with separated thousands."""
+    """Offset with separated thousands, a fraction with six digits; `REMOVED` for None."""
     if value is None:
         return REMOVED
     return f"{int(value):,}" if value == int(value) else f"{value:,.6g}"
@@ -80,7 +80,7 @@ class _OffsetChart:
         return el("svg", drawn, view_box=box, preserve_aspect_ratio="none")
 
     def _parts(self, line: OffsetLine) -> Iterator[list[str]]:
-        """Corners of each uninterrupted part."""
+        """Corners (`x,y`) of each uninterrupted part; an offset holds until the next point."""
         corners: list[str] = []
         y = ""
         for point in line.points:

@@ -27,13 +27,13 @@ class TimeAxis:
         self._length_ms = time.step_ms(1)
 
     def percent(self, at_ms: int) -> float:
-        """Position of a time."""
+        """Position of a time in per cent of the width, from 0 to 100."""
         return round(100 * min(1, max(0, at_ms - self._first_ms) / self._length_ms), 3)
 
     def ticks(self) -> list[int]:
         """Round times (ms), or the first time if no round time lies in the range."""
         step = self._step_ms()
-        first = -(-self._first_ms // step) * step
+        first = -(-self._first_ms // step) * step  # rounded up to a multiple of the step
         return list(range(first, self._last_ms + 1, step)) or [self._first_ms]
 
     def grid(self) -> list[Html]:
@@ -58,7 +58,7 @@ class TimeAxis:
         for step in _STEPS_MS:
             if self._length_ms < step * TICKS:
                 return step
-        days = 1
+        days = 1  # then 2, 5, 10, 20, 50, …
         while self._length_ms >= days * DAY_MS * TICKS:
             days = days * 5 // 2 if str(days).startswith("2") else days * 2
         return days * DAY_MS

@@ -1,4 +1,4 @@
-"""Times as text and HTML."""
+"""Times in epoch milliseconds as text and HTML, in UTC."""
 
 from controlplane.core.moments import time_text
 from controlplane.page.html import Html, el, join

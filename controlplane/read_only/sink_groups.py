@@ -45,7 +45,7 @@ class FollowedSinkGroups:
         return await sink_progress(connector, config, self._context, self._actions)
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections to all clusters whose groups were read."""
         await self._clusters.close()
 
     async def _config(self, connector: str) -> Properties:

@@ -11,9 +11,10 @@ Starlette provides headers and responses. Another ASGI application can mount thi
 
 Beneath `/compat/{release}` the application answers as that release of Kafka does. Each read
 endpoint takes two query parameters that Connect does not have: `as_of=` (a moment: `config@57`, a
-time, a vector of end offsets) and `profile=` (a release). A release that is too new is answered as
-the newest known one. A vector that leaves topics out is completed. The header `NOTICE` reports
-both. It also reports an outage of the log, because answers may then be old.
+time, a vector of end offsets) and `profile=` (a release). If a release is too new, the application
+answers as the newest known one. If a vector leaves topics out, the application completes it. The
+header `NOTICE` reports both cases. It also reports an outage of the log, because answers may then
+be old.
 """
 
 import asyncio
@@ -67,7 +68,7 @@ class _ClientLeft(Exception):
 
 
 class App:
-    """Answers requests about one cluster."""
+    """ASGI application that answers HTTP requests about one cluster."""
 
     def __init__(self, service: Service, logger: Logger | None = None) -> None:
         self._service = service
@@ -79,9 +80,10 @@ class App:
         self._logger = logger or silent()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request (ASGI)."""
+        """Answer one request (ASGI). Raises `NotImplementedError` for scopes other than `http`."""
         if scope["type"] != "http":
             raise NotImplementedError(f"ASGI scope {scope['type']} is not supported: only http is")
+        # Read before answering: a record that arrives meanwhile makes the cached answer invalid.
         began, moves = perf_counter(), self._service.follower.moves
         info = request_info(scope, self._service.dialect)
         request = info.request
@@ -117,7 +119,10 @@ class App:
             return failure, response(failure, request.method)
 
     def _validity(self, moves: int) -> Callable[[], bool] | None:
-        """Return a check that `moves` is still current; None while the log is not followed."""
+        """Return a check that an answer is valid: no record and no failure came since `moves`.
+
+        Returns None while the log is not followed, or while commands are refused.
+        """
         follower, commands = self._service.follower, self._service.commands
 
         def followed() -> bool:
@@ -188,7 +193,7 @@ class App:
 def _members(body: Any) -> int:
     """Count the members of an answer, up to `LARGE`; a long text counts as several."""
     count, waiting = 0, [body]
-    for value in waiting:
+    for value in waiting:  # the loop also visits the values that it appends
         if isinstance(value, str):
             count += len(value) // TEXT_IN_A_MEMBER
         elif isinstance(value, list | tuple):

@@ -103,7 +103,7 @@ class WorkerAnswer(NamedTuple):
         return self.status == NOT_FOUND
 
     def json(self) -> Any:
-        """The body as JSON; None: it is none."""
+        """Body as JSON; None if it is no JSON."""
         try:
             return json.loads(self.body)
         except ValueError:
@@ -111,7 +111,7 @@ class WorkerAnswer(NamedTuple):
 
     @property
     def message(self) -> str | None:
-        """Message of an error; None: the answer has none."""
+        """Message of an error; None if the answer has no message."""
         body = self.json()
         message = body.get("message") if isinstance(body, dict) else None
         return None if message is None else str(message)
@@ -141,7 +141,7 @@ def allowed(methods: Sequence[str], accepted: str) -> Answer:
 
 
 class RestError(Exception):
-    """An error that is answered to the client; its message is the one on the wire."""
+    """An error that is sent to the client; the answer has its message verbatim."""
 
     status = INTERNAL_ERROR
     content_type: str | None = JSON
@@ -194,7 +194,7 @@ class ReadOnlyRefusal(RestError):
 
 
 class NotAcceptable(RestError):
-    """The client accepts no JSON."""
+    """The client does not accept the media type of the answer, which is mostly JSON."""
 
     status = NOT_ACCEPTABLE
     content_type = None

@@ -33,7 +33,7 @@ BAD_MESSAGE = "/badMessage"
 class ServerRefusal(RestError):
     """A request that the server of a release refuses before Connect sees it.
 
-    `uri` is the URI on its page; `based`: relative to the service's address.
+    `uri` is the URI on the error page; with `based` it is relative to the service's address.
     """
 
     status = BAD_REQUEST

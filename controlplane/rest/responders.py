@@ -124,10 +124,10 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
         call.check_present()
         signature = await _signature(call) if route.body == "bytes" else None
         connectors = await _connectors(call) if route.command is PatchConfig else ()
-        # Only the requested names go along: the body may be read in another process.
+        # Only the names in the path are passed on: another process may read the body.
         present = frozenset(name for name in call.names if name in connectors)
         request = command_requests.CommandInput(
-            call.profile, call.query, signature=signature, known=present
+            call.profile, call.query, signature=signature, existing=present
         )
         if route.body == "bytes":
             checking = partial(command_requests.checked_first, request, call.body)
@@ -139,7 +139,6 @@ def _command_responder(route: writes.WriteRoute) -> Responder:
 
 
 async def _undo(call: Call) -> Answer:
-    """Restore a connector's earlier state."""
     call.check_present()
     return await _run_or_plan(call, await history.undo_command(call))
 
@@ -213,7 +212,7 @@ def _with_location(answer: Answer, base: str) -> Answer:
 
 
 def _by_workers(responder: Responder) -> Responder:
-    """Wrap a responder about plugins: the workers answer themselves, if there are any."""
+    """Wrap a responder about plugins: the workers of an attached cluster answer instead of it."""
 
     async def answer(call: Call) -> Answer:
         workers, request = call.service.workers, call.request
@@ -240,7 +239,7 @@ async def _describe(call: Call) -> Answer:
 
 
 def _changing_logger(command: writes.WriteRoute) -> Responder:
-    """Return the responder of a logger's level: a command if it is for all workers."""
+    """Return the responder that sets a logger's level; a level for all workers is a command."""
     for_all = _command_responder(command)
 
     async def answer(call: Call) -> Answer:

@@ -59,7 +59,7 @@ class Changes(Protocol):
 
     @property
     def watchers(self) -> int:
-        """Number of connected watchers."""
+        """Number of connected watchers; `GET /watch` bounds it by `WATCHERS_MOST`."""
         ...
 
     def may_watch(self, profile: Profile) -> bool:
@@ -213,10 +213,11 @@ def compose(  # noqa: PLR0913 - parts, by name
     workers: Workers | None = None,
     trail: ReadableLog | None = None,
 ) -> Service:
-    """Build the service of a log: every program that serves one calls this.
+    """Build the service of a log; every program that serves a log calls this.
 
     `context` supplies the release, the worker's settings and the connector classes; decisions and
-    responses thus depend on the same values. `dialect`: None answers as that release.
+    responses thus depend on the same values. `dialect` is the release at the root; None: that of
+    `context`.
     """
     return Service(
         follower,
@@ -304,5 +305,5 @@ class Call(NamedTuple):
 
     @property
     def principal(self) -> str:
-        """Name of the caller."""
+        """Name of the caller; `requests.ANONYMOUS` if no layer has authenticated it."""
         return self.request.principal

@@ -56,7 +56,7 @@ def without_past(
 
 
 async def validate(call: Call) -> Answer:
-    """`PUT /connector-plugins/{plugin}/config/validate`."""
+    """`PUT /connector-plugins/{plugin}/config/validate`; a long config is validated in a thread."""
     service = call.service
     context = Context(profile=call.profile, worker=service.worker, plugins=service.plugins)
     (name,) = call.names
@@ -116,13 +116,13 @@ def _worker_status(code: int, status: str, message: str, trouble: str | None = N
 
 @without_past
 async def show_loggers(call: Call) -> Answer:
-    """`GET /admin/loggers`."""
+    """`GET /admin/loggers`: the loggers of this process; 404 if they are not served."""
     return Answer(OK, _loggers(call).levels(call.profile))
 
 
 @without_past
 async def show_logger(call: Call) -> Answer:
-    """`GET /admin/loggers/{l}`."""
+    """`GET /admin/loggers/{l}`; 404 for an unknown logger, or if loggers are not served."""
     (name,) = call.names
     try:
         return Answer(OK, _loggers(call).level(name, call.profile))

@@ -3,8 +3,8 @@
 - `CONTROLPLANE_GROUP_ID`: this project's.
 - `CONNECT_GROUP_ID`: Confluent's images, and those that follow them. `_` is a dot, `__` an
   underscore, `___` a dash.
-- `GROUP_ID`: Debezium's image has names without a prefix for some keys; they win over prefixed
-  ones.
+- `GROUP_ID`: Debezium's image has names without a prefix for some keys. These variables win over
+  prefixed ones.
 - `KAFKA_CONNECT_CONFIGURATION`: older images of Strimzi hold a whole file in it; later ones mount
   the file.
 """

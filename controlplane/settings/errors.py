@@ -1,4 +1,4 @@
-"""Errors in settings."""
+"""Errors in settings, each with one sentence for people: the setting and the remedy."""
 
 
 class SettingsError(ValueError):

@@ -120,7 +120,7 @@ REFUSED: Final = Meta(extra={"empty": "refused"})
 
 
 def refused_empty(kind: inspect.Type) -> str:
-    """Return the permitted values of a setting that must not be empty; empty: it may be empty.
+    """Return the permitted values of a setting that must not be empty; an empty text if it may be.
 
     `ConfigDef` refuses an empty number, boolean, choice or class.
     """
@@ -163,7 +163,7 @@ def _boolean(_: inspect.BoolType, text: str) -> bool:
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 
 
-def _whole(kind: inspect.IntType, text: str) -> int:
+def _integer(kind: inspect.IntType, text: str) -> int:
     least, most = _bounds(kind)
     if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
         raise _Unfit
@@ -197,7 +197,7 @@ def texts(text: str) -> tuple[str, ...]:
 _KINDS: dict[type[inspect.Type], ValueKind] = {
     inspect.StrType: ValueKind(lambda _, text: text, lambda _: "a text"),
     inspect.BoolType: ValueKind(_boolean, lambda _: "true or false"),
-    inspect.IntType: ValueKind(_whole, _allowed_numbers),
+    inspect.IntType: ValueKind(_integer, _allowed_numbers),
     inspect.LiteralType: ValueKind(_choice, lambda kind: ", ".join(map(str, kind.values))),
     inspect.VarTupleType: ValueKind(lambda _, text: texts(text), lambda _: "a list with commas"),
     inspect.CustomType: ValueKind(lambda _, text: Secret(text), lambda _: "a text"),

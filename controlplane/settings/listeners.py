@@ -82,7 +82,7 @@ class ListenerKind(NamedTuple):
         return url
 
     def is_encrypted(self, settings: WorkerSettings) -> bool:
-        """Return True if the first URL is an `https://`."""
+        """Return True if the first URL begins with `https://`."""
         url = self.first_url(settings)
         return url is not None and url["scheme"].lower() == "https"
 
@@ -139,7 +139,7 @@ def _address(url: re.Match[str]) -> Address:
 def listener_tls(
     listener: ListenerKind, configuration: Configuration, of_listeners: Configuration | None = None
 ) -> ServerTls | None:
-    """Return the TLS of a listener's first URL; None: it is no `https://`.
+    """Return the TLS of a listener's first URL; None if the URL does not begin with `https://`.
 
     The listener's TLS comes from the keys with its prefix, or else from plain `ssl.*`.
     `of_listeners` configures the URLs; None takes them from `configuration`.

@@ -23,7 +23,7 @@ GROUP = "controlplane.config_providers"
 
 
 class _Provided(NamedTuple):
-    """A value, and its lifetime; None: it does not expire."""
+    """A value with its lifetime in ms; None: the value does not expire."""
 
     value: str
     ttl_ms: int | None = None
@@ -65,7 +65,7 @@ class Providers:
             f"{_KAFKAS}DirectoryConfigProvider": _in_directory,
             f"{_KAFKAS}EnvVarConfigProvider": lambda _, name: variables.get(name),
         }
-        self._known: dict[str, Provider] = {
+        self._providers: dict[str, Provider] = {
             name: _lasting(kafkas[class_name])
             for name, class_name in classes.items()
             if class_name in kafkas
@@ -76,25 +76,25 @@ class Providers:
     def load(self) -> None:
         """Import the configured providers that packages declare; later calls do nothing.
 
-        Only then can configs of connectors use them: no request imports anything.
+        Configs of connectors can use these providers only afterwards: no request imports anything.
 
         Raises:
             SettingsError: one of them cannot be loaded.
         """
         with self._loading:
-            if self._is_loaded or not self._classes.keys() - self._known.keys():
+            if self._is_loaded or not self._classes.keys() - self._providers.keys():
                 return
             declared = {point.value.replace(":", "."): point for point in _declared()}
             for name, class_name in self._classes.items():
-                if name not in self._known and class_name in declared:
+                if name not in self._providers and class_name in declared:
                     parameters = self._parameters.get(name, {})
-                    self._known[name] = _loaded(name, declared[class_name], parameters)
+                    self._providers[name] = _loaded(name, declared[class_name], parameters)
             self._is_loaded = True
 
     @property
     def missing(self) -> Mapping[str, str]:
         """Classes, by name, of the providers that cannot run here."""
-        return {name: self._classes[name] for name in self._classes.keys() - self._known.keys()}
+        return {name: self._classes[name] for name in self._classes.keys() - self._providers.keys()}
 
     def resolved(self, key: str, text: str) -> str:
         """Replace the references in a key's value; all other text stays.
@@ -145,13 +145,15 @@ class Providers:
         return provided.value
 
     def _provided(self, key: str, reference: re.Match[str], advice: str) -> _Provided | None:
-        """Ask a provider for a value; None: it has none. `advice`: for one that cannot run here.
+        """Ask a provider for a value; None if it has none.
+
+        `advice` ends the error about a provider that cannot run here.
 
         Raises:
             BadValue: it cannot run here, or cannot read the value.
         """
         name, path = reference["name"], reference["path"] or ""
-        provider = self._known.get(name)
+        provider = self._providers.get(name)
         if provider is None:
             raise BadValue(
                 key,

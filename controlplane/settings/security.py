@@ -108,5 +108,5 @@ class KafkaSecurity(msgspec.Struct, frozen=True):
 
     @property
     def protocol(self) -> str:
-        """Kafka's `security.protocol`."""
+        """Kafka's `security.protocol`: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
         return ("SASL_" if self.sasl else "") + ("SSL" if self.tls else "PLAINTEXT")

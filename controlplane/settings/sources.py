@@ -20,7 +20,7 @@ class ValueSource(msgspec.Struct, frozen=True, omit_defaults=True):
     name: str = ""
     """Flag, variable, or path of the file."""
     line: int = 0
-    """Line in a file or in a variable that holds one; from 1, 0: none."""
+    """Line number in a file, or in a variable that holds a file; counted from 1, 0 if none."""
 
     @property
     def is_ours(self) -> bool:

@@ -13,13 +13,13 @@ class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of trusted certificates and of this process's key and certificate."""
 
     ssl_truststore_type: str = "JKS"
-    """JKS or PKCS12 (the content decides which), or PEM; the key store's type as well."""
+    """JKS or PKCS12 (the content decides which), or PEM. The key store has the same types."""
 
     ssl_truststore_location: str | None = None
     """Path, relative to the current directory, as in Java. None: the system's authorities."""
 
     ssl_truststore_password: Secret | None = None
-    """Password of a JKS or PKCS12 store; the key store's is analogous."""
+    """Password of a JKS or PKCS12 store. The same holds for the key store's password."""
 
     ssl_truststore_certificates: str | None = None
     """Certificates as PEM text (KIP-651)."""

@@ -81,7 +81,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # --- settings of decisions -----------------------------------------------------------------
 
     exactly_once_source_support: Literal["DISABLED", "PREPARING", "ENABLED"] = "DISABLED"
-    """KIP-618. Only ENABLED reads committed records alone, and demands fenced producers."""
+    """KIP-618. With ENABLED, only committed records are read, and producers must be fenced. The
+    other values do neither."""
 
     topic_tracking_enable: bool = True
     """KIP-558: true to track a connector's active topics."""
@@ -189,7 +190,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def topics(self) -> Topics:
-        """Names of the cluster's topics."""
+        """Names of the cluster's topics, from the four `*.storage.topic` settings."""
         return Topics(
             self.config_storage_topic,
             self.offset_storage_topic,

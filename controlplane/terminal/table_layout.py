@@ -42,7 +42,7 @@ class _Column(NamedTuple):
 
     @property
     def widest(self) -> int:
-        """Characters of its longest cell."""
+        """Width of its longest cell or its heading, in terminal columns; at least 1."""
         return max(1, *map(cell_len, (self.head, *self.cells)))
 
     @property
@@ -60,7 +60,7 @@ def lay_out(
     styles: Styles | None = None,
     spare: Sequence[str] = (),
 ) -> TableLayout:
-    """Arrange a table in a width. Cells are made safe; a row of empty heads is left out.
+    """Arrange a table in a width. Cells are made safe; if all heads are empty, they are left out.
 
     `spare` names columns that may be left out, the least important first.
     """
@@ -136,7 +136,7 @@ def _blocks(columns: Sequence[_Column], rows: int, styles: Styles) -> list[Text 
 def _block(heads: Sequence[str], cells: Sequence[str], style: str) -> Table:
     grid = Table.grid(padding=(0, GAP, 0, 0))
     labels = [f"{INDENT}{head}" if head else "" for head in heads]
-    # Cells stand one below the other: as far in as the longest label of the whole table.
+    # All blocks of a table align their cells: the first column fits the table's longest label.
     grid.add_column(width=max(len(INDENT) - GAP, *map(cell_len, labels)))
     grid.add_column(overflow="fold")
     for label, text in zip(labels, cells, strict=True):

@@ -216,7 +216,7 @@ def configured(
     """Configuration from flags, the environment and a worker's file, in this order.
 
     Raises:
-        SettingsError: the file, an override or a variable is no such thing.
+        SettingsError: the file, an override or a variable is invalid.
     """
     return Configuration(
         _flag_settings(flags, overrides),
@@ -239,7 +239,7 @@ def _flag_settings(flags: Mapping[str, str | None], overrides: tuple[str, ...]) 
 
 
 def tables(prefixes: Iterable[str] = LIMITS) -> dict[type[msgspec.Struct], str]:
-    """The tables of settings, with those of these limits; each with the prefix of its keys."""
+    """Tables of settings, including those of the limits `prefixes`, each with its keys' prefix."""
     limits = {_imported(LIMITS[prefix]): prefix for prefix in prefixes}
     return {
         WorkerSettings: "",

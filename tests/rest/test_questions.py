@@ -24,7 +24,7 @@ ENDLESS = "watch"
 def _paths(release: str) -> Iterator[str]:
     """Paths that a release answers to GET."""
     for row in ENDPOINTS:
-        if row.method == "GET" and row.known(Profile.of(release)):
+        if row.method == "GET" and row.is_offered(Profile.of(release)):
             filled = [
                 NAMES[before] if part == "{}" else part
                 for before, part in zip(("", *row.template), row.template, strict=False)

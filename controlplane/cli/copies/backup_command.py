@@ -18,7 +18,7 @@ from controlplane.terminal.tables import table
 
 
 class BackupReport(msgspec.Struct, frozen=True):
-    """Output of `backup -o json`."""
+    """Output of `backup -o json`: both files, bytes and end offsets of the copy."""
 
     log: str
     target: str

@@ -41,7 +41,7 @@ RUNS_SHOWN = 40
 
 
 class CopyReport(msgspec.Struct, frozen=True):
-    """Output of `copy -o json`."""
+    """Output of `copy -o json`: both logs, counts of records, old and new positions."""
 
     source: str
     target: str

@@ -84,7 +84,7 @@ class ImportReport(msgspec.Struct, frozen=True):
 
 
 class _Import(click.Command):
-    """Command that reports a missing LOG: click takes a single word as LOG, and misses FILE."""
+    """Command that reports a missing LOG; click would take a single word as LOG, and miss FILE."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the words; a single word is taken for a FILE whose LOG is missing."""

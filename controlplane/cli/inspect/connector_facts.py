@@ -31,7 +31,7 @@ class ConnectorFacts(msgspec.Struct, frozen=True):
     flags: tuple[str, ...]
 
     def cells(self) -> tuple[str, ...]:
-        """A row for people."""
+        """Table cells in the order of the fields; `configured` has none."""
         return (
             self.name,
             self.type,

@@ -66,18 +66,18 @@ class ViewRequest(msgspec.Struct, frozen=True):
     reading: LogOptions
 
     async def overview(self, source: InputLog) -> None:
-        """Print all connectors."""
+        """Print all connectors, the unreadable records and the end offsets."""
         await overview.show(source, self.profiles[0], self.plugins, self.options.output)
 
     async def depth(self, source: InputLog) -> None:
-        """Print one connector in detail."""
+        """Print one connector in detail; the group of a sink only without `--as-of`."""
         await connector_view.show(
             source,
             self.profiles[0],
             self.plugins,
             self.options.output,
             self.options.connector or "",
-            # A broker keeps the present offsets of a group only.
+            # A broker keeps only the present offsets of a group.
             groups=None if self.options.as_of else self.reading,
         )
 

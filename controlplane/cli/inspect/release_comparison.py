@@ -195,11 +195,13 @@ def _document(
             }
             for name, row in rows.items()
         ],
-        "differences": [_shown(difference, causes) for difference in differences],
+        "differences": [_difference_document(difference, causes) for difference in differences],
     }
 
 
-def _shown(difference: ReleaseDifference, causes: Mapping[Position, Entry]) -> dict[str, Any]:
+def _difference_document(
+    difference: ReleaseDifference, causes: Mapping[Position, Entry]
+) -> dict[str, Any]:
     cause = causes.get(difference.cause) if difference.cause else None
     return {
         "connector": difference.connector,

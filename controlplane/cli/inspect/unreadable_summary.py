@@ -40,14 +40,14 @@ async def unreadable(batches: AsyncIterator[Batch], fold: Fold) -> UnreadableSum
     summary = UnreadableSummary()
     keys: dict[bytes | None, RecordFate] = {}
     async for batch in batches:
-        outcomes = _each if batch.topic in _kept_whole(fold.topics) else _by_key
+        outcomes = _each if batch.topic in _topics_read_whole(fold.topics) else _by_key
         for position, outcome in outcomes(batch, fold, keys):
             if outcome.kind is not FateKind.ACCEPTED:
                 summary.add(position, outcome.reason)
     return summary
 
 
-def _kept_whole(topics: Topics) -> tuple[str, ...]:
+def _topics_read_whole(topics: Topics) -> tuple[str, ...]:
     return topics.config, topics.status, topics.commands
 
 

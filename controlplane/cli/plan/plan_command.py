@@ -190,7 +190,7 @@ async def _command(source: InputLog, state: ClusterState, request: _PlanRequest)
     if subject.undo is None:
         present, signed = state.config.connectors, subject.signed
         return command_of(
-            subject.method, subject.path, subject.body, profile, signed=signed, known=present
+            subject.method, subject.path, subject.body, profile, signed=signed, existing=present
         )
     then = await (await source.at(subject.to)).state(profile)
     connectors = {*then.config.connectors, *state.config.connectors}

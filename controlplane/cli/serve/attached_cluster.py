@@ -105,12 +105,14 @@ def _clients(
     for url in settings.url:
         address = ClusterAddress(url, user, token, ca_file)
         if not address.is_url:
-            raise InputRefused(f"{address.shown} is no URL of a worker: write http://host:8083")
+            raise InputRefused(
+                f"{address.without_login} is no URL of a worker: write http://host:8083"
+            )
         worker = over_network(address, "--connect-url")
         worker.timeout = httpx.Timeout(
             settings.answer_timeout_ms / 1_000, connect=settings.connect_timeout_ms / 1_000
         )
-        name = address.shown.rstrip("/")
+        name = address.without_login.rstrip("/")
         clients[name] = worker
         if not uses_proxy(worker.base_url):
             connections[name] = WorkerConnections(worker, tls_of(address))

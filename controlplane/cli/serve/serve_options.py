@@ -85,7 +85,8 @@ class ServeOptions(msgspec.Struct, frozen=True):
     log_format: LogFormat
     read_only: bool
     own: bool = False
-    """True if a cluster's topics are this process's own, or `where` has its data topics only."""
+    """True if this process owns topics of a cluster (`--own`), or if `where` is a cluster that has
+    only its data topics (`standalone`)."""
     worker_id: str = ""
     """`host:port` in the statuses of connectors that run here."""
     attached: AttachedOptions | None = None

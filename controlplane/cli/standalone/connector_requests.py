@@ -28,7 +28,7 @@ LARGEST_BYTES = 1 << 20
 """Maximum size of a file, as of a request."""
 
 _OFFERED_BY = {"initial_state": "creates_in_state", "initial_offsets": "creates_with_offsets"}
-"""Fields of some releases, each with the field of the profile that tells so."""
+"""Fields that only some releases know, each with the profile field that is true for these."""
 _FIELDS = ("name", "config", *_OFFERED_BY)
 
 
@@ -108,7 +108,7 @@ def _from_config(file: str, config: dict[str, str | None]) -> CreateConnector:
 
 
 def _from_request(file: str, fields: dict[str, msgspec.Raw], profile: Profile) -> CreateConnector:
-    """Return the command of a body of `POST /connectors`, without the fields that it has not."""
+    """Return the command of a body of `POST /connectors`; fields of other releases are ignored."""
     for field, offered in _OFFERED_BY.items():
         if field in fields and not getattr(profile, offered):
             note(f"Warning: {file}: {profile.release} ignores the field {field}")

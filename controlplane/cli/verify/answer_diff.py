@@ -38,7 +38,7 @@ def without_secrets(recorded: RecordedAnswer, folded: RecordedAnswer) -> AnswerP
 
 
 def compared(recorded: RecordedAnswer, folded: RecordedAnswer) -> Iterator[str]:
-    """Unified diff of two answers."""
+    """Yield a unified diff of two answers without secrets; one sentence if no line differs."""
     before, after = map(_lines, without_secrets(recorded, folded))
     diff = difflib.unified_diff(before, after, "recorded", "folded", lineterm="")
     lines = [line for line in diff if not line.startswith("@@")]

@@ -41,7 +41,7 @@ class Evidence:
         self, topics: Topics, known: Mapping[Position, Entry], steps: Iterable[StoryStep]
     ) -> None:
         self.topics = topics
-        self._known = known
+        self._by_position = known
         self._entries = in_order(known.values())
         self._ends = {step.n: step.positions for step in steps}
 
@@ -53,7 +53,7 @@ class Evidence:
         else:
             entry = self._last(read, suspects(difference))
         if entry is None and difference.cause is not None:
-            return self._known.get(difference.cause)
+            return self._by_position.get(difference.cause)
         return entry
 
     def _last(self, read: Sequence[Entry], suspected: Suspects) -> Entry | None:

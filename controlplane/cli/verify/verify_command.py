@@ -136,7 +136,7 @@ class _Verify(click.Command):
 
 _OF_STORIES = ("before",)
 _OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
-"""Options that only one of both comparisons has."""
+"""Options of the comparison with a story only, and of that with workers only."""
 
 
 @click.command(cls=_Verify)
@@ -214,7 +214,7 @@ def _verify_workers(log: str, reading: LogOptions, options: VerifyOptions, *, ty
     """Compare live workers with a log, and print the report; the exit code."""
     urls = worker_urls(options.against)
     credentials = ClusterAddress("", options.user, options.token, options.ca_file)
-    names = {credentials._replace(where=url).shown for url in urls}
+    names = {credentials._replace(where=url).without_login for url in urls}
     unknown = sorted({*options.exactly_once} - {*names, EVERY_WORKER})
     if unknown:
         raise InputRefused(f"{unknown[0]!r} is none of the workers of {AGAINST}")
@@ -459,11 +459,13 @@ def _document(compared: VerifyReport, evidence: Evidence) -> dict[str, Any]:
         "same": verdict.compared - len(verdict.differences),
         "beyond": verdict.beyond,
         "requests_not_compared": compared.requests,
-        "differences": [_shown(difference, evidence) for difference in verdict.differences],
+        "differences": [
+            _difference_document(difference, evidence) for difference in verdict.differences
+        ],
     }
 
 
-def _shown(difference: AnswerDifference, evidence: Evidence) -> dict[str, Any]:
+def _difference_document(difference: AnswerDifference, evidence: Evidence) -> dict[str, Any]:
     cause = evidence.cause(difference)
     shown = without_secrets(difference.recorded, difference.folded)
     return {

@@ -26,7 +26,7 @@ class ConnectorResult(NamedTuple):
 
     name: str
     did: str
-    """`created`, `paused`, …; of a dry run, what would have been done."""
+    """`created`, `paused`, …; for a dry run, the result that the command would have."""
     words: str = ""
     """Details for people."""
     facts: Mapping[str, Any] = {}
@@ -35,12 +35,12 @@ class ConnectorResult(NamedTuple):
     """The plan of a dry run."""
 
     def document(self) -> dict[str, Any]:
-        """The result as JSON."""
+        """Result as JSON: `connector`, `result`, the facts, and `plan` for a dry run."""
         plan = {} if self.plan is None else {"plan": self.plan}
         return {"connector": self.name, "result": self.did, **self.facts, **plan}
 
     def say(self) -> None:
-        """Print the result for people."""
+        """Print the result on one line, or the plan of a dry run as a table."""
         if self.plan is not None:
             print_plan(f"{self.name} would be {self.did}", self.plan)
         else:
@@ -54,11 +54,11 @@ ConnectorAction = Callable[[str], Awaitable[ConnectorResult]]
 async def each(names: Sequence[str], act: ConnectorAction, output: str) -> None:
     """Act on each connector in turn; a refusal is printed, and the next connector follows.
 
-    Of several connectors, dry runs are printed as one plan, and a table sums up the results. After
-    Ctrl-C it also has the connectors that were not reached.
+    For several connectors, dry runs are printed as one plan, and a table summarises the results.
+    After Ctrl-C the table also has the connectors that were not reached.
 
     Raises:
-        SystemExit: some were refused; the exit code is that of the worst.
+        SystemExit: some connectors were refused; `worst` decides the exit code.
         ClickException: the only connector was refused.
     """
     batch = _Batch(names, act, output)
@@ -78,8 +78,8 @@ class ConnectorChange(NamedTuple):
 
     plan: ConnectorAction
     act: ConnectorAction
-    asked: Callable[[], None] = lambda: None
-    """Asks the user to confirm, between the plan and the first change; raises Abort on a no."""
+    ask_user: Callable[[], None] = lambda: None
+    """Asks for confirmation between the plan and the first change; raises Abort on a no."""
 
 
 async def change_each(
@@ -96,7 +96,7 @@ async def change_each(
         await each(names, requested.plan, output)
         return
     await show_plans(api, names, requested.plan, output)
-    requested.asked()
+    requested.ask_user()
     await each(names, requested.act, output)
 
 
@@ -117,7 +117,7 @@ async def show_plans(api: Api, names: Sequence[str], plan: ConnectorAction, outp
             except click.ClickException as failure:
                 note(f"{name}: no plan: {failure.message}")
     _print_plans(results)
-    flush()  # into a pipe, too, before the first change
+    flush()  # a pipe, too, gets the plan before the first change
 
 
 SEVERAL = 2

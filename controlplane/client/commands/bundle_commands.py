@@ -279,7 +279,10 @@ _VERBS = {RUNNING: "resume", PAUSED: "pause"}
 
 
 async def _alteration(api: Api, bundled: BundledConnector) -> list[OffsetEntry]:
-    """Changes from the present offsets to the bundle's; a deleted connector leaves its offsets."""
+    """Changes from the present offsets to the bundle's.
+
+    A deleted connector of this name may have left offsets.
+    """
     if bundled.offsets is None:
         return []
     return alteration(await present(api, bundled.name), bundled.offsets)

@@ -120,18 +120,18 @@ def _check_absent(file: str, *, force: bool) -> None:
 def _of_worker(cluster: ClusterAddress, release: str | None) -> tuple[Harvest, str]:
     if not cluster.is_url:
         raise InputRefused(
-            f"{cluster.shown} is no URL of a worker: write --worker http://host:8083"
+            f"{cluster.without_login} is no URL of a worker: write --worker http://host:8083"
         )
 
     async def harvested(progress: Callable[[int, int], None]) -> tuple[Harvest, str]:
         async with over_network(cluster, "--worker") as client:
-            worker = BoundedWorker(client, cluster.shown)
+            worker = BoundedWorker(client, cluster.without_login)
             version = await version_of(worker)
             profile = _profile(release or version)
             harvested_worker = await from_worker(worker, version, profile, kafkas_own(), progress)
             return harvested_worker, catalogue_text(harvested_worker, kafkas_own(), profile)
 
-    with counting(f"asking {cluster.shown}") as progress:
+    with counting(f"asking {cluster.without_login}") as progress:
         return asyncio.run(harvested(progress))
 
 

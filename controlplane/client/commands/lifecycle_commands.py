@@ -195,9 +195,9 @@ async def delete_connector(  # noqa: PLR0913 - click gives one argument per opti
 
     names = await selection.of(api)
 
-    def asked() -> None:
+    def ask_deletion() -> None:
         if names and selection.is_open:
             confirm(f"delete {', '.join(names)}?", yes=yes)
 
-    requested = ConnectorChange(plan, act, asked)
+    requested = ConnectorChange(plan, act, ask_deletion)
     await change_each(api, names, requested, output, dry_run=dry_run)

@@ -200,7 +200,7 @@ def _check_same(
     Raises:
         InputRefused: the message has the command that continues it.
     """
-    requested = (name, *(place.shown for place in places), deletes)
+    requested = (name, *(place.without_login for place in places), deletes)
     if requested != (stored.name, stored.source, stored.target, stored.deletes):
         delete = " --delete" if stored.deletes else ""
         raise InputRefused(
@@ -211,7 +211,7 @@ def _check_same(
 
 
 def _print_plan(migration: Migration, offsets: int | None, options: MigrateOptions) -> None:
-    """Print the steps. As JSON only for a dry run: a document has the result otherwise."""
+    """Print the steps; as JSON only for a dry run, because otherwise the JSON has the result."""
     rows = list(migration.rows(offsets))
     if options.output == "table":
         say(f"{migration.name} ({migration.state}) would be migrated:" if options.dry_run else "")

@@ -252,7 +252,7 @@ _ADD_STOP = "add --stop, or run"
 
 @contextmanager
 def _advising(name: str, advice: str = _ADD_STOP) -> Iterator[None]:
-    """Reword the refusal for a running connector: Connect's names an endpoint, ours a command."""
+    """Reword Connect's refusal for a running connector: name a command in place of an endpoint."""
     try:
         yield
     except Declined as refused:

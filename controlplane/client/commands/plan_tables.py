@@ -71,7 +71,7 @@ def _lines_of_step(step: PlanDocument) -> Iterator[tuple[str, ...]]:
 
 
 def _value(text: Any) -> str:
-    """A record's value without secrets."""
+    """Value of a record without secrets; a text that is no JSON is also searched for them."""
     if text is None:
         return TOMBSTONE
     try:

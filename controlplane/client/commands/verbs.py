@@ -84,7 +84,10 @@ class VerbGroup(click.Group):
         return super().parse_args(ctx, args)
 
     def _first_word(self, args: list[str], help_options: list[str]) -> int:
-        """Index of the first word that is no option or value of one, or that is a help option."""
+        """Index of the first word that is neither an option nor an option's value.
+
+        A help option counts as a word.
+        """
         options = [option for command in self.commands.values() for option in command.params]
         valued = {name for option in options if _has_value(option) for name in option.opts}
         place = 0
@@ -93,7 +96,7 @@ class VerbGroup(click.Group):
         return place
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; if it fails on a name like a resource, suggest the resource."""
+        """Run the command; if it fails and the name resembles a resource, suggest the resource."""
         word = ctx.meta.get(_WORD, "")
         suggestion = did_you_mean(word, self.commands, ALIKE_RESOURCE)
         try:
@@ -111,7 +114,7 @@ class VerbGroup(click.Group):
             raise
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """Arguments of the default resource."""
+        """Arguments in the usage line: an optional resource, then those of the default resource."""
         return ["[RESOURCE]", *self.commands[self.usual].collect_usage_pieces(ctx)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -113,7 +113,7 @@ async def _events(api: Api, name: str | None, since: str | None) -> AsyncIterato
     async with stream as answer:
         if not answer.is_success:
             await answer.aread()
-            api.given(answer, "GET /watch")
+            api.checked_answer(answer, "GET /watch")
         event = ServerSentEvent()
         async for line in answer.aiter_lines():
             if not line:

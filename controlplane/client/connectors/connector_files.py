@@ -186,6 +186,7 @@ def _repeated(root: yaml.Node) -> int:
     Raises:
         yaml.YAMLError: an alias refers to a node that contains it.
     """
+    # Depth first without recursion, because a document may be nested deeply.
     sizes: dict[int, int] = {}
     path: list[tuple[yaml.Node, Iterator[yaml.Node]]] = [(root, _parts(root))]
     inside = {id(root)}
@@ -201,7 +202,7 @@ def _repeated(root: yaml.Node) -> int:
         else:
             inside.add(id(part))
             path.append((part, _parts(part)))
-    return sizes[id(root)] - len(sizes)
+    return sizes[id(root)] - len(sizes)  # values with aliases expanded, less those written
 
 
 def _parts(node: yaml.Node) -> Iterator[yaml.Node]:

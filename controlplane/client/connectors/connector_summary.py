@@ -50,7 +50,7 @@ class ConnectorSummary(NamedTuple):
 
     @property
     def tasks(self) -> list[Mapping[str, Any]]:
-        """Reported states of its tasks."""
+        """Reported task states, as in Connect's answer; empty if nothing is reported yet."""
         return [] if self.status is None else list(self.status["tasks"])
 
     @property
@@ -70,7 +70,7 @@ class ConnectorSummary(NamedTuple):
 
     @property
     def style(self) -> str:
-        """Rich style of its row."""
+        """Rich style of the connector's row by its worst state (`STYLES`); empty if all is well."""
         return next((style for state, style in STYLES.items() if state in self.states), "")
 
 

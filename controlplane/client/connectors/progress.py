@@ -40,7 +40,7 @@ class SinkLag(NamedTuple):
 
     @property
     def words(self) -> str:
-        """Cell of a table."""
+        """Lag for a table cell; `UNKNOWN` if there is none."""
         return UNKNOWN if self.lag is None else str(self.lag)
 
 

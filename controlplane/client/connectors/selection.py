@@ -21,7 +21,7 @@ from controlplane.terminal.option_names import Decorated
 
 
 class Selection:
-    """Connectors that the arguments select."""
+    """Connectors selected by names or patterns, and by states; without any, all connectors."""
 
     def __init__(
         self, names: tuple[str, ...], states: tuple[str, ...], *, pattern: bool = False

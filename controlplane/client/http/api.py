@@ -44,7 +44,7 @@ _CONNECT_OR_NOT = (
 
 
 class ServerInfo(NamedTuple):
-    """Server: product, release and cluster."""
+    """Product, release and cluster of the server; `cluster_id` is None if the server sends none."""
 
     version: str
     cluster_id: str | None
@@ -85,7 +85,7 @@ class Api:
 
     @property
     def shows_past(self) -> bool:
-        """True if reads carry `as_of`."""
+        """True if reads carry `as_of`, so that answers are about a past moment."""
         return "as_of" in self._view
 
     async def meet(self) -> None:
@@ -111,7 +111,9 @@ class Api:
             self.need(f"--{field.replace('_', '-')}")
 
     def need(self, what: str, *, in_its_log: bool = True) -> None:
-        """Require our own server for a feature, `what`; its log may have the feature, too.
+        """Require our own server for a feature, `what`.
+
+        `in_its_log`: the error advises reading the log of Kafka's workers, which has the feature.
 
         Raises:
             Unsupported: the server is a worker of Kafka's. The message says what to do.
@@ -175,7 +177,7 @@ class Api:
         while True:
             answer = await self._answer(method, path, query, body, headers)
             if not is_temporary(answer) or asyncio.get_running_loop().time() > deadline:
-                return self.given(answer, f"{method} {path}")
+                return self.checked_answer(answer, f"{method} {path}")
             await asyncio.sleep(PAUSE_S)
 
     async def _answer(
@@ -214,7 +216,7 @@ class Api:
             self._notices.add(notice)
             note(notice)
 
-    def given(self, answer: httpx.Response, request: str) -> ApiAnswer:
+    def checked_answer(self, answer: httpx.Response, request: str) -> ApiAnswer:
         """Content of an answer to a request (`GET /connectors`).
 
         Raises:
@@ -302,6 +304,6 @@ def _why(failure: httpx.HTTPError) -> str:
 
 
 def _is_ours(headers: httpx.Headers) -> bool:
-    """True if our service answers; mounted in another server, it is the second in `Server`."""
+    """True if our service answers. Mounted in another server, it is the second name in `Server`."""
     servers = headers.get_list("server", split_commas=True)
     return any(server.startswith(_OURS) for server in servers)

@@ -73,8 +73,8 @@ class ClusterAddress(NamedTuple):
             )
 
     @property
-    def shown(self) -> str:
-        """Address without credentials, for messages."""
+    def without_login(self) -> str:
+        """Address for messages and journals, without the credentials that a URL may have."""
         return _LOGIN.sub("", self.where)
 
     def credentials(self) -> dict[str, str]:

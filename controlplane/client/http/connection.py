@@ -48,13 +48,13 @@ async def _met(
     view: Mapping[str, str] | None,
     option: str,
 ) -> Api:
-    api = Api(client, cluster.shown, view, named_by=_NAMED_BY.get(option, option))
+    api = Api(client, cluster.without_login, view, named_by=_NAMED_BY.get(option, option))
     await api.meet()
     return api
 
 
 _NAMED_BY = {"--cluster": "--cluster, or the variable CONTROLPLANE_CLUSTER"}
-"""Sources of an address in the words of errors, by option; others: the option."""
+"""Source of an address in errors, by option; any other option is named as it is."""
 
 
 def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.AsyncClient:
@@ -71,7 +71,9 @@ def over_network(cluster: ClusterAddress, option: str = "--cluster") -> httpx.As
             verify=_trust(cluster),
         )
     except (httpx.InvalidURL, ValueError) as failure:
-        raise InputRefused(f"{cluster.shown} is no URL ({failure}): check {option}") from None
+        raise InputRefused(
+            f"{cluster.without_login} is no URL ({failure}): check {option}"
+        ) from None
 
 
 def tls_of(cluster: ClusterAddress) -> ssl.SSLContext | None:

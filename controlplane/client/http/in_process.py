@@ -67,7 +67,11 @@ def _opened(
     """
     if need is ClusterAccess.WRITE and not is_cluster(where):
         check_file(path_of(where))
-    return _written(where, settings) if need in _WRITING else _read(where, settings, need)
+    return (
+        _opened_for_writing(where, settings)
+        if need in _WRITING
+        else _opened_for_reading(where, settings, need)
+    )
 
 
 _ASK = "ask it (--cluster URL)"
@@ -76,7 +80,7 @@ _WRITING = (ClusterAccess.WRITE, ClusterAccess.CREATE)
 
 
 @asynccontextmanager
-async def _written(where: str, settings: Configuration) -> AsyncIterator[App]:
+async def _opened_for_writing(where: str, settings: Configuration) -> AsyncIterator[App]:
     """Open a log as its one writer; a missing log is created."""
     check_ours(where)
     reading = LogOptions(settings, settings.settings(WorkerSettings))
@@ -88,7 +92,9 @@ async def _written(where: str, settings: Configuration) -> AsyncIterator[App]:
 
 
 @asynccontextmanager
-async def _read(where: str, settings: Configuration, need: ClusterAccess) -> AsyncIterator[App]:
+async def _opened_for_reading(
+    where: str, settings: Configuration, need: ClusterAccess
+) -> AsyncIterator[App]:
     """Open a log for reading; others may write it."""
     reading = LogOptions(settings, settings.settings(WorkerSettings))
     exactly_once = reading.settings.exactly_once

@@ -35,7 +35,7 @@ class Unavailable(click.ClickException):
 
 
 class WaitTimedOut(click.ClickException):
-    """`--wait` has reached its time-out."""
+    """The change was accepted, but `--wait` has reached its time-out."""
 
     exit_code = LATE
 

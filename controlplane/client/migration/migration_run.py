@@ -1,7 +1,7 @@
 """Execution of a migration: each step, its undoing, and the journal between them.
 
-The journal says which steps have begun before their effect, and which are done after it. A crash
-between the two leaves a step that may have had its effect; it is repeated.
+The journal notes each step twice: as begun before its effect, and as done after it. A crash between
+the two leaves a step that may have had its effect; the next run repeats it.
 """
 
 import asyncio
@@ -111,7 +111,7 @@ class MigrationRun:
         self._journal.write(self.migration)
 
     async def _execute(self, step: MigrationStep) -> None:
-        """Execute a step. It is noted before its effect, and again after it."""
+        """Execute a step; the journal notes it before its effect, and again after it."""
         if step not in self.migration.begun:
             self._save(begun=(*self.migration.begun, step))
         await self._at(f"{BEFORE} {step.value}")
@@ -123,14 +123,14 @@ class MigrationRun:
         """Undo what was done, unless the copy works already.
 
         Raises:
-            ClickException: always; `failure` with what has become of it.
+            ClickException: always; it is `failure`, with the outcome in its message.
         """
         if step is MigrationStep.DELETE:
-            raise _retold(
-                failure, f"the migration is complete except for this: {self._again}"
+            raise _with_words(
+                failure, f"the migration is complete except for this: {self._retry_advice}"
             ) from None
         if isinstance(failure, Declined) and step is not MigrationStep.VERIFY:
-            # The cluster has refused: this step had no effect, and there is nothing to undo of it.
+            # The cluster has refused: this step had no effect, so it needs no undoing.
             self._save(
                 begun=tuple(earlier for earlier in self.migration.begun if earlier is not step)
             )
@@ -138,17 +138,17 @@ class MigrationRun:
         await self._undo(failure)
 
     @property
-    def _again(self) -> str:
+    def _retry_advice(self) -> str:
         return f"run the same command again to continue (journal: {self._journal.path})"
 
     # --- steps --------------------------------------------------------------------------------
 
     async def _stop(self) -> Mapping[str, Any]:
         await self._source.send("PUT", connector(self.migration.name, "stop"))
-        await self._stands(self._source)
+        await self._wait_until_stopped(self._source)
         return {}
 
-    async def _stands(self, api: Api) -> None:
+    async def _wait_until_stopped(self, api: Api) -> None:
         """Wait until the tasks have ended. In our service they end with the stop itself."""
         if not api.server.ours:
             await wait_for(api, self.migration.name, STANDS, self._timeout_s)
@@ -178,7 +178,7 @@ class MigrationRun:
                 )
 
     async def _create(self) -> Mapping[str, Any]:
-        """Create the copy, stopped. One that a cut-off creation has left is taken over."""
+        """Create the copy, stopped. A copy that an interrupted creation has left is taken over."""
         name = self.migration.name
         if await summary(self._target, name) is not None:
             if await unchanged(self._target, self.migration):
@@ -191,25 +191,25 @@ class MigrationRun:
         }
         offsets = await self._initial_offsets()
         if offsets:
-            # The creation removes what an earlier connector of this name has left.
+            # The creation removes the offsets that an earlier connector of this name has left.
             self._save(previous=[])
             body["initial_offsets"] = offsets
         await self._target.send("POST", "/connectors", body)
-        await self._stands(self._target)
+        await self._wait_until_stopped(self._target)
         return {}
 
     async def _initial_offsets(self) -> list[dict[str, Any]]:
-        """Offsets that our service sets while it creates the connector (KIP-995); else none.
+        """Offsets that our service sets while it creates the connector (KIP-995); else empty.
 
-        A sink's are set afterwards: both clusters may share its consumer group, so that the offsets
-        from before must be known first.
+        The offsets of a sink are set afterwards. Both clusters may share its consumer group, so the
+        previous offsets must be read first.
         """
         connector = await summary(self._source, self.migration.name)
         is_source = connector is not None and connector.type == "source"
         return self.migration.offsets or [] if is_source and self._target.server.ours else []
 
     async def _set_offsets(self) -> Mapping[str, Any]:
-        """Set the offsets of the copy; those from before are noted first, for undoing."""
+        """Set the offsets of the copy; for undoing, the journal notes the previous ones first."""
         now = await self._steady(self._target)
         if self.migration.previous is None:
             self._save(previous=[dict(entry) for entry in now])
@@ -217,7 +217,7 @@ class MigrationRun:
         return {}
 
     async def _alter(self, now: list[OffsetEntry], target_offsets: Sequence[OffsetEntry]) -> None:
-        """Alter the offsets of the copy from those of now to others."""
+        """Alter the offsets of the copy from `now` to `target_offsets`."""
         altered = alteration(now, target_offsets)
         if altered:
             path = connector(self.migration.name, "offsets")
@@ -264,7 +264,7 @@ class MigrationRun:
         """Undo every step that has begun.
 
         Raises:
-            ClickException: always; `failure` with what has become of it.
+            ClickException: always; it has the message of `failure`, and says what is undone.
         """
         left: list[str] = []
         for step in self.migration.steps_to_undo:
@@ -275,7 +275,7 @@ class MigrationRun:
                 await self._undoings[step]()
             except OffsetsMoved as moved:
                 self._journal.remove()
-                raise _retold(failure, moved.message) from None
+                raise _with_words(failure, moved.message) from None
             except click.ClickException as other:
                 left.append(f"{step.value} ({other.message})")
                 continue
@@ -283,10 +283,10 @@ class MigrationRun:
             self._save(undone=(*self.migration.undone, step))
         if left:
             raise Unavailable(
-                f"{failure.message}; not undone: {', '.join(left)}; {self._again}"
+                f"{failure.message}; not undone: {', '.join(left)}; {self._retry_advice}"
             ) from None
         self._journal.remove()
-        raise _retold(failure, "everything is as before") from None
+        raise _with_words(failure, "everything is as before") from None
 
     async def _stop_copy(self) -> None:
         """Stop the copy, if it has not processed anything yet.
@@ -299,7 +299,8 @@ class MigrationRun:
         if await self._moved():
             raise self._offsets_moved()
         await self._target.send("PUT", connector(self.migration.name, "stop"))
-        await self._stands(self._target)
+        await self._wait_until_stopped(self._target)
+        # The copy may have processed records between the first check and the stop.
         if await self._moved():
             await self._target.send(
                 "PUT", connector(self.migration.name, TARGET_VERBS[self.migration.state])
@@ -322,7 +323,7 @@ class MigrationRun:
 
     async def _restore_offsets(self) -> None:
         if self.migration.previous is None or await self._is_gone():
-            return  # nothing was changed yet, or a foreign hand has deleted the copy
+            return  # nothing was changed yet, or another client has deleted the copy
         await self._alter(await self._steady(self._target), self.migration.previous)
 
     async def _delete_copy(self) -> None:
@@ -333,7 +334,7 @@ class MigrationRun:
                 f"the config of {self.migration.name} has changed at {self._target.name}: delete "
                 "the connector there"
             )
-        await self._restore_offsets()  # also of a creation that has set them
+        await self._restore_offsets()  # also those that the creation has set
         await self._target.send("DELETE", connector(self.migration.name))
         if not self._target.server.ours:
             await wait_for(self._target, self.migration.name, GONE, self._timeout_s)
@@ -343,6 +344,6 @@ class MigrationRun:
         await self._source.send("PUT", connector(self.migration.name, verb))
 
 
-def _retold(failure: click.ClickException, words: str) -> click.ClickException:
+def _with_words(failure: click.ClickException, words: str) -> click.ClickException:
     """The same failure with more words, and with its exit code."""
     return type(failure)(f"{failure.message}; {words}")

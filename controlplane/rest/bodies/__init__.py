@@ -33,7 +33,7 @@ RequestConfig = dict[str, str | None]
 
 
 class Creation(NamedTuple):
-    """The body of `POST /connectors`."""
+    """Parsed body of `POST /connectors`; a field that the body lacks or sets to null is None."""
 
     name: str | None
     config: RequestConfig
@@ -77,7 +77,7 @@ def config(body: bytes | None, profile: Profile) -> RequestConfig:
 
 
 def patch(body: bytes | None, profile: Profile) -> RequestConfig | None:
-    """Parse the body of `PATCH /connectors/{c}/config`; None: null, see `null_patch`."""
+    """Parse the body of `PATCH /connectors/{c}/config`; None for null (see `null_patch`)."""
     changes: RequestConfig | None = _read(body, texts, profile, fast_json.texts)
     _check_aliases(changes or {})
     return changes
@@ -138,7 +138,7 @@ _GET = "java.util.Map.get(Object)"
 
 
 _PLAIN_CREATE = {"name": fast_json.text, "config": fast_json.texts}
-"""Fields of a creation in every release; fields of some releases are read token by token."""
+"""Fields of a creation that every release has. A body with other fields is read token by token."""
 
 
 def _create_bean(profile: Profile) -> Bean:
@@ -213,7 +213,8 @@ def _read(
 ) -> Any:
     """Return the value of a body; None if it is empty. `read_plain` is the fast reader.
 
-    `named`: the source, if it is no stream; trailing data is then allowed.
+    `named`: the source as errors name it, if Connect passes bytes to Jackson instead of a stream.
+    Trailing data is then allowed.
 
     Raises:
         RestError: the body is invalid.
@@ -279,7 +280,7 @@ def _at(fault: Fault, units: str) -> str:
 
 
 def _missing(profile: Profile, said: str, noun: str = "body of the request") -> RestError:
-    """Return the error for a missing or null value. Releases fail on it later, with `said`."""
+    """Return the error for a missing or null value. A release fails later, with message `said`."""
     if profile.rest_bad_body_is_client_error:
         return BadRequest(f"The {noun} is missing")
     return Failed(said)

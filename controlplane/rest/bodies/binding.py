@@ -146,16 +146,17 @@ values: Shape = map_of(anything, ANYTHING)
 
 
 class Bean(msgspec.Struct, frozen=True):
-    """An object of known fields, bound by its constructor. `name` is that of Kafka's class."""
+    """An object of known fields, bound by its constructor. `name` is the name of Kafka's class."""
 
     name: str
     fields: Mapping[str, Shape]
 
     def __call__(self, reader: BodyReader, token: Token) -> dict[str, Any] | None:
-        """Return the given fields.
+        """Return the fields that the body has.
 
-        Jackson creates the object once it has every field, or at the end. Before that it only
-        collects unknown fields and then reports them; after that it reports one at once.
+        Jackson creates the object as soon as it has every field, or at the end of the object. Until
+        then it collects unknown fields, and reports them at the creation. Afterwards it reports an
+        unknown field at once.
         """
         if token.kind is TokenKind.NULL:
             return None

@@ -21,7 +21,11 @@ class Link(NamedTuple):
 
 
 class Fault(Exception):
-    """A body cannot be read. Jackson points at the unit `at`, or after it; None: nowhere."""
+    """A body cannot be read.
+
+    Jackson's message points at the unit `at`, or with `behind` right after it. If `at` is None, the
+    message has no location.
+    """
 
     def __init__(
         self, text: str, at: int | None, *, behind: bool = False, syntax: bool = False
@@ -47,7 +51,7 @@ class Fault(Exception):
         return self
 
     def place(self, units: str) -> "BodyPosition | None":
-        """Return its line and column in a body."""
+        """Return the fault's line and column in a body; None if the fault has no location."""
         if self.at is None:
             return None
         line, column = place(units, self.at)
@@ -71,9 +75,10 @@ def place(units: str, at: int) -> BodyPosition:
 
 
 def source(profile: Profile, shown: bytes | None = None) -> str:
-    """Return the name of a body's source in a release's Jackson.
+    """Return the source of a body as a release's Jackson names it.
 
-    `shown`: the body, if Connect passes its bytes to Jackson; a stream is not shown.
+    `shown`: the body, if Connect passes bytes to Jackson. None: a stream, whose content Jackson
+    does not repeat.
     """
     if profile.rest_body_source_hidden:
         return "REDACTED (`StreamReadFeature.INCLUDE_SOURCE_IN_LOCATION` disabled)"

@@ -1,8 +1,8 @@
 """Tokens of a body, with Jackson's words for broken JSON.
 
-Kafka's bodies are read by Jackson's `UTF8StreamJsonParser`. UTF-16 and UTF-32 use
-`ReaderBasedJsonParser`; its own words for a few faults are left out. The limits of Jackson 2.15
-hold for releases that bundle it, and for stored partitions and offsets in every release.
+Jackson reads UTF-8 by `UTF8StreamJsonParser`, and UTF-16 and UTF-32 by `ReaderBasedJsonParser`. The
+second parser words a few faults differently; this module does not. The limits of Jackson 2.15 hold
+for releases that bundle it, and for stored partitions and offsets in every release.
 """
 
 import re
@@ -65,7 +65,7 @@ class BodyTokens(Tokens):
         raise Fault(text, None, syntax=True)
 
     def malformed(self, part: SyntaxPart, at: int, reason: str = "") -> NoReturn:  # noqa: ARG002
-        """Raise Jackson's fault for a part: read it again unit by unit, up to the faulty one."""
+        """Read a part again, unit by unit, and raise Jackson's fault at the faulty unit."""
         match part:
             case SyntaxPart.STRING:
                 self._fail_in_string(at, "string value")
@@ -114,7 +114,7 @@ class BodyTokens(Tokens):
 
     def _fail_at_end(self, *, may_end: bool) -> NoReturn:
         if may_end:
-            started = self._shown(self.scopes[-1].at)
+            started = self._location_text(self.scopes[-1].at)
             marker = f"expected close marker for {self._scope} (start marker at {started})"
             self._fail(f"Unexpected end-of-input: {marker}")
         self._fail(f"Unexpected end-of-input within/between {self._scope} entries")
@@ -125,7 +125,7 @@ class BodyTokens(Tokens):
         text = f"Unexpected close marker '{unit}'"
         if scope.kind is None and self.profile.rest_body_extra_end_known:
             self._fail_at_unit(f"{text}: no open {_OPENED_BY[unit]} to close")
-        started = self._shown(scope.at)
+        started = self._location_text(scope.at)
         if scope.kind is None:
             column = "" if self.profile.rest_body_switches else ", column: 0"
             started = f"[Source: {self._source}; line: 1{column}]"
@@ -213,7 +213,7 @@ class BodyTokens(Tokens):
         unit = self.unit
         if self._continues_word(unit):
             if self._is_lead():
-                # Jackson has not moved past the byte, and takes it for the next one as well.
+                # Jackson has not moved past this byte, and reads it again as the next one.
                 begins = _sequence_size(unit) > 0
                 byte_kind = "middle" if begins else "start"
                 self._fail(f"Invalid UTF-8 {byte_kind} byte 0x{ord(unit):x}", behind=begins)
@@ -344,7 +344,7 @@ class BodyTokens(Tokens):
         number = _NUMBER.match(self.units, self._value_at) if self.last in _NUMBERS else None
         return number is not None and number.end() == len(self.units)
 
-    def _shown(self, at: int) -> str:
+    def _location_text(self, at: int) -> str:
         """Return a location as messages embed it."""
         line, column = place(self.units, at)
         return f"[Source: {self._source}; line: {line}, column: {column}]"

@@ -1,7 +1,7 @@
 """Fast path for bodies: JSON that every parser reads the same way.
 
-Each function returns what `binding` returns, or raises `NotPlain`. Such a body is then read token
-by token, which is far slower and finds Jackson's error text.
+Each function returns the same value as its counterpart in `binding`, or raises `NotPlain`. Then
+`binding` reads the body token by token, which is far slower and finds Jackson's error text.
 """
 
 import re
@@ -42,7 +42,8 @@ def read(body: bytes, plain: Plain) -> Any:
     except (msgspec.DecodeError, ValueError, RecursionError):
         raise NotPlain from None
     result = plain(decoded)
-    if _quotes(body) != 2 * _strings(decoded):  # a repeated field: the first may be invalid
+    # More quotes than strings: a field is repeated, and only its last value has been checked.
+    if _quotes(body) != 2 * _strings(decoded):
         raise NotPlain
     return result
 
@@ -58,7 +59,7 @@ _ESCAPE = re.compile(rb"\\.", re.DOTALL)
 def _strings(decoded: object) -> int:
     """Number of strings in a decoded value, names included."""
     count, waiting = 0, [decoded]
-    for value in waiting:
+    for value in waiting:  # the loop also visits the values that it appends
         if isinstance(value, str):
             count += 1
         elif isinstance(value, dict):

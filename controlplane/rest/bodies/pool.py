@@ -28,7 +28,8 @@ PLAIN_BYTES = 1 << 20
 """Longest plain body that is read in a thread; plain bodies are read a hundred times as fast."""
 
 PIECE_BYTES = 1 << 18
-"""Bytes that are written to a process at once: the system copies them in the event loop."""
+"""Bytes that are written to a process at once. The event loop waits while the system copies
+them."""
 
 PROCESSES_MAX = 4
 """Maximum bodies that are read at once; a further one is refused until there is room."""
@@ -57,6 +58,7 @@ class BodyProcesses:
         if body is None or len(body) <= INLINE_BYTES:
             return reading(body or b"")
         if len(body) <= PLAIN_BYTES:
+            # A large body that is not plain raises `Unread`; a process then reads it.
             with suppress(Unread):
                 whole = body if len(body) <= THREAD_BYTES else LargeBody(body)
                 return await asyncio.to_thread(reading, whole)
@@ -81,6 +83,7 @@ async def _in_process(work: Callable[[], T]) -> T:
     try:
         assert process.stdin is not None
         assert process.stdout is not None
+        # The process reads its whole job before it writes anything, so neither side blocks.
         await hand_over(process.stdin, pickle.dumps(work))
         output = await process.stdout.read()
         await process.wait()

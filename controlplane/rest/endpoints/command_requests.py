@@ -29,7 +29,7 @@ class CommandInput(NamedTuple):
     """True if a worker has signed the request with the cluster's key (KIP-507)."""
     signature: Signature | None = None
     """Signature that has not been verified yet."""
-    known: Container[str] = frozenset()
+    existing: Container[str] = frozenset()
     """Names of the connectors that exist; filled only for routes that need it."""
 
     def flag(self, name: str) -> bool:
@@ -50,17 +50,17 @@ _STATES = {word: target for target, word in TARGETS.items()}
 
 
 def put_config(request: CommandInput, name: str) -> AnyCommand:
-    """`PUT /connectors/{c}/config`."""
+    """`PUT /connectors/{c}/config`; `RestError` if the config holds another name."""
     config = bodies.config(request.body, request.profile)
     return commands.PutConfig(name, _named(name, config))
 
 
 def patch_config(request: CommandInput, name: str) -> AnyCommand:
-    """`PATCH /connectors/{c}/config`."""
+    """`PATCH /connectors/{c}/config`; `RestError` for a null patch."""
     patch = bodies.patch(request.body, request.profile)
     if patch is not None:
         return commands.PatchConfig(name, patch)
-    if name not in request.known:
+    if name not in request.existing:
         raise NotFound(f"Connector {name} not found")
     raise bodies.null_patch(request.profile)
 
@@ -77,21 +77,21 @@ def _named(name: str, config: bodies.RequestConfig) -> bodies.RequestConfig:
 
 
 def restart(request: CommandInput, name: str) -> AnyCommand:
-    """`POST /connectors/{c}/restart`."""
+    """`POST /connectors/{c}/restart` with `includeTasks` and `onlyFailed` (KIP-745)."""
     flags = request.flag("includeTasks"), request.flag("onlyFailed")
     return commands.RestartConnector(name, *flags)
 
 
 def restart_task(_: CommandInput, name: str, task: str) -> AnyCommand:
-    """`POST /connectors/{c}/tasks/{n}/restart`."""
+    """`POST /connectors/{c}/tasks/{n}/restart`; `NotFound` if `n` is no Java `int`."""
     number = java_library.parse_int(task)
     if number is None:
-        raise NotFound("HTTP 404 Not Found")  # the route has matched: with a content type
+        raise NotFound("HTTP 404 Not Found")  # the route has matched, so there is a content type
     return commands.RestartTask(name, number)
 
 
 def alter_offsets(request: CommandInput, name: str) -> AnyCommand:
-    """`PATCH /connectors/{c}/offsets`."""
+    """`PATCH /connectors/{c}/offsets`: only the named partitions change (KIP-875)."""
     offsets = bodies.alteration(request.body, request.profile)
     return commands.AlterOffsets(name, _changes(offsets))
 
@@ -101,7 +101,7 @@ def _changes(offsets: list[bodies.Offset]) -> tuple[commands.OffsetChange, ...]:
 
 
 def set_level(request: CommandInput, namespace: str) -> AnyCommand:
-    """`PUT /admin/loggers/{l}?scope=cluster`."""
+    """`PUT /admin/loggers/{l}?scope=cluster` (KIP-976); `BadRequest` without that scope."""
     level = bodies.level(request.body, request.profile)
     if request.query.get("scope", [""])[0].lower() != "cluster":
         raise BadRequest(
@@ -119,7 +119,7 @@ def publish_tasks(request: CommandInput, name: str) -> AnyCommand:
 
 
 def fence_tasks(request: CommandInput, name: str) -> AnyCommand:
-    """The internal `PUT /connectors/{c}/fence`."""
+    """The internal `PUT /connectors/{c}/fence`; `RestError` if a required signature is missing."""
     _check_signed(request)
     return commands.FenceTasks(name)
 

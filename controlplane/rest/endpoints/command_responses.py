@@ -34,7 +34,7 @@ class CompletedCommand(NamedTuple):
 
     @property
     def connector(self) -> str:
-        """Name of the command's connector."""
+        """Name of the command's connector; only a `ConnectorCommand` has one."""
         assert isinstance(self.command, ConnectorCommand)
         return self.command.connector
 
@@ -95,7 +95,7 @@ def config_written(done: CompletedCommand) -> Answer:
 def _as_requested(completed: CompletedCommand) -> dict[str, Any]:
     """Describe a connector that has been deleted since, from the request.
 
-    Earlier versions of this program stored no more.
+    Earlier versions of this program stored only the request.
     """
     return {
         "name": completed.connector,
@@ -160,8 +160,8 @@ _TEMPLATE = re.compile(r"\{([^{}]*)\}")
 def location_of(name: str, profile: Profile) -> str:
     """Return the path of a new connector, relative to the service's address.
 
-    Releases build it by JAX-RS: `UriBuilder.fromUri("/connectors").path(name)`. That keeps slashes,
-    escapes and everything else that a path allows, and takes braces for a template.
+    Releases build it by JAX-RS: `UriBuilder.fromUri("/connectors").path(name)`. JAX-RS keeps
+    slashes, escapes and everything else that a path allows, and parses braces as a template.
 
     Raises:
         Failed: a release cannot build the address of this name; the connector exists anyway.

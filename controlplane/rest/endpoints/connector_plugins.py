@@ -61,7 +61,7 @@ def _of_kinds(path: ClassPath, profile: Profile, *, connectors_only: bool) -> It
 
 
 def _kind_of(plugin: Plugin, path: ClassPath, profile: Profile) -> str:
-    """Return the kind; of a class with two kinds some releases know only the first."""
+    """Return a plugin's kind. Some releases know only the first kind of a class that has two."""
     if not profile.rest_kinds_by_class:
         return plugin.type
     kinds = {entry.type for entry in path.named(plugin.class_name)}
@@ -170,8 +170,8 @@ def _names(plugin: Plugin, profile: Profile) -> set[str]:
 def validate(config: bodies.RequestConfig, name: str, context: Context) -> Answer:
     """`PUT /connector-plugins/{plugin}/config/validate`: every key with its value and errors.
 
-    The config alone selects the connector class. The name in the path must only have the same
-    ending.
+    The config alone selects the connector class. The class only has to end with the name in the
+    path; the suffix `Connector` is ignored in both.
 
     Raises:
         RestError: the config cannot be validated.

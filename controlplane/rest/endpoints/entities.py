@@ -35,7 +35,7 @@ def status(view: StatusView, profile: Profile) -> dict[str, Any]:
 
 
 def report(reported: Status, profile: Profile) -> dict[str, Any]:
-    """`AbstractState`: omits an empty trace."""
+    """A reported state as `AbstractState`; an empty trace is omitted."""
     shown: dict[str, Any] = {"state": reported.state.value, "worker_id": reported.worker_id}
     if profile.status_version:
         shown["version"] = reported.version
@@ -43,13 +43,13 @@ def report(reported: Status, profile: Profile) -> dict[str, Any]:
 
 
 def plugin(entry: Plugin, kind: str) -> dict[str, Any]:
-    """`PluginInfo`: omits an undefined version."""
+    """A plugin as `PluginInfo`; an undefined version is omitted."""
     shown = {"class": entry.class_name, "type": kind}
     return shown | ({} if entry.version == UNDEFINED_VERSION else {"version": entry.version})
 
 
 def key(info: KeyInfo, profile: Profile) -> dict[str, Any]:
-    """`ConfigKeyInfo`."""
+    """A definition as `ConfigKeyInfo`; some releases call the field `order` `order_in_group`."""
     shown: dict[str, Any] = msgspec.structs.asdict(info) | {"dependents": list(info.dependents)}
     if not profile.rest_order_in_group:
         return shown
@@ -61,7 +61,7 @@ def key(info: KeyInfo, profile: Profile) -> dict[str, Any]:
 
 
 def validation(result: Validation, profile: Profile) -> dict[str, Any]:
-    """`ConfigInfos`."""
+    """A validated config as `ConfigInfos`: every key with its definition, value and errors."""
     return {
         "name": result.name,
         "error_count": result.error_count,

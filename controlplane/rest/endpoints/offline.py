@@ -37,12 +37,12 @@ def command_of(  # noqa: PLR0913 - the facts that determine a command
     profile: Profile,
     *,
     signed: bool = False,
-    known: Container[str] = frozenset(),
+    existing: Container[str] = frozenset(),
 ) -> AnyCommand:
     """Return the command of a request. `target` is the raw path with its query.
 
-    `signed`: a worker of the cluster sent the request, with a verified signature. `known` are the
-    names of the connectors that exist.
+    `signed`: a worker of the cluster sent the request, with a verified signature. `existing`: names
+    of the connectors that exist.
 
     Raises:
         RestError: a release refuses the request in every state; the message is its own.
@@ -52,7 +52,7 @@ def command_of(  # noqa: PLR0913 - the facts that determine a command
     command = methods[method].command if method in methods else None
     if command is None:
         raise NoSuchMethod
-    request = command_requests.CommandInput(profile, query, body, signed=signed, known=known)
+    request = command_requests.CommandInput(profile, query, body, signed=signed, existing=existing)
     return command.command_for(request, *names)
 
 
@@ -66,7 +66,7 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
     methods = {
         method: endpoint
         for method, endpoint in endpoints.items()
-        if endpoint.view or (endpoint.command and endpoint.command.known(profile))
+        if endpoint.view or (endpoint.command and endpoint.command.is_offered(profile))
     }
     if not methods:
         raise NoSuchPath
@@ -74,12 +74,12 @@ def _find(path: router.Path, target: str, profile: Profile) -> tuple[router.Meth
 
 
 def paths(state: ClusterState) -> Iterator[str]:
-    """List the read endpoints of every connector that this release has, as stories record them."""
+    """List the read endpoints of every connector in the state's release, as stories record them."""
     return reachable(every_path(state), state.profile)
 
 
 def reachable(targets: Iterable[str], profile: Profile) -> Iterator[str]:
-    """Leave out the targets that a release has no read endpoint for, or refuses as a URL."""
+    """Yield the targets that have a read endpoint in a release, and that it accepts as a URL."""
     for target in targets:
         with suppress(RestError):
             path, _ = parse_target(target, profile)

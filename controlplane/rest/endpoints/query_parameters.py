@@ -51,7 +51,7 @@ EndpointKey = tuple[str, tuple[str, ...]]
 
 
 class _ParameterRule(NamedTuple):
-    """Permitted values of a parameter."""
+    """Test of a query parameter's values, with the error text for a wrong one."""
 
     admits: Callable[[str], bool] = lambda _: True
     wrong: str = ""
@@ -137,7 +137,7 @@ def check(endpoint: EndpointKey, query: Query, matrix: Sequence[str], *, ours: b
     """
     if not query and not matrix:
         return None
-    rules, changes = _known(endpoint), endpoint[0] != "GET"
+    rules, changes = _rules_of(endpoint), endpoint[0] != "GET"
     unknown = [*(name for name in query if name not in rules), *(matrix if changes else ())]
     error = _unknown_error(unknown[0], endpoint, rules) if unknown else None
     if error is not None and (changes or ours):
@@ -166,7 +166,7 @@ def check_as_kafka(endpoint: EndpointKey, query: Query, matrix: Sequence[str]) -
 
 
 @cache
-def _known(endpoint: EndpointKey) -> Mapping[str, _ParameterRule]:
+def _rules_of(endpoint: EndpointKey) -> Mapping[str, _ParameterRule]:
     common = {AS_OF: _ANY, PROFILE: _ANY}
     changing = {DRY_RUN: _FLAG, FORWARD: _FLAG} if endpoint[0] != "GET" else {}
     return _PARAMETERS.get(endpoint, {}) | common | changing

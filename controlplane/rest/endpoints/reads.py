@@ -39,7 +39,7 @@ class ReadRoute(NamedTuple):
     """A path template (`{}` takes any one segment), the releases with it, and its view."""
 
     template: tuple[str, ...]
-    known: Callable[[Profile], bool]
+    is_offered: Callable[[Profile], bool]
     view: View
     reads_group: bool = False
     """True if the answer depends on a sink's consumer group."""
@@ -88,17 +88,17 @@ def _info(reading: Reading, name: str) -> Any:
 
 
 def _config(reading: Reading, name: str) -> Any:
-    return reading.state.config.connectors[_known(reading, name)]
+    return reading.state.config.connectors[_existing_name(reading, name)]
 
 
-def _known(reading: Reading, name: str) -> str:
+def _existing_name(reading: Reading, name: str) -> str:
     if name not in reading.state.config.connectors:
         raise NotFound(f"Connector {name} not found")
     return name
 
 
 def _tasks(reading: Reading, name: str) -> Any:
-    configs = views.task_configs(reading.state, _known(reading, name))
+    configs = views.task_configs(reading.state, _existing_name(reading, name))
     return [
         {"id": {"connector": name, "task": task}, "config": config}
         for task, config in configs.items()
@@ -106,7 +106,7 @@ def _tasks(reading: Reading, name: str) -> Any:
 
 
 def _tasks_config(reading: Reading, name: str) -> Any:
-    ids = views.task_ids(reading.state, _known(reading, name))
+    ids = views.task_ids(reading.state, _existing_name(reading, name))
     configs = views.task_configs(reading.state, name)
     return {f"{name}-{task}": configs.get(task) for task in ids}
 
@@ -121,7 +121,7 @@ def _status(reading: Reading, name: str) -> Any:
 def _task_status(reading: Reading, name: str, task: str) -> Any:
     number = java_library.parse_int(task)
     if number is None:
-        raise NotFound("HTTP 404 Not Found")  # the route has matched: with a content type
+        raise NotFound("HTTP 404 Not Found")  # the route has matched, so there is a content type
     status = views.task_status(reading.state, name, number)
     if status is None:
         raise NotFound(f"No status found for task {name}-{number}")
@@ -135,7 +135,7 @@ def _topics(reading: Reading, name: str) -> Any:
 
 
 def _offsets(reading: Reading, name: str) -> Any:
-    sink = is_sink(reading, _known(reading, name))
+    sink = is_sink(reading, _existing_name(reading, name))
     shown = _group_offsets(reading, name) if sink else _source_offsets(reading, name)
     if not reading.state.profile.rest_kip_offsets:
         return {"offsets": shown}
@@ -165,7 +165,7 @@ def no_group_offsets(name: str) -> str:
 
 
 def in_its_group(name: str) -> str:
-    """Return the sentence for a sink whose group no cluster can be asked for."""
+    """Return the error text for a sink if no cluster can be asked for its consumer group."""
     where = "they lie in its consumer group, not in the log that is read here"
     return f"{no_group_offsets(name)}: {where}"
 

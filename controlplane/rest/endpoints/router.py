@@ -114,7 +114,7 @@ def offered(profile: Profile, endpoint_set: EndpointSet, *, compat: bool) -> Map
     endpoints: dict[Path, dict[str, Endpoint]] = {}
     for endpoint in ENDPOINTS:
         if (
-            endpoint.known(profile)
+            endpoint.is_offered(profile)
             and not (compat and endpoint.ours)
             and endpoint_set.has(endpoint)
         ):
@@ -142,7 +142,7 @@ EVERYTHING = Offering()
 
 
 class Routed(NamedTuple):
-    """The destination of a request."""
+    """Endpoint that answers a request, all methods of its path, and the names in the path."""
 
     methods: Methods
     endpoint: Endpoint | None

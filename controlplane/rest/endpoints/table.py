@@ -22,7 +22,7 @@ class Endpoint(NamedTuple):
 
     method: str
     template: tuple[str, ...]
-    known: Callable[[Profile], bool]
+    is_offered: Callable[[Profile], bool]
     """True for the releases that have the endpoint."""
     view: reads.ReadRoute | None = None
     """The pure function that answers it from the state, if any."""
@@ -81,10 +81,9 @@ PLUGINS = (
 
 
 def _connector_endpoints() -> Iterator[Endpoint]:
-    """Connect's endpoints about connectors."""
     for view in reads.ROUTES:
         consumes = reads.every_release if view.template else _no_release
-        yield Endpoint("GET", view.template, view.known, view, consumes_json=consumes)
+        yield Endpoint("GET", view.template, view.is_offered, view, consumes_json=consumes)
     for command in writes.ROUTES:
         if command.template != LOGGER:
             yield _change(command)
@@ -95,7 +94,7 @@ def _change(command: writes.WriteRoute) -> Endpoint:
     return Endpoint(
         command.method,
         command.template,
-        command.known,
+        command.is_offered,
         command=command,
         reads_body=command.body is not None,
         consumes_json=_refuses_bytes if takes_bytes else reads.every_release,
@@ -111,7 +110,7 @@ def _refuses_bytes(profile: Profile) -> bool:
 def _worker_endpoints() -> Iterator[Endpoint]:
     """Connect's endpoints about the worker itself."""
     for view in PLUGINS:
-        yield Endpoint("GET", view.template, view.known, view)
+        yield Endpoint("GET", view.template, view.is_offered, view)
     validated = ("connector-plugins", "{}", "config", "validate")
     yield Endpoint("PUT", validated, reads.every_release, reads_body=True)
     has_health, has_loggers = attrgetter("rest_health"), attrgetter("rest_loggers")

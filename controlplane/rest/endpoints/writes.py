@@ -37,10 +37,10 @@ class WriteRoute(NamedTuple):
 
     @property
     def template(self) -> tuple[str, ...]:
-        """The path in segments."""
+        """The path in segments, as `router` matches them; `{}` takes any one segment."""
         return tuple(self.path.split("/"))
 
-    def known(self, profile: Profile) -> bool:
+    def is_offered(self, profile: Profile) -> bool:
         """Return True if a release has it."""
         return self.needs is None or getattr(profile, self.needs)
 

@@ -42,8 +42,8 @@ class AuditRow(NamedTuple):
             return "unfinished"
         return str(self.finished.outcome.get("ended", "done"))
 
-    def shown(self) -> dict[str, Any]:
-        """Return the row as JSON."""
+    def document(self) -> dict[str, Any]:
+        """Return the row as JSON; secrets are hidden."""
         first, finished = self.first, self.finished
         shown: dict[str, Any] = {
             "id": first.command_id,
@@ -141,7 +141,7 @@ def _fill(  # noqa: PLR0913, PLR0917 - one call
         if not _is_wanted(row, call):
             continue
         if page.is_in(row):
-            page.put(row.shown(), len(row.entry.value or b""))
+            page.put(row.document(), len(row.entry.value or b""))
         elif page.next is not None:
             return
 

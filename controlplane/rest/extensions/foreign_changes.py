@@ -41,7 +41,8 @@ def foreign_changes(
 ) -> Iterator[ForeignChange]:
     """Yield the changes in config records, without those at the positions of own commands.
 
-    A target state before the config belongs to a creation, and one that is removed to a deletion.
+    A target state that comes before its config belongs to a creation. A removed target state
+    belongs to a deletion.
     """
     connectors: set[str] = set()
     for entry in entries:
@@ -56,7 +57,7 @@ def foreign_changes(
 
 
 def _command(entry: Entry, profile: Profile, connectors: set[str]) -> ConnectorCommand | None:
-    """The command that writes a record; None: a record that workers write by themselves."""
+    """Return the command that writes a record; None if workers write it by themselves."""
     record = None if entry.aborted else decode_config(entry.key, entry.value, profile)
     match record:
         case ConnectorConfig(connector=name, properties=None):

@@ -62,7 +62,10 @@ async def show_history(call: Call) -> Answer:
 async def _known_changes(
     call: Call, log: ReadableLog, state: ClusterState, records: Sequence[Entry]
 ) -> Callable[[HistoryEvent], bool] | None:
-    """Return a test for changes before `after=`, a record of another connector; else None."""
+    """Return a test for changes before `after=`.
+
+    Returns None unless `after=` is a record outside of this connector's `records`.
+    """
     after = call.parameter("after")
     position = None if after is None else _position(after, state.topics)
     if after is None or position is None or any(entry.position == position for entry in records):

@@ -32,7 +32,7 @@ class Page(Generic[T]):
     ) -> None:
         """`normalized` returns a key in the spelling of answers.
 
-        `is_known` is True for the rows that lie before an `after=` that is no row's key.
+        `is_known` is given if `after=` is not the key of a row: True for the rows before it.
         """
         self.rows: list[Any] = []
         self._key = key

@@ -35,10 +35,10 @@ keeps proxies from closing the connection."""
 async def watch(call: Call) -> Answer:
     """Start a stream of changes. `connector=` selects those of one connector.
 
-    `since=` is an event id, or a moment as in `as_of=`, which does the same.
+    `since=` is an event id, or a moment. `as_of=` with a moment has the same effect.
     """
     since = _last_seen(call)
-    if since is None:  # `{}` is the beginning of the log
+    if since is None:  # an empty id, `{}`, is a position, too: the beginning of the log
         since = await _since_moment(call)
     watching = call.service.watching
     assert watching is not None  # the endpoint exists only with a log

@@ -22,8 +22,9 @@ ACCEPTED_AT_ONCE = 50
 def make_room(connections: int) -> int:
     """Raise the file limit of this process for this number of connections.
 
-    Returns the number that it can hold, which is lower if the system allows no more, and at least
-    1. If few files are allowed, half of them are reserved for everything else.
+    Returns the number of connections that the process can hold: at least 1, and fewer than
+    requested if the system allows no more. If few files are allowed, half of them are reserved for
+    everything else.
     """
     file_limit = connections + FILES_BESIDE
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -121,8 +122,8 @@ class _Connection(H11Protocol):
     def data_received(self, received: bytes) -> None:
         if self.transport.is_closing():  # only TLS passes on what it has decrypted by then
             return
-        # The next byte begins a request. An answer may have been sent before the end of its
-        # request's body: then it does not.
+        # Idle: the next byte begins a request. It does not if an answer was sent before the end of
+        # its request's body.
         is_idle = self.conn.their_state is h11.IDLE and not self.conn.trailing_data[0]
         if is_idle and not self.flow.write_paused and self._answer_from_cache(received):
             return
@@ -161,7 +162,7 @@ class _Connection(H11Protocol):
             before, self.conn = self.conn, self._parser()
             self.conn.their_http_version = before.their_http_version
 
-        # uvicorn makes the cycle itself, and its task reads `send` when it starts: after this turn.
+        # uvicorn creates the cycle. Its task reads `send` when it starts: after this turn.
         self.cycle.send = PlainResponder(self.cycle, write).send  # type: ignore[method-assign,assignment]
 
     def pause_writing(self) -> None:

@@ -26,8 +26,8 @@ HeaderLines = list[tuple[bytes, bytes]]
 class PlainResponder:
     """Sends the response to one request, in place of uvicorn's `send`.
 
-    `write` gets the bytes of a plain response before uvicorn learns of it. The parser does not, so
-    the next request needs a new one.
+    `write` gets the bytes of a plain response before uvicorn learns of it. The parser never learns
+    of the response, so the next request needs a new parser.
     """
 
     def __init__(self, cycle: RequestResponseCycle, write: Callable[[bytes], None]) -> None:

@@ -173,7 +173,7 @@ def _refuse_ambiguous(path: str, profile: Profile) -> None:
 
 
 def _is_ambiguous(pattern: re.Pattern[str] | None, path: str, names: str) -> bool:
-    """Return True if a path is ambiguous; None finds escapes that are not UTF-8."""
+    """Return True if a path matches; the pattern None finds escapes that are not UTF-8."""
     if pattern is None:
         return "\ufffd" in unquote(names.encode("ascii", "ignore").decode())
     return pattern.search(path if pattern is _PATH_PARAMETERS else names) is not None

@@ -57,7 +57,7 @@ class ResponseCache:
         return answer
 
     def keep(self, request: bytes, cacheability: Cacheability, answer: bytes, date: object) -> None:
-        """Cache an answer if it is cacheable and there is room."""
+        """Cache an answer if it is cacheable, of the current second, and there is room."""
         fits = len(self._answers) < KEPT and len(request) + len(answer) < LONGEST
         if cacheability.is_valid is not None and date is self._date and fits:
             self._answers[request] = answer, cacheability.is_valid, cacheability

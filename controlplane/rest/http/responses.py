@@ -1,4 +1,4 @@
-"""HTTP responses of `Answer` values."""
+"""HTTP responses of `Answer` values: encoded bodies, headers, long bodies in pieces."""
 
 from collections.abc import Mapping
 
@@ -32,7 +32,6 @@ class _InPieces(Response):
     """
 
     async def __call__(self, _: Scope, __: Receive, send: Send) -> None:
-        """Send the response (ASGI)."""
         start = {"type": "http.response.start", "status": self.status_code}
         await send({**start, "headers": self.raw_headers})
         for at in range(0, len(self.body) or 1, PIECE_BYTES):

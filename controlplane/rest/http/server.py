@@ -65,8 +65,8 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.create_server((host, port), family=family)
     except OSError as failure:
         raise NoListener(host, port, failure) from None
-    # Connections inherit it; asyncio sets it only on sockets that name their protocol. Without it
-    # the body of an answer waits until its head has been acknowledged, for 40 ms.
+    # Connections inherit TCP_NODELAY; asyncio sets it only on sockets that name their protocol.
+    # Without it, the body of an answer waits for 40 ms, until its head has been acknowledged.
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
 
@@ -87,9 +87,10 @@ class _Server(uvicorn.Server):
     """Uvicorn server without signal handlers: the embedding program handles signals."""
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start with a long backlog.
+        """Listen again, with a long backlog.
 
-        The event loop also takes the backlog as the number of connections to accept per turn.
+        uvicorn's own `backlog` is short, because the event loop also uses it as the number of
+        connections to accept per turn.
         """
         await super().startup(sockets)
         for listening in sockets or ():
@@ -141,7 +142,7 @@ class ShutdownResponder:
         self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request (ASGI)."""
+        """Run the application (ASGI). If it is cancelled, send an error, or end a begun answer."""
         started = ended = False
 
         async def sending(message: Message) -> None:

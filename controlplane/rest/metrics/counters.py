@@ -35,7 +35,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 
 
 class Metrics:
-    """All counters, with their registry."""
+    """Counters and state metrics of one control plane, with a registry of their own."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
@@ -100,7 +100,7 @@ class Metrics:
         return MetricsEndpoint(app, service, self.registry, self._state)
 
     def notice(self, event: str, facts: dict[str, Any]) -> None:
-        """Count a log event."""
+        """Count a log event by its name and facts; an event without a counter is ignored."""
         match event:
             case "command":
                 labels = facts["command"], facts["outcome"]

@@ -99,8 +99,8 @@ class StateCollector(Collector):
     def __init__(self) -> None:
         self.families: Iterable[Metric] = ()
         self.turn = asyncio.Lock()
-        """Lock from setting `families` until they are encoded."""
+        """Lock from setting `families` until they are encoded: all scrapes share this object."""
 
     def collect(self) -> Iterable[Metric]:
-        """Return all metric families."""
+        """Return the families of the current scrape; the registry calls this to encode them."""
         return self.families

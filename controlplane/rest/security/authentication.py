@@ -47,7 +47,7 @@ class VerificationQueueFull(Exception):
 
 
 class RequestCredentials(NamedTuple):
-    """Authentication data of a request."""
+    """Headers and peer address, by which a request is authenticated."""
 
     headers: Headers
     peer: str | None
@@ -158,6 +158,7 @@ class Authenticator:
     async def _fits(
         self, credential: Credential | None, decoys: Mapping[ScryptCost, Scrypt], password: str
     ) -> bool:
+        # The key covers the stored hash: a login is verified again after its line has changed.
         proof = f"{credential} {password}".encode("utf-8", "surrogatepass")
         key = hmac.digest(self._cache_key, proof, "sha256")
         if self._verified.use(key):

@@ -44,8 +44,9 @@ class CredentialFile:
         self._path = path
         self._line = line
         self._logger = logger
+        # The stamp comes first: a change during the read is then found by the next `current`.
         self._stamp = self._stamped()
-        self._known = tuple(self._read())
+        self._credentials = tuple(self._read())
 
     def current(self) -> tuple[Credential, ...]:
         """Return the credentials, read again if their file has changed."""
@@ -53,14 +54,14 @@ class CredentialFile:
         if stamp != self._stamp:
             self._stamp = stamp
             try:
-                self._known = tuple(self._read())
+                self._credentials = tuple(self._read())
             except SettingsError as failure:
                 # The line is a field of its own: the secret filter would hide `tokens:3`.
                 facts = getattr(failure, "facts", {"reason": str(failure)})
                 self._logger.warning("credentials_not_read", file=str(self._path), **facts)
             else:
                 self._logger.info("credentials_read", file=str(self._path))
-        return self._known
+        return self._credentials
 
     def _stamped(self) -> _Stamp | None:
         try:

@@ -58,7 +58,7 @@ class Scrypt(NamedTuple):
 
     @property
     def cost(self) -> ScryptCost:
-        """Cost of verifying a password."""
+        """Parameters of this hash that decide the cost of verifying a password."""
         return ScryptCost(self.cost_log2, self.block, self.lanes)
 
     def fits(self, password: str) -> bool:
@@ -84,7 +84,7 @@ class Scrypt(NamedTuple):
 
 
 class TokenHash(NamedTuple):
-    """SHA-256 of a token."""
+    """SHA-256 digest of a token; its text is hexadecimal, as in a token file."""
 
     digest: bytes
 

@@ -47,7 +47,7 @@ class OwnHosts:
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         patterns = (re.escape(_plain(name)).replace(r"\*", ".*") for name in known)
-        self._known = re.compile("|".join(patterns) or "(?!)", re.DOTALL)
+        self._known_names = re.compile("|".join(patterns) or "(?!)", re.DOTALL)
         self._machine: frozenset[str] | None = None
 
     async def has(self, header: str) -> bool:
@@ -55,7 +55,7 @@ class OwnHosts:
         name = host_name(header)
         if name is None:
             return False
-        if _is_local(name) or self._known.fullmatch(name):
+        if _is_local(name) or self._known_names.fullmatch(name):
             return True
         if self._machine is None:  # the resolver may take seconds
             self._machine = await asyncio.to_thread(_names_of_this_machine)

@@ -19,7 +19,7 @@ class Layer(ABC):
         self._dialect = dialect
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handle a request (ASGI)."""
+        """Handle an HTTP request; pass other scopes on to the application (ASGI)."""
         if scope["type"] == "http":
             await self.handle(request_info(scope, self._dialect), scope, receive, send)
         else:

@@ -86,7 +86,7 @@ class _Body:
         self._limits = limits
         self._receive = receive
         self._bytes = 0
-        self._values = 1
+        self._values = 1  # no separator precedes the document itself
         self._deadline: float | None = None
         self._over = False
         """True once later messages are no parts of the body."""
@@ -104,7 +104,8 @@ class _Body:
         message = await self._next()
         if self._values <= self._limits.body_max_values:
             return message
-        while message.get("more_body"):  # a client that still sends may not read the refusal
+        # Read the rest first: a client that still sends may not read the refusal.
+        while message.get("more_body"):
             message = await self._next()
         most = self._limits.body_max_values
         raise BodyTooLarge(f"The body has more than {most} values: send them in several parts")

@@ -1,4 +1,4 @@
-"""Settings of authentication (`auth.`)."""
+"""Settings of authentication (`auth.`): credential files, a trusted proxy, open paths."""
 
 from typing import Annotated, Literal
 
@@ -43,5 +43,5 @@ class AuthSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_configured(self) -> bool:
-        """True if authentication is configured."""
+        """True if a password file, a token file or a proxy header is set."""
         return bool(self.password_file or self.token_file or self.proxy_header)

@@ -140,7 +140,7 @@ async def _passed_on(
 async def _command(request: WorkerRequest, by: RunningWorker) -> AnyCommand:
     method, target, body, signed = request
     connectors = (await by.read()).config.connectors
-    return command_of(method, target, body, by.worker.profile, signed=signed, known=connectors)
+    return command_of(method, target, body, by.worker.profile, signed=signed, existing=connectors)
 
 
 async def _executed(world: World, by: RunningWorker, command: AnyCommand) -> Exchange:

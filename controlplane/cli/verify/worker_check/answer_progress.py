@@ -74,7 +74,7 @@ class AnswerProgress:
             self.standing = Standing.DIFFERS
 
     def fall_silent(self, reason: str, *, is_gone: bool) -> None:
-        """Note that the worker gave no answer. A difference found before starts anew."""
+        """Note that the worker gave no answer. The time of an earlier difference starts anew."""
         self.standing, self.reason, self.is_gone, self.last = Standing.SILENT, reason, is_gone, None
 
     def leave_out(self, reason: str) -> None:

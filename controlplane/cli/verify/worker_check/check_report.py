@@ -55,7 +55,7 @@ class CheckReport(NamedTuple):
 
     @property
     def unsettled(self) -> dict[CheckedEndpoint, AnswerProgress]:
-        """Comparisons without a result."""
+        """Comparisons without a result: not begun, still moving, or without an answer."""
         return {
             endpoint: progress
             for endpoint, progress in self.progress.items()
@@ -218,7 +218,7 @@ def _document(report: CheckReport) -> dict[str, Any]:
         "log": report.log,
         "stood_still": not report.unsettled,
         "workers": [_worker_document(worker, report) for worker in report.workers],
-        "differences": [_shown(difference) for difference in report.differences],
+        "differences": [_difference_document(difference) for difference in report.differences],
     }
 
 
@@ -248,7 +248,7 @@ def _worker_document(worker: CheckedWorker, report: CheckReport) -> dict[str, An
     }
 
 
-def _shown(difference: WorkerDifference) -> dict[str, Any]:
+def _difference_document(difference: WorkerDifference) -> dict[str, Any]:
     record, reason, order_edge = difference.explanation
     worker, log = without_secrets(difference.answers.worker, difference.answers.after)
     return {

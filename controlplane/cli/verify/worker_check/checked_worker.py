@@ -36,7 +36,7 @@ _TIMED_OUT = "Request timed out."
 
 
 class Unanswered(NamedTuple):
-    """Missing answer of a worker."""
+    """Missing answer of a worker, with the reason."""
 
     reason: str
     is_gone: bool
@@ -87,11 +87,13 @@ def worker_urls(given: Iterable[str]) -> list[str]:
     for url in urls:
         address = ClusterAddress(url)
         if not address.is_url:
-            shown = f"{address.shown!r} is" if url else "an empty name is"
+            shown = f"{address.without_login!r} is" if url else "an empty name is"
             raise InputRefused(f"{shown} no URL of a worker: write {OPTION} http://host:8083")
         identity = _normalized(address)
         if identity in identities:
-            raise InputRefused(f"{address.shown} is named twice in {OPTION}: name a worker once")
+            raise InputRefused(
+                f"{address.without_login} is named twice in {OPTION}: name a worker once"
+            )
         identities.add(identity)
     return urls
 
@@ -105,7 +107,9 @@ def _normalized(address: ClusterAddress) -> tuple[object, ...]:
     try:
         url = httpx.URL(address.where)
     except (httpx.InvalidURL, ValueError) as failure:
-        raise InputRefused(f"{address.shown} is no URL ({failure}): check {OPTION}") from None
+        raise InputRefused(
+            f"{address.without_login} is no URL ({failure}): check {OPTION}"
+        ) from None
     return url.scheme, url.host, url.port or _DEFAULT_PORTS.get(url.scheme), url.path.rstrip("/")
 
 
@@ -134,7 +138,7 @@ async def connected_workers(access: WorkerAccess) -> AsyncIterator[list[CheckedW
         for url in access.urls:
             address = access.credentials._replace(where=url)
             client = await stack.enter_async_context(over_network(address, OPTION))
-            workers.append(await _identified(client, address.shown, access))
+            workers.append(await _identified(client, address.without_login, access))
         yield workers
 
 

@@ -1,8 +1,8 @@
 """Rounds of a comparison: read the log, ask the workers, read the log again.
 
 The first round asks every worker for everything. Later rounds repeat only what does not agree yet.
-So they are short, and most of a busy cluster stands still within one. The log as read at the end of
-a round is also the log before the next round.
+They are short, so most answers of a busy cluster stand still during such a round. The log as read
+at the end of a round is also the log before the next round.
 """
 
 import asyncio
@@ -223,12 +223,12 @@ class ComparisonRounds:
         """Ask every worker for its endpoints, a few at once."""
         limits = {worker.name: asyncio.Semaphore(REQUESTS_AT_ONCE) for worker in self._workers}
 
-        async def asked(endpoint: CheckedEndpoint) -> RecordedAnswer | Unanswered:
+        async def ask_within_limit(endpoint: CheckedEndpoint) -> RecordedAnswer | Unanswered:
             async with limits[endpoint.worker.name]:
                 return await endpoint.worker.ask(endpoint.path)
 
         endpoints = list(endpoints)
-        answers = await asyncio.gather(*map(asked, endpoints))
+        answers = await asyncio.gather(*map(ask_within_limit, endpoints))
         return dict(zip(endpoints, answers, strict=True))
 
     def _take(
@@ -284,7 +284,7 @@ class EndpointParts(NamedTuple):
 
 
 def endpoint_parts(path: str) -> EndpointParts:
-    """Parts of `/connectors/{c}/…`."""
+    """Split the path `/connectors/{c}/…`, and decode the connector's name."""
     _, _, *segments = path.partition("?")[0].split("/")
     return EndpointParts(unquote(segments[0]) if segments else None, tuple(segments[1:]))
 

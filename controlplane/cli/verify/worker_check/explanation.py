@@ -45,7 +45,7 @@ _THROWS = (FateKind.LOSES_BATCH, FateKind.POISON)
 
 
 class Explanation(NamedTuple):
-    """Record that explains a difference."""
+    """Record that explains a difference, with the reason in words."""
 
     record: Entry | None
     """None: the log has no such record."""
@@ -76,7 +76,8 @@ class _Course:
         self._fold = fold
         self._matched = matches(fold.snapshot())
         self.missed: Entry | None = None
-        """First record after which the fold no longer gives the worker's answer."""
+        """Record at which the fold last stopped giving the worker's answer; None if the fold gives
+        it at the end, or never gave it."""
         self.orphan: Entry | None = None
         """Last commit, if it found no connector config and a starting worker drops it."""
         self.ignored: tuple[Entry, RecordFate] | None = None
@@ -119,7 +120,7 @@ class Explainer:
         *,
         exactly_once: bool,
     ) -> None:
-        """`entries` are in the one order; offsets only of connectors whose offsets differ."""
+        """`entries` are sorted by `in_order`; offsets only of connectors whose offsets differ."""
         self._entries = entries
         self._topics = topics
         self._profile = profile
@@ -216,6 +217,7 @@ class Explainer:
         for thrower in reversed(self._throwers):
             earlier = (thrower.timestamp, thrower.offset) < (missed.timestamp, missed.offset)
             if thrower.topic == missed.topic and earlier:
+                # The worker loses the rest of the batch; without its log thread, all that follows.
                 near = missed.offset - thrower.offset <= BATCH_RECORDS
                 return thrower if near or not self._profile.log_thread_survives else None
         return None
