@@ -11,8 +11,8 @@ RELEASE := $(DIALECT)
 PORT := 8083
 KAFKA := 3.9.1
 JOBS := $(shell nproc)
-# Many tests wait for a broker, a process or a pause: one process more than there are cores.
-TEST_JOBS = $(shell expr $(JOBS) + 1)
+# Many tests wait for a broker, a process or a pause: two processes more than there are cores.
+TEST_JOBS = $(shell expr $(JOBS) + 2)
 # A run ends after so many failures: each may have waited two minutes for something that never came.
 MOST_FAILURES := 10
 HISTORY := tests/histories/life-3.9.log.jsonl
