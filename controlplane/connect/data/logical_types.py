@@ -39,7 +39,7 @@ def epoch_ms(value: dt.date | dt.time) -> int:
 
 
 def moment_of(milliseconds: int) -> dt.datetime:
-    """The moment so many milliseconds after 1970, in UTC.
+    """The moment in UTC that lies this number of milliseconds after 1970.
 
     Raises:
         DataError: it is before the year 1 or after 9999.

@@ -205,10 +205,10 @@ class GroupAssignments:
     async def assignment(
         self, member: "GroupMember", selects: Callable[[str], bool]
     ) -> set[TopicPartition]:
-        """Return the partitions that a consumer should have now: consumers get them in turn.
+        """Return the partitions that a consumer should have now; consumers get partitions in turn.
 
         Raises:
-            LogError: the log cannot tell its topics.
+            LogError: the log cannot list its topics.
         """
         topics = await self._topics()
         members = self._groups[member.group]
