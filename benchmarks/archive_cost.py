@@ -50,7 +50,7 @@ class ArchiveSize(NamedTuple):
 
     @property
     def per_record(self) -> float:
-        """Bytes of all files, per record of the log."""
+        """Bytes of the archive per record of the log."""
         return self.bytes / self.records
 
 

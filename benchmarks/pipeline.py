@@ -77,7 +77,7 @@ class PipelineFigure(NamedTuple):
 
 
 class Throughput(NamedTuple):
-    """Speed of one pipeline, from a source's file to a sink's file."""
+    """Speed of one pipeline: records per second, and processor time per record."""
 
     records_per_s: float
     cpu_us: float

@@ -108,7 +108,7 @@ class AttachedPlane:
         trail: Trail,
         around: AttachedSurroundings,
     ) -> None:
-        """Use `open`, which ends unfinished commands first."""
+        """Use `open`, which ends the unfinished commands of an earlier process."""
         self._client = client
         self._planner = planner
         self._log = log

@@ -199,6 +199,7 @@ class ConnectClient:
         is_started = False
         try:
             answer = await self._exchanged(name, request)
+            # If `GET /` is answered, the REST API is set up by now: another page is the answer.
             if _is_error_page(answer) and await self.get_from(name, "/") is not None:
                 is_started = True
                 answer = await self._exchanged(name, request)

@@ -188,11 +188,11 @@ class SinkConnector:
     """Services of the runtime; set before `start`."""
 
     def start(self, config: ResolvedConfig) -> Any:
-        """Check the config, and begin to watch the target system."""
+        """Begin to watch the target system; called again at the end of a pause."""
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
         """Return a config for each task, at most `limit` (`taskConfigs`)."""
         raise NotImplementedError(f"{type(self).__name__}.task_configs is missing")
 
     def stop(self) -> Any:
-        """Stop watching the target system; called once."""
+        """Stop watching the target system; called at a pause, too."""

@@ -307,11 +307,11 @@ class SourceConnector:
     """Services of the runtime; set before `start`."""
 
     def start(self, config: ResolvedConfig) -> Any:
-        """Check the config, and begin to watch the source system."""
+        """Begin to watch the source system; called again at the end of a pause."""
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
         """Return a config for each task, at most `limit` (`taskConfigs`)."""
         raise NotImplementedError(f"{type(self).__name__}.task_configs is missing")
 
     def stop(self) -> Any:
-        """Stop watching the source system; called once."""
+        """Stop watching the source system; called at a pause, too."""

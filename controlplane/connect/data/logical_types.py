@@ -92,6 +92,7 @@ def _from_decimal(schema: Schema, value: Decimal) -> bytes:
             f"Schema has scale {scale}, value has scale {own}."
         )
     number = unscaled(value)
+    # The fewest bytes with room for the sign, as of `BigInteger.toByteArray`.
     width = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(width, signed=True)
 

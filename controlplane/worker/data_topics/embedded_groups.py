@@ -99,7 +99,7 @@ class LogGroups:
             )
             for (topic, partition), offset in offsets.items()
         ]
-        async with self._writing:
+        async with self._writing:  # memory changes in the order of the log
             try:
                 await self._log.append(records, self._epoch())
             except LogError as failure:
