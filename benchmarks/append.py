@@ -1,11 +1,11 @@
-"""Durable records per second: concurrent appends to the embedded log, beside simpler ways.
+"""Durable records per second of concurrent appends to the embedded log, and of simpler programs.
 
     python -m benchmarks.append [--seconds 2] [--quick]
 
 64 concurrent appenders share commits. The peers are the obvious program (one commit per record in
 the same SQLite schema) and a lower bound (a bare file, a checksum per record, one `fdatasync` per
 group of 64). Every figure is durable: `synchronous=FULL`, or `fdatasync`. All come from one run on
-one disk, in turns, the best of several rounds.
+one disk. The contestants take turns; the best of several rounds counts.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class AppendFigure(NamedTuple):
 
     @property
     def rate(self) -> float:
-        """Records per second."""
+        """Durable records per second in this round."""
         return self.records / self.seconds
 
     def append_ms(self, at_once: int) -> float:
@@ -194,7 +194,7 @@ def table(figures: Sequence[AppendFigure]) -> Table:
     help="Folder to write to, on the disk to measure.",
 )
 def main(seconds: float, quick: bool, folder: Path | None) -> None:
-    """Measure and print."""
+    """Measure every contestant for `seconds` per round, and print the table."""
     with tempfile.TemporaryDirectory(dir=folder) as name:
         figures = measure(Path(name), *((0.05, 1) if quick else (seconds, ROUNDS)))
     Console().print(table(figures))

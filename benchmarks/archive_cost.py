@@ -33,9 +33,9 @@ NAME = "cost"
 TOPICS = Topics()
 OFFSET_PARTITIONS, STATUS_PARTITIONS = 25, 5
 TASKS_OF_ONE = 4
-"""Tasks of a connector."""
+"""Number of source tasks of each connector."""
 START_MS = 1_767_225_600_000
-"""2026-01-01T00:00:00Z."""
+"""Start of the log in ms since 1970: 2026-01-01T00:00:00Z."""
 MINUTE_MS = 60_000
 
 
@@ -50,7 +50,7 @@ class ArchiveSize(NamedTuple):
 
     @property
     def per_record(self) -> float:
-        """Bytes per record."""
+        """Bytes of the archive per record of the log."""
         return self.bytes / self.records
 
 
@@ -167,13 +167,13 @@ def _kind(path: Path) -> str:
 
 
 def merge(folder: Path) -> None:
-    """Run `replay compact-archive`."""
+    """Merge the archive in place, with `replay compact-archive` in a process of its own."""
     words = [sys.executable, "-m", "replay", "compact-archive", str(folder)]
     subprocess.run(words, check=True, capture_output=True)
 
 
-def shown(title: str, sizes: dict[str, ArchiveSize]) -> Table:
-    """Sizes as a table."""
+def sizes_table(title: str, sizes: dict[str, ArchiveSize]) -> Table:
+    """Table with one row per archive size, by its title."""
     table = Table(title=title)
     kinds = ("segments", "winners", "snapshots", "manifests")
     for head in (
@@ -205,7 +205,7 @@ def main(tasks: int, every: int, hours: int) -> None:
         merge(folder)
         sizes["merged"] = size_of(folder, records)
         title = f"{tasks:,} tasks, {hours} hours, a look every {every} s"
-        Console(width=120).print(shown(title, sizes))
+        Console(width=120).print(sizes_table(title, sizes))
 
 
 if __name__ == "__main__":

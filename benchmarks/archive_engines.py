@@ -6,8 +6,8 @@ The process prints `ready`. It then answers each input line (`final` or `half`) 
 seconds until the rows were in Arrow, their number, their digest, and the shuffled bytes. A repeated
 query is warm. No contestant uses more threads than `CORES`.
 
-The query is the last value of every key of the offsets topic, nine tenths of the records. `half` is
-the same up to the middle of each partition, by an offset vector.
+The query is the last value of every key of the offsets topic, which has nine tenths of the records.
+`half` is the same query up to the middle of each partition, given by an offset vector.
 """
 
 import json
@@ -42,7 +42,7 @@ class OffsetsQuery(NamedTuple):
 
     name: str
     folder: str
-    """Folder of the offsets topic."""
+    """Path of the folder with the segments of the offsets topic."""
     ends: list[int]
     whole: bool
     """True if nothing lies after the ends."""
@@ -69,7 +69,7 @@ def _dataset(question: OffsetsQuery) -> ds.Dataset:
     )
 
 
-# --- the limit, and what others take ------------------------------------------------------------
+# --- the lower limit, and other tools -----------------------------------------------------------
 
 
 def _scan(_: ArchivedCluster, __: ExitStack) -> EngineFunction:
@@ -158,7 +158,7 @@ def _polars(_: ArchivedCluster, __: ExitStack) -> EngineFunction:
 
 
 def _max_by(_: ArchivedCluster, stack: ExitStack) -> EngineFunction:
-    """Spark as its textbooks suggest."""
+    """Spark with its aggregate functions `max` and `max_by` per key, as textbooks suggest."""
     from pyspark.sql import functions as f  # noqa: PLC0415
 
     from replay.engine.spark.location import SparkLocation  # noqa: PLC0415
@@ -184,7 +184,7 @@ def _max_by(_: ArchivedCluster, stack: ExitStack) -> EngineFunction:
 
 def _shuffled(spark: Any) -> int:
     """Bytes that the executors of this session have shuffled so far."""
-    store = spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 - Spark tells it nowhere else
+    store = spark.sparkContext._jsc.sc().statusStore()  # noqa: SLF001 - Spark has no other API
     executors = store.executorList(False)
     return sum(executors.apply(at).totalShuffleWrite() for at in range(executors.size()))
 

@@ -1,12 +1,12 @@
-"""Size and time of what a merged archive keeps of its looks.
+"""Size of the facts that a merged archive keeps about its looks, and time of queries on them.
 
     python -m benchmarks.archive_looks [--looks 525600] [--partitions 25] [--markers] [--earlier]
 
 An archive has one record per look in each of `--partitions` partitions of the offsets topic, as if
 captured in `--looks` looks (default: a minute for a year) and merged. It is made at once, not look
 by look. With `--markers`, 1 to 30 markers of transactions follow each record, so every look has a
-hole, and looks find different numbers of offsets.
-`--earlier` writes every reading into the manifest, as earlier versions did. Times are CPU times.
+hole, and the looks read different numbers of offsets. `--earlier` writes every reading into the
+manifest, as earlier versions did. Times are CPU times.
 """
 
 import tempfile
@@ -49,7 +49,7 @@ from replay.engine.coverage.certainty import ArchiveCertainty
 NAME = "looks"
 TOPICS = Topics()
 START_MS = 1_767_225_600_000
-"""2026-01-01T00:00:00Z."""
+"""Start of the first look in ms since 1970: 2026-01-01T00:00:00Z."""
 MINUTE_MS = 60_000
 WRITER = "-benchmrk"
 
@@ -154,7 +154,7 @@ def _readings(bounds: OffsetColumn) -> PartitionReadings:
 
 
 class Measurement(NamedTuple):
-    """Bytes of what is kept of the looks, and CPU seconds of questions."""
+    """Bytes of the facts about the looks, and CPU seconds of the queries on them."""
 
     manifest: int
     readings: int

@@ -7,8 +7,9 @@ A cluster is captured in `--looks` looks, with `--records` records in all: a con
 partitions and source offsets in 5. Opening is the median of five; `replay state` and `replay
 verify` are whole processes, the median of three. Page cache is warm.
 
-With `--clusters` a fleet of such clusters is planned: in the folder with `replay state --explain`,
-and through a store that answers each request after `--latency-ms`, like an object store.
+With `--clusters`, `replay state --explain` plans a fleet of such clusters in the folder. The fleet
+is also planned through a store that answers each request after `--latency-ms`, like an object
+store.
 """
 
 import subprocess
@@ -93,7 +94,7 @@ def _record(topic: str, partition: int, offset: int, time_ms: int) -> Entry:
 
 
 def measured(folder: Path, state: str) -> ArchiveFigure:
-    """Measure an archive."""
+    """Measure files, bytes and times of the archive in a folder; `state` names it in the table."""
     files = [path for path in folder.rglob("*") if path.is_file()]
     return ArchiveFigure(
         state,
@@ -130,22 +131,22 @@ class DistantStore(FolderStore):
         self._latency_s = latency_s
 
     def names(self, folder: str) -> list[str]:
-        """Names directly in a folder."""
+        """Names directly in a folder; one request."""
         time.sleep(self._latency_s)
         return super().names(folder)
 
     def size(self, name: str) -> int | None:
-        """Size of a file."""
+        """Size of a file in bytes; None: there is no such file. One request."""
         time.sleep(self._latency_s)
         return super().size(name)
 
     def read(self, name: str) -> bytes:
-        """Read a file."""
+        """Bytes of a whole file; one request."""
         time.sleep(self._latency_s)
         return super().read(name)
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open a file; each read of it costs as much as a request, too."""
+        """Open a file; each of its reads waits as long as a request."""
         time.sleep(self._latency_s)
         return pa.PythonFile(_DistantFile(super().open(name), self._latency_s), "r")
 
@@ -160,21 +161,17 @@ class _DistantFile:
         self._latency_s = latency_s
 
     def read(self, size: int = -1) -> bytes:
-        """Read bytes at the position."""
         time.sleep(self._latency_s)
         content: bytes = self._file.read(None if size < 0 else size)
         return content
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move the position."""
         return int(self._file.seek(offset, whence))
 
     def tell(self) -> int:
-        """Position."""
         return int(self._file.tell())
 
     def close(self) -> None:
-        """Close the file."""
         self._file.close()
 
 
@@ -199,8 +196,8 @@ def _plan_fleet(folder: Path, clusters: int, latency_s: float) -> Iterator[str]:
         yield f"{state}: planned with {latency_s * 1e3:.0f} ms per request: {seconds:.1f} s"
 
 
-def shown(title: str, figures: Sequence[ArchiveFigure]) -> Table:
-    """Figures as a table."""
+def figures_table(title: str, figures: Sequence[ArchiveFigure]) -> Table:
+    """Table with one row per archive."""
     table = Table(title=title)
     for head in ("", "Files", "MB", "Open, s", "`replay state`, s", "`replay verify`, s"):
         table.add_column(head)
@@ -242,7 +239,7 @@ def main(looks: int, records: int, clusters: int, latency_ms: int, folder: Path 
         after = measured(place, "merged")
         assert _run("state", place) == answers
         title = f"{looks:,} looks, {records:,} records; merged in {seconds:.1f} s"
-        Console().print(shown(title, [before, after]))
+        Console().print(figures_table(title, [before, after]))
 
 
 if __name__ == "__main__":

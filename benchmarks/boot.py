@@ -62,7 +62,7 @@ READ = f"Started KafkaBasedLog for topic {CONFIG}"
 CONNECTOR = "connector-0007"
 ASKED = f"/connectors/{CONNECTOR}/offsets"
 LOOK_S = 0.005
-"""Seconds between looks at a log file or a port: the error of the worker's figures."""
+"""Polling interval in seconds for log files and ports: the error of the worker's figures."""
 
 PATIENCE_S = 120
 
@@ -83,10 +83,10 @@ class TopicReader(NamedTuple):
 
 async def ours(broker: Broker) -> StartupTimes:
     """Times of an embedding program until it knows the state, and of `controlplane inspect`."""
-    return StartupTimes(await _known(broker), await _inspected(broker))
+    return StartupTimes(await _probe_seconds(broker), await _inspect_seconds(broker))
 
 
-async def _known(broker: Broker) -> float:
+async def _probe_seconds(broker: Broker) -> float:
     began = time.perf_counter()
     process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
     assert process.stdout is not None
@@ -97,7 +97,7 @@ async def _known(broker: Broker) -> float:
     return took
 
 
-async def _inspected(broker: Broker) -> float:
+async def _inspect_seconds(broker: Broker) -> float:
     began = time.perf_counter()
     options = ("--release", RELEASE, "--connector", CONNECTOR)
     process = await started("controlplane", "inspect", f"kafka://{broker.bootstrap}", *options)
@@ -118,7 +118,7 @@ async def started(module: str, *arguments: str) -> asyncio.subprocess.Process:
 
 
 async def java(broker: Broker) -> StartupTimes:
-    """Times of a distributed worker."""
+    """Times of Connect's distributed worker until its topics are read and it has answered."""
     async with launched_worker(broker, SCRIPT_JVM) as worker:
         began = time.perf_counter()
         await until(lambda: _printed(worker.log, READ), "the worker has read its topics")
@@ -172,7 +172,7 @@ async def until(
 
 
 async def measure(records: int, rounds: int, folder: Path) -> list[StartupTimes]:
-    """Best figures of each contestant."""
+    """Best times of each contestant; they take turns."""
     async with Broker(RELEASE, folder) as broker:
         await fill(broker, records, KEYS)
         taken = [
@@ -263,7 +263,7 @@ async def _write(producer: AIOKafkaProducer, topic: str, pairs: Iterator[RecordP
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--quick", is_flag=True, help="One small round, to check that it runs.")
 def main(records: int, rounds: int, quick: bool) -> None:
-    """Measure and print."""
+    """Measure every contestant on a new broker, and print the table."""
     if quick:
         records, rounds = 20_000, 1
     with tempfile.TemporaryDirectory() as folder:

@@ -101,7 +101,7 @@ async def _run(
     numbers: "count[int]",
     seconds: float,
 ) -> list[float]:
-    """Seconds of each command."""
+    """Seconds of each command; the callers run concurrently, each on its own connectors."""
     took: list[float] = []
     deadline = time.perf_counter() + seconds
 
@@ -128,7 +128,7 @@ def _percentiles(seconds: list[float]) -> tuple[float, float]:
 
 
 def table(figures: Sequence[CommandFigure]) -> Table:
-    """Figures and goals."""
+    """Table of the figures, with the goals in its title."""
     shown = Table(
         "durable commands",
         title=f"to reach: p50 ≤ {GOAL_P50_MS} ms alone, ≥ {GOAL_RATE:,} commands/s by {CALLERS}",
@@ -145,7 +145,7 @@ def table(figures: Sequence[CommandFigure]) -> Table:
 @click.option("--seconds", default=2.0, show_default=True, help="Time for each kind, twice.")
 @click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 def main(seconds: float, quick: bool) -> None:
-    """Measure and print."""
+    """Measure every kind of command on a new log, and print the table."""
     with tempfile.TemporaryDirectory() as folder:
         figures = asyncio.run(measure(Path(folder), 0.05 if quick else seconds))
     Console().print(table(figures))

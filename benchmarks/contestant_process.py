@@ -1,4 +1,4 @@
-"""Process of a contestant: it prints a line when it is ready, and one for each line it is sent."""
+"""Process of a contestant: it prints one line when it is ready, and one line per input line."""
 
 import subprocess
 import sys
@@ -9,10 +9,10 @@ from benchmarks.process_memory import family, peak_mb
 
 
 class ContestantProcess:
-    """A module of Python that runs beside others and takes its turns."""
+    """A Python module in a process of its own; the contestants take turns."""
 
     def __init__(self, title: str, module: str, *arguments: str) -> None:
-        """Start it, and wait until it is ready; `title` names it in errors."""
+        """Start the process, and wait until it is ready; `title` names it in errors."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", module, *arguments],
             stdin=subprocess.PIPE,
@@ -23,7 +23,7 @@ class ContestantProcess:
         self._answer()
 
     def ask(self, line: str) -> str:
-        """Send a line, and return the answer. Raises `click.ClickException` if it has died."""
+        """Send a line; return the answer. Raises `click.ClickException` if the process has died."""
         assert self._process.stdin is not None
         print(line, file=self._process.stdin, flush=True)
         return self._answer()
@@ -36,7 +36,7 @@ class ContestantProcess:
         return line
 
     def end(self) -> list[float]:
-        """End it; return the peak memory in MB of the process, then those of its descendants."""
+        """End the process; return its peak memory in MB, then that of each descendant."""
         peaks = [peak_mb(pid) for pid in family(self._process.pid)]
         self._process.communicate()
         return peaks

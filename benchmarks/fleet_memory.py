@@ -4,12 +4,13 @@
     python -m benchmarks.fleet_memory --large 10000000 [--bucket-rows 2000000] [--limit-mb 3000]
 
 Each cluster has `--keys` source partitions of 100 connectors in 25 partitions of the offsets topic,
-with three records each, and as many configs and statuses as the connectors need. The state of every
-cluster is written as partitioned Parquet. Each run is a process of its own. *Driver* is the peak of
-the Python process that was asked, *worker* the greatest peak of a Python process of Spark's tasks.
+with three records each. It has the configs and statuses of these connectors as well. The state of
+every cluster is written as partitioned Parquet. Each run is a process of its own. *Driver* is the
+peak of the Python process that runs the query, *worker* the greatest peak of a Python process of
+Spark's tasks.
 
 `--large` is one cluster, folded in buckets of keys and then by one task. Digests must be equal.
-With `--limit-mb` the task may fail: the cluster needs more memory than a worker may have.
+With `--limit-mb` the task may fail, because the cluster needs more memory than a worker may use.
 """
 
 import json
@@ -53,16 +54,16 @@ START_MS = 1_767_225_600_000
 CHUNK_KEYS = 50_000
 
 DRIVER_GOAL_MB = 600
-"""Greatest peak of the driver's Python process, whatever the fleet."""
+"""Greatest allowed peak of the driver's Python process, for a fleet of any size."""
 
 
 class FleetFigure(NamedTuple):
-    """Result of one run."""
+    """Time and peak memory of one run, and the digests of its output."""
 
     seconds: float
     driver_mb: float
     worker_mb: float
-    """0 without Spark."""
+    """Greatest peak of a Python worker of Spark in MB; 0 without Spark."""
     rows: int
     digests: list[str]
 
@@ -71,7 +72,7 @@ class FleetFigure(NamedTuple):
 
 
 def generate(folder: Path, name: str, keys: int) -> None:
-    """Archive a cluster with so many source partitions."""
+    """Archive a cluster with this number of source partitions."""
     appending = Appender(open_store(str(folder)), name, TOPICS)
     for topic, partition, tables in _topics(keys):
         segment_writer = appending.segment_writer((topic, partition), 0)
@@ -143,7 +144,7 @@ def _digits(numbers: "np.ndarray[tuple[int], np.dtype[np.int64]]", width: int) -
 
 
 def _joined(*parts: "str | pa.Array") -> pa.Array:
-    """Concatenate texts row by row."""
+    """Concatenate the texts of each row; the result is binary."""
     return pc.binary_join_element_wise(*parts, "").cast(pa.binary())
 
 
@@ -225,8 +226,8 @@ def check_equal(figures: list[FleetFigure]) -> None:
         raise click.ClickException("digests differ")
 
 
-def shown(title: str, rows: Sequence[tuple[str, FleetFigure | None]]) -> Table:
-    """Table of the figures."""
+def figures_table(title: str, rows: Sequence[tuple[str, FleetFigure | None]]) -> Table:
+    """Table with one row per run; a failed run has no figure."""
     table = Table("", title=title)
     for column in ("rows of offsets", "s", "driver", "worker"):
         table.add_column(column, justify="right")
@@ -276,15 +277,15 @@ def large(
 def main(
     clusters: tuple[int, ...], keys: int, large_keys: int | None, bucket_rows: int, limit_mb: int
 ) -> None:
-    """Measure and print."""
+    """Measure fleets of several sizes or one large cluster, and print the table."""
     console = Console()
     with tempfile.TemporaryDirectory() as name:
         if large_keys is not None:
             large_rows = large(Path(name), large_keys, bucket_rows, limit_mb)
-            console.print(shown(f"one cluster of {large_keys:,} keys", large_rows))
+            console.print(figures_table(f"one cluster of {large_keys:,} keys", large_rows))
             return
         rows = fleets(Path(name), clusters, keys)
-        console.print(shown(f"clusters of {keys:,} keys, all tables to Parquet", rows))
+        console.print(figures_table(f"clusters of {keys:,} keys, all tables to Parquet", rows))
         most = max(figure.driver_mb for name, figure in rows if "spark" in name)
         reached = "reached" if most <= DRIVER_GOAL_MB else "missed"
         console.print(f"driver: at most {most:,.0f} MB; goal: {DRIVER_GOAL_MB} MB: {reached}")

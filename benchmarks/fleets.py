@@ -51,7 +51,7 @@ class ContestantFigure(NamedTuple):
 
 
 class FleetContestant:
-    """Process of one contestant."""
+    """Process of one contestant, which writes the last records of one fleet."""
 
     def __init__(self, name: str, archive: Path, output: Path) -> None:
         arguments = (CONTESTANT, name, str(archive), str(output))
@@ -60,7 +60,7 @@ class FleetContestant:
         self._seconds: list[float] = []
 
     def write(self, *, counts: bool) -> None:
-        """Let it write once."""
+        """Let the contestant write its output once; the time is recorded if the round counts."""
         seconds = float(self._process.ask("write"))
         if counts:
             self._seconds.append(seconds)
@@ -153,7 +153,7 @@ def goals(measured: FleetFigures, keys: int) -> Iterator[str]:
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--folder", type=click.Path(path_type=Path), help="Folder of the archives. [new]")
 def main(clusters: tuple[int, ...], keys: int, rounds: int, folder: Path | None) -> None:
-    """Measure and print."""
+    """Measure every contestant on every fleet, and print the table and the goals."""
     console = Console()
     measured: dict[int, dict[str, ContestantFigure]] = {}
     with tempfile.TemporaryDirectory() as name, Progress(transient=True) as progress:

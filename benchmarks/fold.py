@@ -129,7 +129,7 @@ async def from_sqlite(batches: Sequence[Batch], folder: Path, rounds: int) -> tu
 
 
 def figures(records: int, rounds: int) -> list[FoldFigure]:
-    """All lines of the table."""
+    """Throughput figures of every generated log, beside the peer's."""
     lines = []
     for kind, make, goal in (("offsets", only_offsets, "≥ 2 M/s"), ("mix", mix, "≥ 20×")):
         batches = list(make(records, KEYS))
@@ -148,7 +148,7 @@ def figures(records: int, rounds: int) -> list[FoldFigure]:
 @click.option("--rounds", default=5, show_default=True)
 @click.option("--quick", is_flag=True, help="A small run that only shows that it works.")
 def main(records: int, rounds: int, *, quick: bool) -> None:
-    """Measure and print."""
+    """Measure the folds of this project and of the peer, and print the table."""
     if quick:
         records, rounds = 20_000, 1
     table = Table("", "ours", "json fold", "ratio", "to reach", title=f"{records:,} records")

@@ -156,7 +156,7 @@ async def served(folder: Path) -> AsyncIterator[str]:
 
 
 async def compare(seconds: float) -> Table:
-    """Measure every kind."""
+    """Table with one row per kind of large request, each sent for some seconds."""
     table = Table("beside", "answer", "took s", "health p50 ms", "p99 ms", "longest ms")
     with tempfile.TemporaryDirectory() as folder, ProcessPoolExecutor(1) as senders:
         async with served(Path(folder)) as url, httpx.AsyncClient(base_url=url) as client:

@@ -1,4 +1,4 @@
-"""Kafka written and read: commands beside Connect's REST API, a fold beside a worker, appends.
+"""Speed on Kafka: commands beside Connect's REST API, a fold beside a worker, and appends.
 
     python -m benchmarks.kafka [--only commands] [--records 10] [--rounds 3] [--quick]
 
@@ -37,7 +37,7 @@ QUICK_RECORDS = 5_000
 def main(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     only: tuple[str, ...], seconds: float, rounds: int, records: int, heap: int, quick: bool
 ) -> None:
-    """Measure and print."""
+    """Run the chosen benchmarks on brokers of their own, and print their tables."""
     offsets = QUICK_RECORDS if quick else records * MILLION
     duration, count = (QUICK_S, 1) if quick else (seconds, rounds)
     console = Console()

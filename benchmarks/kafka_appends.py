@@ -37,9 +37,9 @@ class BrokerAppends(NamedTuple):
     """Result of one contestant in one round."""
 
     rate: float
-    """Records per second."""
+    """Acknowledged records per second."""
     append_ms: float
-    """Median time of one append."""
+    """Median time of one append in milliseconds."""
 
 
 class BrokerAppender(NamedTuple):
@@ -155,7 +155,7 @@ async def measure(folder: Path, seconds: float, rounds: int) -> list[BrokerAppen
 
 
 def table(figures: Sequence[BrokerAppends]) -> Table:
-    """Figures of all contestants."""
+    """Table with one row per contestant."""
     shown = Table("appends to a broker", title=f"goal: {GOAL:,} records/s in batches")
     for column in ("records/s", "ms per append (p50)"):
         shown.add_column(column, justify="right")

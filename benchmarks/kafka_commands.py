@@ -1,4 +1,4 @@
-"""Commands on Kafka: Connect's REST API, a service attached to it, a plane on own topics.
+"""Commands on Kafka: through Connect's REST API, through an attached service, and on own topics.
 
 All share one broker of Kafka 3.9.1 and this machine. The worker runs with the options of its start
 script. One connection waits for each response; its client is a process of its own
@@ -31,14 +31,14 @@ CONNECTORS = 10
 """Stopped connectors, and as many paused ones, in each cluster."""
 
 CREATED = 20
-"""Connectors that a round creates."""
+"""Number of connectors that a round creates."""
 
 READY_ANSWERS = 3
 """Successive good answers after which a worker has rebalanced."""
 
 GROUP = "own-cluster"
 OWN_GOAL, PAUSE_GOAL = 0.5, 2.0
-"""Greatest allowed share of Connect's median time on own topics; of a pause."""
+"""Greatest allowed ratio of the time on own topics to Connect's; the second is for a pause."""
 
 ATTACHED_GOAL_MS = 3.0
 """Most milliseconds that the attached service may add to Connect's median time."""
@@ -96,17 +96,17 @@ class KafkaCommandFigure(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """Time on own topics as a share of Connect's."""
+        """Ratio of the time on own topics to Connect's time."""
         return self.own_ms / self.connect_ms
 
     @property
     def goal(self) -> float:
-        """Greatest allowed ratio."""
+        """Greatest allowed ratio for this kind of command."""
         return PAUSE_GOAL if self.kind == "pause" else OWN_GOAL
 
 
 async def measure(folder: Path, seconds: float, rounds: int) -> list[KafkaCommandFigure]:
-    """Figures of every kind."""
+    """Median times of every kind of command, over the rounds without the first."""
     medians: dict[tuple[str, int], list[float]] = {}
     async with _services(folder) as urls:
         for url in (urls[0], urls[2]):
@@ -221,7 +221,7 @@ async def _serve(*arguments: str) -> AsyncIterator[str]:
 
 
 def table(figures: Sequence[KafkaCommandFigure]) -> Table:
-    """Figures and goals."""
+    """Table with one row per kind of command, and its goal."""
     goals = f"attached adds ≤ {ATTACHED_GOAL_MS:.0f} ms; own topics ≤ {OWN_GOAL}×, pause ≤ 2×"
     shown = Table("p50 of commands on Kafka", title=goals)
     for column in ("Connect", "attached", "added", "own topics", "ratio", "goals"):

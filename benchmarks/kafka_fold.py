@@ -1,11 +1,11 @@
 """Offsets folded from Kafka, beside a Java worker on the same topics.
 
 A broker of Kafka 3.9.1 holds source offsets in 25 partitions and 500 stopped connectors. The clock
-starts with the process:
+runs from the start of each process:
 
-- of Connect's distributed worker, with the options of its start script and a heap of a given size,
+- Connect's distributed worker, with the options of its start script and a heap of a given size,
   until `GET /connectors/{c}/offsets` has its first good answer;
-- of `benchmarks.startup_probe`, until the topics are folded and every view is there.
+- `benchmarks.startup_probe`, until the topics are folded and every view is there.
 
 The contestants take turns; medians count. Memory is the peak of each process.
 """
@@ -37,10 +37,10 @@ GOAL = 10
 """Required ratio of the worker's time to ours."""
 
 KEYS_SHARE = 5
-"""Records per key."""
+"""Number of records per key of the offsets topic."""
 
 SCRIPT_HEAP_GB = 2
-"""Heap of the start script."""
+"""Heap in GB that the start script gives a worker."""
 
 PATIENCE_S = 1_200
 """Longest wait in seconds for a worker: with too small a heap it mostly collects garbage."""
@@ -56,7 +56,7 @@ class KafkaFoldFigure(NamedTuple):
 
 
 async def ours(broker: Broker) -> KafkaFoldFigure:
-    """Figure of an embedding program."""
+    """Time and peak memory of a program that embeds the library (`benchmarks.startup_probe`)."""
     began = time.perf_counter()
     process = await started("benchmarks.startup_probe", broker.bootstrap, RELEASE)
     assert process.stdout is not None
@@ -69,7 +69,7 @@ async def ours(broker: Broker) -> KafkaFoldFigure:
 
 
 async def java(broker: Broker, heap_gb: int) -> KafkaFoldFigure:
-    """Figure of a distributed worker."""
+    """Time and peak memory of a distributed worker with a heap of this size."""
     jvm = [option for option in SCRIPT_JVM if not option.startswith("-Xmx")]
     began = time.perf_counter()
     async with launched_worker(broker, [*jvm, f"-Xmx{heap_gb}G"]) as worker:
@@ -100,7 +100,7 @@ def _median(figures: Sequence[KafkaFoldFigure]) -> KafkaFoldFigure:
 
 
 def table(figures: tuple[KafkaFoldFigure, KafkaFoldFigure], records: int, heap_gb: int) -> Table:
-    """Both figures, with their ratio."""
+    """Table of the worker's figure and ours, with their ratios."""
     theirs, own = figures
     keys = records // KEYS_SHARE
     shown = Table("", title=f"{records:,} offsets of {keys:,} keys from Kafka; goal: ≥ {GOAL}×")

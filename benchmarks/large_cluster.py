@@ -27,7 +27,7 @@ from replay.engine.snapshots.daily_snapshots import DAY_MS, daily
 SEED = 20_261_122
 NAME = "fleet"
 START_MS = 1_767_225_600_000
-"""Begin of 2026."""
+"""Start of the log in ms since 1970: the beginning of 2026."""
 
 A_DAY = 1_000_000
 JITTER_MS = 40
@@ -137,7 +137,7 @@ def _statuses(partition: int, many: int, chance: np.random.Generator) -> tuple[p
 
 
 def _texts(*parts: "str | Numbers | pa.Array") -> pa.Array:
-    """Concatenate texts row by row."""
+    """Concatenate the texts of each row; the result is binary."""
     columns = [
         pa.scalar(part) if isinstance(part, str) else pc.cast(pa.array(part), pa.string())
         for part in parts
@@ -150,7 +150,7 @@ def _taken(keys: pa.Array, which: Numbers) -> pa.Array:
 
 
 def _zipf(things: int, many: int, chance: np.random.Generator) -> Numbers:
-    """Zipf-distributed numbers below `things`."""
+    """Draw Zipf-distributed numbers below `things`, by inverting the cumulative distribution."""
     shares = np.cumsum(1.0 / np.arange(1, things + 1) ** 1.05)
     numbers: Numbers = np.searchsorted(shares, chance.random(many) * shares[-1])
     return numbers

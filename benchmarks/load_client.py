@@ -2,7 +2,7 @@
 
     python -m benchmarks.load_client < {"host", "port", "seconds", "requests": […]}
 
-The client is a separate process with little more than sockets, so the server is what is measured.
+The client is a separate process with little more than sockets, so the figures are the server's.
 Each connection cycles through its own requests, `[method, path, body]`. It ends after the given
 time, once each request was sent at least once.
 """

@@ -9,7 +9,7 @@ take turns, each with new topics; medians count.
 - *records/s* and *CPU per record*: from 1 % to 99 % of the sink's file. The processor time is that
   of the worker, without the broker.
 - *RUNNING after*: from the request that creates a connector until its task is RUNNING, in a worker
-  whose other connectors rest.
+whose other connectors are idle.
 - *memory*: resident memory of the worker with ten connectors.
 
 A second table compares two sources on SQLite: one has KIP-910's hook, and adds an offset at every
@@ -43,7 +43,7 @@ from tests.kafka.real_kafka import Broker
 
 LINE_BYTES = 101
 PAIRS = 5
-"""Sources with a sink each: ten connectors."""
+"""Number of pairs of a source and a sink: ten connectors."""
 
 SHARES = (0.01, 0.99)
 """Part of the sink's file that is measured: buffers and commits do not count."""
@@ -67,7 +67,7 @@ _names = count()
 
 
 class PipelineFigure(NamedTuple):
-    """Figures of one worker."""
+    """Figures of one worker in one round, or their medians."""
 
     records_per_s: float
     cpu_us: float
@@ -77,14 +77,14 @@ class PipelineFigure(NamedTuple):
 
 
 class Throughput(NamedTuple):
-    """Speed of one pipeline."""
+    """Speed of one pipeline: records per second, and processor time per record."""
 
     records_per_s: float
     cpu_us: float
 
 
 async def measure(folder: Path, records: int, rounds: int) -> dict[str, PipelineFigure]:
-    """Median figures of each worker."""
+    """Median figures of each worker, by its name."""
     figures: dict[str, list[PipelineFigure]] = {name: [] for name in WORKERS}
     async with Broker(RELEASE, folder) as broker:
         for number in range(rounds):
@@ -264,7 +264,7 @@ def hook_table(figures: Mapping[str, Throughput], records: int) -> Table:
 @click.option("--rounds", default=3, show_default=True, help="Number of rounds.")
 @click.option("--quick", is_flag=True, help="One small round, to check that it runs.")
 def main(records: int, rounds: int, quick: bool) -> None:
-    """Measure and print."""
+    """Measure the workers and the two sources, and print both tables."""
     if quick:
         records, rounds = 5_000, 1
     console = Console()

@@ -1,4 +1,4 @@
-"""Sources that differ in KIP-910's hook alone: what the hook costs."""
+"""Two sources that differ in KIP-910's hook alone: they measure the cost of the hook."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -8,7 +8,7 @@ from controlplane.connect.data import STRING
 from controlplane.connect.source import OffsetPairs
 
 BATCH_RECORDS = 1_000
-"""Records of one poll."""
+"""Number of records in one poll."""
 
 
 class NumberedLines(Source):
@@ -35,6 +35,6 @@ class NumberedLinesWithOffsets(NumberedLines):
     """`NumberedLines` with `update_offsets`: it adds an offset at every commit (KIP-910)."""
 
     def update_offsets(self, task: SourceRun, offsets: OffsetPairs) -> OffsetPairs:
-        """Return a heartbeat."""
+        """Return the offset of one more source partition: a heartbeat."""
         del task
         return [({"heartbeat": 0}, {"partitions": len(offsets)})]

@@ -17,7 +17,7 @@ SETTINGS = {
     "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     "offset.flush.interval.ms": "1000",
 }
-"""Settings that all workers have."""
+"""Settings in the properties file of every worker."""
 
 PLUGIN_PATH = "controlplane.connectors,benchmarks.pipeline_connectors"
 
@@ -26,7 +26,7 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 class PipelineWorker(NamedTuple):
-    """A running worker."""
+    """A running worker, with its REST API and its process."""
 
     url: str
     pid: int

@@ -46,12 +46,12 @@ class EngineEntry(NamedTuple):
     """Program that takes part, with its limits."""
 
     name: str
-    """Name in `benchmarks.archive_engines`."""
+    """Name of the contestant in `benchmarks.archive_engines`."""
     what: str
     slow: bool = False
     """Far slower than the others: measured less often, and with one query only."""
     reads_only: bool = False
-    """Prints no digest."""
+    """True if the contestant only reads the rows, and prints no digest."""
 
     def takes_part(self, records: int) -> bool:
         """True if it can finish with that many records."""
@@ -83,7 +83,7 @@ class SpeedGoal(NamedTuple):
     ours: str
     other: str
     times: Mapping[int, float]
-    """Ratio by number of records."""
+    """Greatest allowed ratio, by the number of records."""
     question: str = "final"
 
 
@@ -107,10 +107,10 @@ MEMORY_GOAL_MB = 2_000
 
 
 class QueryFigure(NamedTuple):
-    """Result of one contestant."""
+    """Median times, digests and memory of one contestant on one archive."""
 
     seconds: dict[str, float]
-    """Seconds by query."""
+    """Median seconds by query."""
     rounds: int
     digests: dict[str, set[str]]
     """Digests of all answers, by query."""
@@ -130,7 +130,7 @@ class EngineProcess:
         self.shuffled = 0
         self.digests: dict[str, set[str]] = {}
 
-    def asked(self, *, counts: bool) -> None:
+    def answer_queries(self, *, counts: bool) -> None:
         """Send the queries and record the answers."""
         for question in self.entrant.questions(counts=counts):
             self._ask(question, counts=counts)
@@ -144,7 +144,7 @@ class EngineProcess:
             self.digests.setdefault(question, set()).add(figure["digest"])
 
     def ended(self) -> QueryFigure:
-        """Result after the end of the process."""
+        """End the process; return the result of the contestant."""
         memory_mb = sum(self._process.end())
         seconds = {question: median(took) for question, took in self.took.items()}
         rounds = len(self.took["final"])
@@ -162,12 +162,12 @@ def contest(
     contestants = []
     for entrant in entrants:
         contestants.append(EngineProcess(entrant, archive))
-        contestants[-1].asked(counts=False)
+        contestants[-1].answer_queries(counts=False)
         progress.advance(bar)
     for number in range(rounds):
         for contestant in contestants:
             if number < SLOW_ROUNDS or not contestant.entrant.slow:
-                contestant.asked(counts=True)
+                contestant.answer_queries(counts=True)
         progress.advance(bar)
     figures = {contestant.entrant.name: contestant.ended() for contestant in contestants}
     check_equal({name: figure.digests for name, figure in figures.items()})
@@ -190,7 +190,7 @@ def check_equal(digests: Mapping[str, Mapping[str, set[str]]]) -> None:
             raise click.ClickException(f"{question}: answers differ: {sides}")
 
 
-# --- what only ours is asked ----------------------------------------------------------------------
+# --- queries of this engine alone -----------------------------------------------------------------
 
 
 class InProcessTimes(NamedTuple):
@@ -341,7 +341,7 @@ def main(
     *,
     quick: bool,
 ) -> None:
-    """Measure and print."""
+    """Measure the contestants on every archive, and print tables and goals."""
     many = [A_DAY // 50] if quick else [million * MILLION for million in millions]
     console = Console()
     with _somewhere(folder) as place:

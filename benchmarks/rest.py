@@ -65,7 +65,7 @@ def _create(name: str) -> RequestParts:
 
 
 def _uncached_status(name: str) -> RequestParts:
-    """Request that no earlier one equals; releases ignore the parameter."""
+    """Request that no cache can answer: each has another parameter, which releases ignore."""
     return "GET", f"/connectors/{name}/status?n={next(_numbers)}", None
 
 
@@ -94,7 +94,7 @@ class RequestFigure(NamedTuple):
     """Times of one connection, ascending: one per percentile."""
 
     def better(self, other: "RequestFigure") -> "RequestFigure":
-        """The better of two figures."""
+        """Combine the better value of each field of two figures."""
         return RequestFigure(
             min(self.p50_ms, other.p50_ms),
             min(self.p99_ms, other.p99_ms),
@@ -131,14 +131,14 @@ async def _best(
 
 
 async def _make(worker: KafkaWorker, names: Sequence[str]) -> None:
-    """Create stopped connectors, and wait until they are known."""
+    """Create stopped connectors, and wait until all have a status."""
     for name in names:
         (await worker.rest.post("/connectors", json=_stopped(name))).raise_for_status()
 
-    async def known() -> bool:
+    async def have_statuses() -> bool:
         return len((await worker.rest.get("/connectors?expand=status")).json()) == len(names)
 
-    await until(known, "all connectors have a status")
+    await until(have_statuses, "all connectors have a status")
 
 
 @asynccontextmanager
@@ -167,15 +167,15 @@ async def _started(*arguments: str) -> asyncio.subprocess.Process:
 async def _figure(
     url: str, kind: RequestKind, names: Sequence[str], seconds: float
 ) -> RequestFigure:
-    alone = await _asked(url, kind, [names], seconds)
+    alone = await _load_result(url, kind, [names], seconds)
     shares = [names[number::CONNECTIONS] for number in range(CONNECTIONS)]
-    many = await _asked(url, kind, shares, seconds)
+    many = await _load_result(url, kind, shares, seconds)
     ascending = sorted(alone["took"])
     took_ms = [ascending[len(ascending) * part // 100] * 1_000 for part in range(100)]
     return RequestFigure(took_ms[50], took_ms[99], len(many["took"]) / many["seconds"], took_ms)
 
 
-async def _asked(
+async def _load_result(
     url: str, kind: RequestKind, shares: Sequence[Sequence[str]], seconds: float
 ) -> dict[str, Any]:
     """Result of `benchmarks.load_client` for requests over these connections."""
@@ -216,7 +216,7 @@ def _together(figures: Sequence[RequestFigure]) -> float:
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--quick", is_flag=True, help="One short round, to check that it runs.")
 def main(seconds: float, rounds: int, quick: bool) -> None:
-    """Measure and print."""
+    """Measure both servers, and print the table."""
     if quick:
         seconds, rounds = 0.2, 1
     with tempfile.TemporaryDirectory() as folder:

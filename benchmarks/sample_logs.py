@@ -31,7 +31,7 @@ def offset(chance: random.Random, table: int) -> RecordPair:
 
 
 def status(chance: random.Random, task: int) -> RecordPair:
-    """Status of a task."""
+    """Status of a task: RUNNING, UNASSIGNED or FAILED."""
     state = chance.choice((b"RUNNING", b"RUNNING", b"RUNNING", b"UNASSIGNED", b"FAILED"))
     value = b'{"state":"%s","trace":null,"worker_id":"10.0.0.%d:8083","generation":%d}'
     key = b"status-task-connector-%04d-%d" % (task // 8, task % 8)

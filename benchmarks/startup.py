@@ -7,9 +7,9 @@ repeatedly configured, stopped and reported, as in an old fleet. The time runs f
 `ControlPlane.open` until the plane is the writer, knows the state and accepts commands. The table
 of plugins, made once per process, is excluded.
 
-The peer is the same log without snapshots, so it is read and folded completely. With snapshots only
-the last 10,000 records of a topic at most are read, as upkeep would leave them. Both take turns;
-the best of several rounds counts, and both must reach the same state.
+The peer is the same log without snapshots, so it is read and folded completely. With snapshots, at
+most the last 10,000 records of a topic are read, as upkeep would leave them. Both take turns; the
+best of several rounds counts, and both must reach the same state.
 """
 
 import asyncio
@@ -131,7 +131,7 @@ def table(figures: Sequence[StartupFigure], number: int) -> Table:
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--quick", is_flag=True, help="One small round, to check that it runs.")
 def main(number: int, rounds: int, quick: bool) -> None:
-    """Measure and print."""
+    """Measure start-ups with and without snapshots, and print the table."""
     if quick:
         number, rounds = 20_000, 1
     with tempfile.TemporaryDirectory() as folder:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
+    """Milliseconds since 1970, by the clock of this machine."""
     return time.time_ns() // 1_000_000
 
 

@@ -36,7 +36,7 @@ LEVELS = {
 
 
 class UnknownLogger(LookupError):
-    """No logger has this name."""
+    """No logger has this name: nothing has requested it."""
 
 
 class Loggers:
@@ -57,9 +57,9 @@ class Loggers:
 
     def levels(self, profile: Profile) -> dict[str, Any]:
         """`GET /admin/loggers`: loggers with a level of their own; in some releases all but OFF."""
-        loggers = self._known()
+        loggers = self._existing_loggers()
         return {
-            name: self._shown(name, loggers[name], profile)
+            name: self._logger_body(name, loggers[name], profile)
             for name in sorted(loggers, key=string_order)
             if _is_listed(loggers[name], profile)
         }
@@ -70,10 +70,10 @@ class Loggers:
         Raises:
             UnknownLogger: nothing has requested this logger yet.
         """
-        name, loggers = _root_or(name), self._known()
+        name, loggers = _root_or(name), self._existing_loggers()
         if name not in loggers:
             raise UnknownLogger(name)
-        return self._shown(name, loggers[name], profile)
+        return self._logger_body(name, loggers[name], profile)
 
     def change(self, namespace: str, level: str, profile: Profile) -> list[str]:
         """Set a logger and its descendants to a level of `LEVELS`; return their names, sorted.
@@ -107,20 +107,20 @@ class Loggers:
         if isinstance(level, str):
             self.change(command.namespace, level, profile)
 
-    def _known(self) -> dict[str, logging.Logger]:
+    def _existing_loggers(self) -> dict[str, logging.Logger]:
         """Return all loggers by name, without Python's placeholders for missing ancestors."""
         entries = [*self._hierarchy.loggerDict.items()]  # a copy: other threads add loggers
         loggers = {name: entry for name, entry in entries if isinstance(entry, logging.Logger)}
         return loggers | {ROOT: self._hierarchy.root}
 
     def _beneath(self, top: str) -> dict[str, logging.Logger]:
-        loggers = self._known()
+        loggers = self._existing_loggers()
         if top == ROOT:
             return loggers
         beneath = {name: loggers[name] for name in loggers if name.startswith(top) and name != ROOT}
         return {top: self.named(top)} | beneath
 
-    def _shown(self, name: str, logger: logging.Logger, profile: Profile) -> dict[str, Any]:
+    def _logger_body(self, name: str, logger: logging.Logger, profile: Profile) -> dict[str, Any]:
         shown: dict[str, Any] = {"level": _level_name(logger.getEffectiveLevel())}
         if profile.rest_logger_times:
             shown["last_modified"] = self._changed_ms.get(name)

@@ -26,7 +26,7 @@ LOG_FORMATS: tuple[LogFormat, ...] = get_args(LogFormat)
 
 
 class LogSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of log lines (`log.`)."""
+    """Settings of the format of log lines (`log.`)."""
 
     format: LogFormat = "logfmt"
     """`logfmt` for people, `json` for log collectors: one JSON object per line."""
@@ -36,7 +36,7 @@ class Logger(Protocol):
     """Protocol of loggers; structlog's loggers implement it."""
 
     def info(self, event: str, **facts: Any) -> Any:
-        """Log a normal event."""
+        """Log a normal event, with its facts as fields."""
         ...
 
     def warning(self, event: str, **facts: Any) -> Any:
@@ -181,19 +181,20 @@ MOST_WARNINGS = 1_000
 class RepeatedWarnings(logging.Filter):
     """Filter that leaves out equal warnings of a library about the same connector or task.
 
-    One of them is passed every `REPEAT_S`. Messages below a warning were asked for: all pass.
+    One of them passes every `REPEAT_S`. Messages below the level WARNING all pass: the level of the
+    logger has selected them.
     """
 
     def __init__(self, library: str) -> None:
         super().__init__(library)
         self._passed: dict[tuple[str | None, str, str], tuple[float, int]] = {}
-        """Time of the last one that passed, and the number of those left out since."""
+        """Time of the last warning that passed, and the number left out since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return False for a record to leave out; tell one that passes how many were."""
+        """Return False for a record to leave out; set `LEFT_OUT` on a warning that passes."""
         if record.levelno < logging.WARNING or not super().filter(record):
             return True
-        # The parts of a message can be compared also where they do not fit together.
+        # The unformatted parts are compared: formatting fails if the arguments do not fit.
         key = (_CONNECTOR.get(None), record.name, f"{record.msg!s} {record.args!r}")
         passed, left_out = self._passed.pop(key, (-REPEAT_S, 0))
         is_due = record.created - passed >= REPEAT_S

@@ -307,9 +307,9 @@ class ControlPlane:
     ) -> Plan | Rejected:
         """Plan a command (dry run): the records in their order, or the refusal.
 
-        Nothing is written. A connector's hook is called, as Kafka calls it before it writes; it may
-        change another system. With `believe_hooks` no hook in Python is called: each is assumed to
-        agree, and `Plan.assumed` says so.
+        Nothing is written. A connector's hook is called, as in Kafka before the records are
+        written; the hook may change another system. With `believe_hooks` no hook in Python is
+        called: each is assumed to agree, and `Plan.assumed` says so.
         """
         plain = await _plain(command)
         return await self._controller.plan(plain, profile, believe_hooks=believe_hooks)

@@ -47,7 +47,7 @@ class Connector(Protocol):
     kind: ClassVar[Literal["source", "sink"]]
     version: ClassVar[str]
     config: ClassVar[Sequence[ConfigKey]]
-    """Keys that it defines."""
+    """Config keys that the connector defines."""
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:

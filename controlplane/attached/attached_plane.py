@@ -1,8 +1,8 @@
 """Control plane of an existing Connect cluster: it sends commands to the workers' REST API.
 
 Each command is planned, recorded in the trail, sent to a worker, and answered with that worker's
-answer. What it has written is then compared with the plan. Nothing is ever written to the topics of
-the cluster.
+answer. The records of the worker are then compared with the plan. Nothing is ever written to the
+topics of the cluster.
 """
 
 import asyncio
@@ -108,7 +108,7 @@ class AttachedPlane:
         trail: Trail,
         around: AttachedSurroundings,
     ) -> None:
-        """Use `open`."""
+        """Use `open`, which ends the unfinished commands of an earlier process."""
         self._client = client
         self._planner = planner
         self._log = log
@@ -247,7 +247,7 @@ class AttachedPlane:
     def _begin(self, request: CommandRequest) -> _Job:
         job = _Job(request)
         if self._locks.is_held(queue_of(request.command)):
-            self._lull.begin()  # the earlier command of the connector may be waiting for one
+            self._lull.begin()  # the connector's earlier command may be waiting for a lull
         job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
         self._running[request.command_id] = job
         job.task.add_done_callback(lambda task: self._ended(job, task))
@@ -264,10 +264,10 @@ class AttachedPlane:
             )
         if not job.answer.done():
             job.answer.set_exception(error or Closed("Worker is shutting down"))
-            job.answer.exception()  # no caller may be left
+            job.answer.exception()  # marks it as retrieved: no caller may be left
 
     async def _run(self, job: _Job) -> None:
-        """Hold the lock of the connector until what the command has written is compared.
+        """Hold the lock of the connector until the command's records are compared with the plan.
 
         The answer leaves before the record *finished* is written. If the process is killed between
         the two, or before the answer, its next start looks the command up in the cluster's log.
@@ -302,12 +302,12 @@ class AttachedPlane:
         self._report(job, answer, comparison)
 
     def _answer_callers(self, job: _Job, answer: AttachedAnswer) -> None:
-        """Give the answer to all who wait for the command, and note the time that it took."""
+        """Give the answer to all callers of the command, and note the time that it took."""
         job.answer.set_result(answer)
         job.took_ms = self._around.now_ms() - job.since_ms
 
     async def _planned(self, command: AnyCommand) -> Plan | Rejected:
-        """Plan of a command; the workers decide even where no plan can be made."""
+        """Plan of a command, or its refusal; the workers decide in either case."""
         return await self._planner.plan(self._log.present, command)
 
     async def _own_refusal(self, request: CommandRequest, plan: Plan | Rejected) -> Rejected | None:
@@ -344,13 +344,13 @@ class AttachedPlane:
             return Rejected(Reason.FAILED, str(failure))
 
     def _step(self, request: CommandRequest) -> str:
-        """The last request of several that was begun; empty: the command has only one, or none."""
+        """Name of the last begun request of several; empty: none, or the command has only one."""
         return progress_of(self._trail.commands[request.command_id]).step
 
     async def _end_later(self, job: _Job, failure: Exception) -> None:
         """Answer that a command is cut off; end it as soon as the workers answer.
 
-        The lock of the connector is held meanwhile, so no later command meets a half done one.
+        The lock of the connector is held meanwhile, so no later command runs on a half done one.
         """
         job.answer.set_result(Rejected(Reason.FAILED, ENDED_LATER.format(failure)))
         await self._end_with_retries(job.request)
@@ -369,8 +369,8 @@ class AttachedPlane:
     ) -> Comparison | None:
         """Compare the records since acceptance with the plan; None: the log cannot be read.
 
-        A command that has failed is planned to write nothing, unless some of its records are there:
-        a worker may write, and fail then.
+        A failed command should have written nothing. If some planned records are there, the plan
+        counts: a worker may fail after it has written.
         """
         plan = accepted.plan if isinstance(accepted.plan, Plan) else Plan(())
         connector = _connector(accepted.request.command)
@@ -445,7 +445,7 @@ class AttachedPlane:
                 await self._end_with_retries(request)
 
     async def _end_with_retries(self, request: CommandRequest) -> None:
-        """End a command as soon as workers and log can be reached; the next process may have to."""
+        """End a command once workers and log can be reached; else the next process ends it."""
         while not self._closed:
             try:
                 await self._end(request, self._trail.commands[request.command_id])
@@ -469,7 +469,7 @@ class AttachedPlane:
         elif isinstance(command, RestoreConnector) and progress.step:
             answer = await self._execution.perform(accepted)
         else:
-            answer = await self._found(accepted)
+            answer = await self._logged_answer(accepted)
         comparison = await self._log.compared_now(plan, progress.since, _connector(command))
         facts = {"recovered": True, **ending_of(answer)}
         await self._finish(accepted, answer, comparison, **facts)
@@ -482,7 +482,7 @@ class AttachedPlane:
             command_id=request.command_id,
         )
 
-    async def _found(self, accepted: AcceptedCommand) -> AttachedAnswer:
+    async def _logged_answer(self, accepted: AcceptedCommand) -> AttachedAnswer:
         """Answer of a command of one request: done if all of its records are in the log."""
         plan = accepted.plan
         assert isinstance(plan, Plan)

@@ -1,4 +1,4 @@
-"""Checks before a cluster is steered: its workers are of one cluster, and of these topics.
+"""Checks before a cluster is steered: its workers belong to one cluster, and to these topics.
 
 A request to the wrong cluster cannot be taken back, so doubt is a refusal.
 """
@@ -162,7 +162,7 @@ def _difference(shown: Any, logged: Mapping[str, Properties]) -> str | None:
 
 
 def _configs(shown: Any) -> dict[str, Any]:
-    """Configs by connector; None: not shown, as before 2.3, which lists names alone."""
+    """Configs by connector; None: not in the answer. Before 2.3 a worker lists names alone."""
     if isinstance(shown, dict):
         return {name: (part.get("info") or {}).get("config") for name, part in shown.items()}
     return dict.fromkeys(shown if isinstance(shown, list) else ())

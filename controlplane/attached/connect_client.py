@@ -19,7 +19,7 @@ from controlplane.rest.errors import WorkerAnswer
 from controlplane.worker_api import is_temporary, json_of, reason_of
 
 REDIRECTS = 5
-"""Most redirects of one request."""
+"""Most redirects that one request follows."""
 
 OnSilence = Callable[[Mapping[str, str]], None]
 """Gets the reasons why no worker answers, by URL, when the client begins to wait."""
@@ -99,7 +99,7 @@ class ConnectClient:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """URLs of the workers."""
+        """URLs of the workers, without credentials."""
         return tuple(self._workers)
 
     async def ask_each(
@@ -199,6 +199,7 @@ class ConnectClient:
         is_started = False
         try:
             answer = await self._exchanged(name, request)
+            # If `GET /` is answered, the REST API is set up by now: another page is the answer.
             if _is_error_page(answer) and await self.get_from(name, "/") is not None:
                 is_started = True
                 answer = await self._exchanged(name, request)

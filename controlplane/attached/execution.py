@@ -59,7 +59,7 @@ class AcceptedCommand(NamedTuple):
 
 
 class CommandExecution:
-    """Sends the requests of commands."""
+    """Sends the requests of a command, one after the other, and records each in the trail."""
 
     def __init__(
         self,
@@ -207,7 +207,7 @@ class CommandExecution:
             return Rejected(Reason.CONFLICT, _CHANGED.format(command.connector))
         if state.config.targets.get(command.connector) is not Target.STOPPED:
             return outcome_of(HookSuccess(definite=False))  # resumed or paused: the last request
-        # Offsets may be set half: both of their requests are sent again, which has no other effect.
+        # The offsets may be set in part. Both of their requests are sent again; that does no harm.
         return await self._create_with_offsets(accepted, command, created)
 
     async def _is_mine(

@@ -83,7 +83,7 @@ class LogFollowUp:
 
     async def _appearance(self, plan: Plan, topics: Sequence[str], since: Ends) -> None:
         """Return as soon as records as planned have been folded."""
-        moves = self._follower.moves
+        moves = self._follower.moves  # before the check: no later move is missed
         while not self._has_appeared(plan, topics, since):
             await self._follower.moved(moves)
             moves = self._follower.moves

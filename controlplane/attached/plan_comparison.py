@@ -1,7 +1,7 @@
 """Comparison of a plan with the records that appeared in the cluster's topics. Pure.
 
-Only workers write these topics. So a record that differs from the plan has a cause outside of it: a
-foreign change, another release, or the workers of another cluster.
+Only workers write these topics. So a record that differs from the plan shows a foreign change,
+another release, or the workers of another cluster.
 """
 
 import json

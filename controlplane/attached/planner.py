@@ -1,7 +1,7 @@
 """Plans of commands as the attached cluster's release would write their records.
 
-Plans are predictions. They are shown as dry runs and compared with what the workers have written;
-a worker's answer is never replaced by one.
+Plans are predictions. They are shown as dry runs, and compared with the records of the workers. A
+plan never replaces a worker's answer.
 """
 
 from collections.abc import Sequence
@@ -54,7 +54,7 @@ class WorkerGroups(Alone):
         self._connector = connector
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
-        """Committed offsets of the connector's group; the worker knows which that is, and where."""
+        """Committed offsets of the connector's group; the worker knows group and brokers."""
         del group, admin
         try:
             shown = await self._client.get(connector_path(self._connector, "offsets"))

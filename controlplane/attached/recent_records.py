@@ -25,7 +25,7 @@ class RecentRecords:
         self._first = {
             (topic, number): end for topic, ends in start.items() for number, end in enumerate(ends)
         }
-        """First offset of each partition from which on all records are here."""
+        """Per partition, the offset from which on all records are kept."""
         self._records: dict[TopicPartition, deque[Entry]] = {}
         self._arrived: deque[TopicPartition] = deque()
         self._records_kept = records_kept

@@ -50,7 +50,7 @@ class Trail:
     """The commands of an attached cluster, in a log that this process alone writes."""
 
     def __init__(self, log: Log, topic: str, epoch: int) -> None:
-        """Use `open`."""
+        """Use `open`, which claims and reads the log."""
         self.log = log
         self._topic = topic
         self._epoch = epoch
@@ -93,7 +93,7 @@ class Trail:
 
     @property
     def commands(self) -> Mapping[str, CommandTrace]:
-        """Commands by id, as `ClusterState.commands`."""
+        """Traces of all commands in the log by command id, as in `ClusterState.commands`."""
         return self._fold.publish()
 
     async def accepted(

@@ -1,8 +1,8 @@
 """HTTP/1.1 connections to one worker, kept open between requests.
 
-A client of httpx takes some 2 ms of a core per request, and most of that before and after the
-worker has it. These connections speak to the socket with h11 alone. They know neither proxies nor
-redirects: `ConnectClient` leaves both to httpx.
+A client of httpx takes some 2 ms of a core per request, mostly before the worker gets it and after
+the worker has answered. These connections speak to the socket with h11 alone. They know neither
+proxies nor redirects: `ConnectClient` leaves both to httpx.
 
 Errors are those of httpx: `ConnectError`, `ConnectTimeout` and `PoolTimeout` show that nothing was
 sent; after any other one the worker may have executed the request.
@@ -29,7 +29,7 @@ IDLE_S = 5.0
 """Seconds after which an idle connection is not used again: a worker closes it some time later."""
 
 HEAD_BYTES = 100 * 1024
-"""Longest head of an answer."""
+"""Most bytes in the head of an answer."""
 
 _PLAIN = re.compile(r"(?:/[A-Za-z0-9_-][A-Za-z0-9_.%-]*)+")
 """Paths that any HTTP client sends as they are; httpx quotes and normalizes others."""
@@ -197,7 +197,6 @@ class _WorkerConnection(asyncio.Protocol):
             self._answer = None
 
     def close(self) -> None:
-        """Close it at once."""
         self.is_open = False
         self._transport.abort()
 
@@ -209,7 +208,7 @@ class _WorkerConnection(asyncio.Protocol):
 
     def data_received(self, piece: bytes) -> None:
         if self._answer is None:
-            self.close()  # no request has caused it, so it would be taken for the next answer
+            self.close()  # unsolicited: it would be taken for the answer to the next request
         else:
             self._receive(piece)
 
@@ -226,6 +225,7 @@ class _WorkerConnection(asyncio.Protocol):
     def _receive(self, piece: bytes) -> None:
         try:
             self._parser.receive_data(piece)
+            # h11 signals that it needs data, or pauses, by a class instead of an event.
             while not isinstance(event := self._parser.next_event(), type):
                 if isinstance(event, h11.Response):
                     self._head = event
@@ -245,7 +245,7 @@ class _WorkerConnection(asyncio.Protocol):
         parser, head = self._parser, self._head
         assert head is not None
         if parser.our_state is h11.DONE and parser.their_state is h11.DONE:
-            self.is_open = not parser.trailing_data[0]
+            self.is_open = not parser.trailing_data[0]  # further bytes belong to no request
             parser.start_next_cycle()
             self.used_at = asyncio.get_running_loop().time()
         answer, self._answer = self._answer, None

@@ -1,4 +1,4 @@
-"""Config providers of one's own: values that configs refer to as `${name:path:key}` (KIP-297).
+"""Custom config providers: sources of values that configs name as `${name:path:key}` (KIP-297).
 
 A package declares the class as an entry point of the group `controlplane.config_providers`. A
 worker's `config.providers.NAME.class` names it as `module.Class`.

@@ -14,7 +14,7 @@ PartitionFields = Mapping[str, Primitive]
 """Names a part of the source: a file, a table. Each part has its own offset."""
 
 OffsetFields = Mapping[str, Primitive]
-"""Position within a source partition."""
+"""Position within a source partition, in the author's own fields."""
 
 OffsetPair = tuple[PartitionFields, OffsetFields | None]
 """A source partition and its offset; None removes the offset."""

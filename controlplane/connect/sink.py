@@ -22,11 +22,11 @@ class SentReport(Protocol):
     """A report of a record that is on its way: `await` it, or `wait` in plain code."""
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Wait in a coroutine."""
+        """Wait in a coroutine until the report is in the log, or has failed."""
         ...
 
     def wait(self) -> None:
-        """Wait in plain code."""
+        """Wait in plain code until the report is in the log, or has failed."""
         ...
 
 
@@ -35,7 +35,7 @@ class SinkTaskContext(Protocol):
 
     @property
     def connector(self) -> str:
-        """Name of the connector."""
+        """Name of the connector, as in the REST API."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class SinkTaskContext(Protocol):
 
     @property
     def config(self) -> ResolvedConfig:
-        """Config of the task."""
+        """Config of the task, with its references resolved."""
         ...
 
     @property
@@ -150,7 +150,7 @@ class SinkTask:
     """A task with Kafka's methods (`SinkTask`)."""
 
     context: SinkTaskContext
-    """Set before `start`."""
+    """Services of the runtime; set before `start`."""
 
     def start(self, config: ResolvedConfig) -> Any:
         """Open what the task writes to."""
@@ -163,10 +163,10 @@ class SinkTask:
         raise NotImplementedError(f"{type(self).__name__}.put is missing")
 
     def flush(self, offsets: KafkaOffsets) -> Any:
-        """Make everything so far durable."""
+        """Make everything so far durable; these offsets are committed when this returns."""
 
     def pre_commit(self, offsets: KafkaOffsets) -> Any:
-        """Return the offsets that may be committed; None: those given, after a `flush`."""
+        """Return the offsets that may be committed; None: all of `offsets`, after a `flush`."""
 
     def close(self, partitions: Sequence[KafkaPartition]) -> Any:
         """Take note of partitions that the task no longer consumes."""
@@ -182,17 +182,17 @@ class SinkConnector:
     version: ClassVar[str] = "undefined"
     config: ClassVar[Sequence[ConfigKey]] = ()
     task: ClassVar[type[SinkTask]]
-    """Class of its tasks (`taskClass`)."""
+    """Class of the connector's tasks (`taskClass`)."""
 
     context: ConnectorContext
-    """Set before `start`."""
+    """Services of the runtime; set before `start`."""
 
     def start(self, config: ResolvedConfig) -> Any:
-        """Begin to watch the target."""
+        """Begin to watch the target system; called again at the end of a pause."""
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
         """Return a config for each task, at most `limit` (`taskConfigs`)."""
         raise NotImplementedError(f"{type(self).__name__}.task_configs is missing")
 
     def stop(self) -> Any:
-        """Stop watching the target."""
+        """Stop watching the target system; called at a pause, too."""

@@ -3,8 +3,8 @@
 `Source` is the API for authors: one class, one generator. `SourceConnector` and `SourceTask` below
 it have the methods and the semantics of Kafka's classes of these names.
 
-Methods may be `async def` or plain `def`. The runtime calls those of one task one after another,
-in a thread of the task's own, so that a blocking call disturbs nobody else.
+Methods may be `async def` or plain `def`. The runtime calls the methods of one task one after
+another, in a thread of the task's own. A blocking call delays no other task.
 """
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -65,12 +65,12 @@ class ConnectorContext(Protocol):
 
     @property
     def name(self) -> str:
-        """Name of the connector."""
+        """Name of the connector, as in the REST API."""
         ...
 
     @property
     def config(self) -> ResolvedConfig:
-        """Config of the connector."""
+        """Config of the connector, with its references resolved."""
         ...
 
     def request_reconfiguration(self) -> None:
@@ -99,7 +99,7 @@ class SourceTaskContext(Protocol):
 
     @property
     def connector(self) -> str:
-        """Name of the connector."""
+        """Name of the connector, as in the REST API."""
         ...
 
     @property
@@ -109,7 +109,7 @@ class SourceTaskContext(Protocol):
 
     @property
     def config(self) -> ResolvedConfig:
-        """Config of the task."""
+        """Config of the task, with its references resolved."""
         ...
 
     def offset(self, partition: PartitionFields) -> OffsetFields | None:
@@ -137,7 +137,7 @@ class SourceRun:
 
     @property
     def connector(self) -> str:
-        """Name of the connector."""
+        """Name of the connector, as in the REST API."""
         return self._context.connector
 
     @property
@@ -147,7 +147,7 @@ class SourceRun:
 
     @property
     def config(self) -> ResolvedConfig:
-        """Config of the task."""
+        """Config of the task, with its references resolved."""
         return self._context.config
 
     def offset(self, partition: PartitionFields) -> OffsetFields | None:
@@ -190,7 +190,7 @@ class SourceRun:
         return Mark(tuple(offsets))
 
     def commit(self) -> TransactionCommit:
-        """End the transaction here (`transaction.boundary=connector`)."""
+        """End the transaction after the records so far (`transaction.boundary=connector`)."""
         return TransactionCommit()
 
     def abort(self) -> TransactionAbort:
@@ -230,8 +230,8 @@ class Source:
     def read(self, task: SourceRun) -> AsyncIterator[Item] | Iterator[Item]:
         """Generate records from the committed offsets on. The task ends when the generator does.
 
-        The status stays RUNNING then, as of a Kafka task whose `poll` returns nothing more. Any
-        exception ends a generator, also `RetriableError`: the task is FAILED.
+        The status then stays RUNNING, like that of a Kafka task whose `poll` returns no more
+        records. Any exception ends a generator, also `RetriableError`: the task is FAILED.
         """
         raise NotImplementedError(f"{type(self).__name__}.read is missing")
 
@@ -267,10 +267,10 @@ class SourceTask:
     """A task with Kafka's methods (`SourceTask`)."""
 
     context: SourceTaskContext
-    """Set before `start`."""
+    """Services of the runtime; set before `start`."""
 
     def start(self, config: ResolvedConfig) -> Any:
-        """Open what the task reads."""
+        """Open what the task reads; called once, before the first `poll`."""
 
     def poll(self) -> Any:
         """Return records; None or an empty list if there are none now. May block for a while.
@@ -301,17 +301,17 @@ class SourceConnector:
     exactly_once: ClassVar[bool | None] = None
     boundaries: ClassVar[bool] = False
     task: ClassVar[type[SourceTask]]
-    """Class of its tasks (`taskClass`)."""
+    """Class of the connector's tasks (`taskClass`)."""
 
     context: ConnectorContext
-    """Set before `start`."""
+    """Services of the runtime; set before `start`."""
 
     def start(self, config: ResolvedConfig) -> Any:
-        """Begin to watch the source."""
+        """Begin to watch the source system; called again at the end of a pause."""
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
         """Return a config for each task, at most `limit` (`taskConfigs`)."""
         raise NotImplementedError(f"{type(self).__name__}.task_configs is missing")
 
     def stop(self) -> Any:
-        """Stop watching the source."""
+        """Stop watching the source system; called at a pause, too."""

@@ -1,4 +1,4 @@
-"""Single-message transformations and predicates (KIP-66, KIP-585), and Kafka's that ship here.
+"""Single-message transformations and predicates (KIP-66, KIP-585); some of Kafka's ship here.
 
     class Masked(Transformation):
         config = (key("field"),)
@@ -42,7 +42,7 @@ class Transformation:
         raise NotImplementedError(f"{type(self).__name__}.apply is missing")
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources; called once, after the last record."""
 
 
 class Predicate:
@@ -63,7 +63,7 @@ class Predicate:
         raise NotImplementedError(f"{type(self).__name__}.test is missing")
 
     def close(self) -> None:
-        """Release everything."""
+        """Release all resources; called once, after the last record."""
 
 
 def replaced(record: _AnyRecord, **fields: Any) -> _AnyRecord:
@@ -75,7 +75,7 @@ class Filter(Transformation):
     """Drops every record; with a predicate, those that it selects."""
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """Drop the record."""
+        """Return None, which drops the record."""
         del record
         return None
 
@@ -86,12 +86,12 @@ class TopicNameMatches(Predicate):
     config = (key("pattern", doc="Java regular expression for the topic's name"),)
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Compile the pattern."""
+        """Compile the regular expression of the setting `pattern`."""
         super().configure(settings)
         self._pattern = re.compile(settings["pattern"])
 
     def test(self, record: ConnectRecord) -> bool:
-        """Compare the topic."""
+        """Return True if the pattern matches the whole topic name."""
         return self._pattern.fullmatch(record.topic) is not None
 
 
@@ -101,7 +101,7 @@ class HasHeaderKey(Predicate):
     config = (key("name", doc="The header name", valid="non-empty string"),)
 
     def test(self, record: ConnectRecord) -> bool:
-        """Look for the header."""
+        """Return True if a header has the name of the setting `name`."""
         return any(header.name == self.settings["name"] for header in record.headers)
 
 
@@ -109,7 +109,7 @@ class RecordIsTombstone(Predicate):
     """Selects records with a null value."""
 
     def test(self, record: ConnectRecord) -> bool:
-        """Look at the value."""
+        """Return True if the value is null."""
         return record.value is None
 
 

@@ -1,7 +1,7 @@
 """Connectors that ship with the worker.
 
-`shipped` returns their classes by the names that configs use. Those with a twin among Kafka's own
-connectors have its name, settings and offsets, so that its configs work unchanged.
+`shipped` returns their classes by the names that configs use. A class with a twin among Kafka's own
+connectors has the twin's name, settings and offsets, so the twin's configs work unchanged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ _AnyClass = type[Source | Sink | SourceConnector | SinkConnector]
 
 
 def shipped(folders: Iterable[Path] = ()) -> Mapping[str, _AnyClass]:
-    """Return the classes by name; those that touch files may do so only below these folders."""
+    """Return the classes by name; their connectors may open files only below these folders."""
     access = FileAccess.to(folders)
     names: dict[_AnyClass, str] = {
         FileStreamSource: f"{_FILE}.FileStreamSourceConnector",

@@ -45,7 +45,7 @@ class FileAccess:
         )
 
     def open(self, path: Path, mode: str = "rb", encoding: str | None = None) -> IO[Any]:
-        """Open a file, whatever links have been made since its path was checked.
+        """Open a file safely, even if a link was made since its path was checked.
 
         Raises:
             ConnectError: it lies elsewhere now.
@@ -62,7 +62,7 @@ class FileAccess:
 
 
 def _opened_below(folder: Path, path: Path, flags: int) -> int:
-    """Open a path without links folder by folder: one that is a link by now is an `OSError`."""
+    """Open a path folder by folder; a part that has become a link raises `OSError`."""
     if os.open not in os.supports_dir_fd:  # Windows, where links need a privilege
         return os.open(path, flags, 0o666)
     first = folder if path != folder else folder.parent

@@ -127,7 +127,7 @@ class FileStreamSink(FileConnector, Sink):
         self._out: IO[str] = sys.stdout
 
     def start(self, task: SinkTaskContext) -> None:
-        """Open the file for appending."""
+        """Open the file for appending; without `file`, use standard output."""
         if name := task.config.get("file"):
             path = self.access.path(name)
             try:
@@ -140,7 +140,7 @@ class FileStreamSink(FileConnector, Sink):
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
         """Write a line for each record."""
         del task
-        self._out.writelines(f"{_shown(record.value)}\n" for record in records)
+        self._out.writelines(f"{_printed_value(record.value)}\n" for record in records)
 
     def flush(self, task: SinkTaskContext, offsets: Any) -> None:
         """Hand the lines to the system."""
@@ -148,11 +148,11 @@ class FileStreamSink(FileConnector, Sink):
         self._out.flush()
 
     def stop(self, task: SinkTaskContext) -> None:
-        """Close the file."""
+        """Close the file; standard output stays open."""
         del task
         self._stack.close()
 
 
-def _shown(value: Any) -> str:
+def _printed_value(value: Any) -> str:
     """Return a value as Java's `println` shows it."""
     return "null" if value is None else str(value)

@@ -7,7 +7,7 @@ from typing import IO
 from controlplane.connectors.file_access import FileAccess
 
 TAIL_BYTES = 1_024
-"""Bytes before the position that are compared: other ones mean another file of the same name."""
+"""Number of bytes before the position that are compared: if they differ, the file is another."""
 
 
 class GrowingFile:
@@ -17,17 +17,17 @@ class GrowingFile:
     """
 
     def __init__(self, lines: int) -> None:
-        """`lines`: those that were read earlier, in another run."""
+        """`lines`: number of lines that an earlier run has read."""
         self.lines = lines
-        """Lines that were read."""
+        """Number of lines that were read."""
         self._position: int | None = None
         """Position in bytes after them; None: it is unknown."""
         self._tail = b""
         self._stamp: tuple[int, ...] = ()
-        """Tells whether the file has changed since it was read to its end."""
+        """Device, inode, size and time of the file when it was read to its end."""
 
     def new_lines(self, access: FileAccess, path: Path) -> Iterator[str]:
-        """Yield the lines since the last look; none of a file that has gone.
+        """Yield the lines since the last look; no lines if the file is gone.
 
         Raises:
             ConnectError: it may not be opened.
@@ -78,6 +78,6 @@ def _stamp(path: Path) -> tuple[int, ...]:
 
 
 def whole_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """Yield the lines from the position on that end with a line feed, with it."""
+    """Yield the complete lines from the position on, each with its line feed."""
     while (line := file.readline()).endswith(b"\n"):
         yield line

@@ -54,10 +54,10 @@ class _FailingTask:
 
 
 class MockSourceTask(_FailingTask, SourceTask):
-    """Returns nothing, and may fail."""
+    """Returns no records, and fails when its time has come."""
 
     async def poll(self) -> Sequence[SourceRecord]:
-        """Wait a little."""
+        """Return no records after `POLL_S`; fail when the time has come."""
         self._fail_when_due()
         await asyncio.sleep(POLL_S)
         return []
@@ -67,13 +67,13 @@ class MockSinkTask(_FailingTask, SinkTask):
     """Drops its records, and may fail."""
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        """Drop the records."""
+        """Drop the records; fail when the time has come."""
         del records
         self._fail_when_due()
 
 
 class _FailingConnector:
-    """A connector with one task, which may fail."""
+    """A connector with one task; the connector may fail."""
 
     context: ConnectorContext
 
@@ -82,7 +82,6 @@ class _FailingConnector:
         self._failure: asyncio.TimerHandle | None = None
 
     async def start(self, config: ResolvedConfig) -> None:
-        """Plan the failure."""
         self._config = config
         if config.get(MODE) == CONNECTOR_FAILURE:
             loop = asyncio.get_running_loop()
@@ -94,18 +93,17 @@ class _FailingConnector:
         return [self._config]
 
     async def stop(self) -> None:
-        """Forget the failure."""
         if self._failure is not None:
             self._failure.cancel()
 
 
 class MockSource(_FailingConnector, SourceConnector):
-    """Source that fails."""
+    """Source that fails as `mock_mode` says."""
 
     task = MockSourceTask
 
 
 class MockSink(_FailingConnector, SinkConnector):
-    """Sink that fails."""
+    """Sink that fails as `mock_mode` says."""
 
     task = MockSinkTask

@@ -32,7 +32,7 @@ _FIRST_FIELDS = {
 _LAST_FIELDS = {"id": INT32, "seqno": INT64}
 
 VALUE = Schema.struct("record", **_FIRST_FIELDS, **_LAST_FIELDS).replace(version=1)
-"""Schema of the values, and of every other one with `multiple.schema=true`."""
+"""Schema of the values; with `multiple.schema=true`, of every second value."""
 
 SECOND_VALUE = Schema.struct(
     "record",
@@ -53,7 +53,7 @@ class SchemaSourceTask(SourceTask):
         """Read the settings.
 
         Raises:
-            ConnectError: a number is missing or none.
+            ConnectError: a number is missing or invalid.
         """
         try:
             self._id = int(config[ID])

@@ -12,7 +12,7 @@ class Throttle:
         self._started = monotonic()
 
     async def wait(self, amount: int) -> None:
-        """Wait until `amount` records fit the rate. A negative rate is no limit; 0 never ends."""
+        """Wait until `amount` records fit the rate. A negative rate has no limit; 0 never ends."""
         if self._per_second < 0:
             return
         if self._per_second == 0:

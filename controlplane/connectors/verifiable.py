@@ -35,7 +35,7 @@ SEQNO = "seqno"
 COMPLETE_VALUE = Schema.struct(
     None, name=STRING, task=INT32, topic=STRING, time_ms=INT64, seqno=INT64
 )
-"""Schema of values with `complete.record.data=true`."""
+"""Schema of the values of a source with `complete.record.data=true`."""
 
 
 def numbered_configs(config: ResolvedConfig, limit: int) -> list[ResolvedConfig]:
@@ -55,7 +55,7 @@ class VerifiableSourceTask(SourceTask):
         """Read the settings.
 
         Raises:
-            ConnectError: a number is missing or none.
+            ConnectError: a number is missing or invalid.
         """
         try:
             self._id = int(config[ID])
@@ -135,7 +135,7 @@ class VerifiableSinkTask(SinkTask):
         for record in records:
             fields = {
                 "name": self._name,
-                "task": record.key,  # the task of the source
+                "task": record.key,  # a verifiable source's records have its task number as key
                 "sinkTask": self._id,
                 "topic": record.topic,
                 "time_ms": now_ms,

@@ -37,7 +37,7 @@ public final class Definitions {
         "connectors", "sinkConnectors", "sourceConnectors", "transformations", "predicates",
         "converters", "headerConverters");
 
-    /** A transformation of every release: with one, Connect adds the keys that all of them have. */
+    /** A transformation of every release: with it, Connect adds the keys of all transformations. */
     private static final Map<String, String> TRANSFORMED = Map.of(
         "transforms", "a", "transforms.a.type", "org.apache.kafka.connect.transforms.RegexRouter");
 
@@ -92,7 +92,7 @@ public final class Definitions {
                 try {
                     return (ConfigDef) method.invoke(null, present, new ConfigDef(), TRANSFORMED, false);
                 } catch (ReflectiveOperationException | IllegalArgumentException error) {
-                    return null; // the keys are then unknown, and nothing else is
+                    return null; // only these keys are then unknown
                 }
             }
         }

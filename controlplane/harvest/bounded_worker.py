@@ -15,13 +15,13 @@ class HarvestBounds(NamedTuple):
     """Bounds of the answers of one worker."""
 
     answer_bytes: int = 16 << 20
-    """Most bytes of one answer."""
+    """Most bytes in the body of one answer."""
     all_bytes: int = 64 << 20
-    """Most bytes of all answers."""
+    """Most bytes in the bodies of all answers together."""
     answer_s: float = 100.0
     """Longest time in seconds for one answer; a worker itself times out after 90 s."""
     all_s: float = 1_800.0
-    """Time for all answers."""
+    """Longest time in seconds for all answers together."""
 
 
 _Decoded = TypeVar("_Decoded")
@@ -47,17 +47,17 @@ class BoundedWorker:
         """The answer to `GET path`, of this type.
 
         Raises:
-            Refusal: the worker refuses this question.
+            WorkerRefusal: the worker refuses this question.
             NoAnswer: there is no answer within the bounds.
-            NoWorker: the answer is none of a Connect worker.
+            NoWorker: the answer is not that of a Connect worker.
         """
-        return await self._asked("GET", path, None, kind)
+        return await self._decoded_answer("GET", path, None, kind)
 
     async def put(self, path: str, body: Mapping[str, str], kind: type[_Decoded]) -> _Decoded:
         """The answer to `PUT path`, of this type; raises as `get` does."""
-        return await self._asked("PUT", path, json.dumps(body).encode(), kind)
+        return await self._decoded_answer("PUT", path, json.dumps(body).encode(), kind)
 
-    async def _asked(
+    async def _decoded_answer(
         self, method: str, path: str, body: bytes | None, kind: type[_Decoded]
     ) -> _Decoded:
         request, bounds = f"{method} {safe(path)}", self._bounds

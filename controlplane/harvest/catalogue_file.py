@@ -25,7 +25,7 @@ _FIELDS = (
 _FACTS = tuple(name for name in _FIELDS if name not in {"valid", "documentation"})
 """Fields by which settings of a known plugin are compared; a worker returns no validators."""
 
-_SECRET = "[hidden]"  # noqa: S105 - what stands in place of one
+_SECRET = "[hidden]"  # noqa: S105 - a placeholder
 _USUAL = ConfigKey(name="", type="STRING")
 
 
@@ -42,7 +42,7 @@ def catalogue_text(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> str
 
 
 def catalogue(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> dict[str, Any]:
-    """Content of the catalogue file."""
+    """Content of the catalogue file as JSON data: `harvested`, `plugins`, `documentation`."""
     path = all_known(own, profile)
     documentation = {
         scope: {key.name: key.documentation for key in keys}
@@ -51,7 +51,8 @@ def catalogue(harvest: Harvest, own: KafkaPlugins, profile: Profile) -> dict[str
     entries: dict[tuple[str, str | None], dict[str, Any]] = {}
     for plugin in harvest.plugins:
         own_plugin = known_plugin(plugin.class_name, plugin.type, path)
-        # A class of Kafka's own is known in all ways in which it is a plugin.
+        # One entry describes a class of Kafka's own, even if the class is a plugin of several
+        # types.
         entries[plugin.class_name, plugin.type if own_plugin is None else None] = _entry(
             plugin, own_plugin, path
         )
@@ -73,7 +74,7 @@ def all_known(own: KafkaPlugins, profile: Profile) -> ClassPath:
 
 
 def known_plugin(class_name: str, kind: str, path: ClassPath) -> Plugin | None:
-    """The plugin of Kafka's own with this class; of this type if it has several."""
+    """Kafka's own plugin with this class; of this type if the class has several."""
     named = path.named(class_name)
     same = [plugin for plugin in named if plugin.type == kind]
     return next(iter(same or named), None)
@@ -98,11 +99,11 @@ def _entry(plugin: HarvestedPlugin, own_plugin: Plugin | None, path: ClassPath) 
     if plugin.keys is None:
         return entry
     if own_plugin is None:
-        return entry | {"config": [_written(key, key.valid) for key in plugin.keys]}
+        return entry | {"config": [_setting_entry(key, key.valid) for key in plugin.keys]}
     if list(map(_facts, plugin.keys)) == list(map(_facts, path.keys_of(own_plugin) or ())):
         return entry
     words = _words(own_plugin, path)
-    config = [_written(key, words.get(key.name, key.valid)) for key in plugin.keys]
+    config = [_setting_entry(key, words.get(key.name, key.valid)) for key in plugin.keys]
     return entry | {"extends": [], "config": config}
 
 
@@ -122,7 +123,7 @@ def _facts(key: ConfigKey) -> Sequence[Any]:
     return (key.name, *shown)
 
 
-def _written(key: ConfigKey, valid: tuple[str, ...]) -> dict[str, Any]:
+def _setting_entry(key: ConfigKey, valid: tuple[str, ...]) -> dict[str, Any]:
     """Setting for the file: fields with default values are left out."""
     fields = {name: getattr(key, name) for name in _FIELDS} | {"valid": valid}
     if fields["display_name"] == key.name:

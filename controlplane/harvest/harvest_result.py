@@ -12,7 +12,7 @@ CLIENTS = ("producer", "consumer", "admin")
 """Clients whose settings a connector may override; also names of their definitions."""
 
 PLUGINS_MOST = 5_000
-"""Most plugins of one worker."""
+"""Most plugins that one worker may list."""
 
 SETTINGS_MOST = 200_000
 """Most settings of all plugins of one worker."""

@@ -63,7 +63,7 @@ class _Plugin(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
 
 
 class _DefinitionsOutput(msgspec.Struct, frozen=True):
-    """The line that `Definitions.java` prints."""
+    """The one line of JSON that `Definitions.java` prints."""
 
     release: str
     connector: tuple[JavaKey, ...]
@@ -99,7 +99,7 @@ def jars_in(folder: Path) -> list[Path]:
     if len(distinct) > 1:
         names = ", ".join(distinct[:CONNECTS_SHOWN])
         raise HarvestError(f"{folder} holds several releases ({names}): name a folder of one")
-    # A plugin may bring classes of Kafka, too: Kafka's own have to be found before them.
+    # A plugin's folder may have jars with Kafka's classes: Kafka's own must come before them.
     return sorted(jars, key=lambda path: (path.parent != connects[0].parent, path))
 
 

@@ -120,17 +120,17 @@ class _Questions:
         self._progress = progress
         self._definitions: dict[str, dict[str, ConfigKey]] = {}
         self._keys: dict[str, tuple[ConfigKey, ...]] = {}
-        """Settings of plugins, by class."""
+        """Settings of plugins, by the plugin's class."""
         self._lacking: list[str] = []
         self._names: frozenset[str] = frozenset()
-        """Classes that are listed."""
+        """Classes that the worker lists."""
         self._silent: list[str] = []
-        """Listed classes without settings."""
+        """Listed classes whose settings the worker does not return."""
         self._settings = 0
         self._done = self._expected = 0
 
     async def harvest(self, version: str) -> Harvest:
-        """Send all requests."""
+        """Send all requests, and return the harvest."""
         listed = await self._listed()
         self._names = frozenset(plugin.class_name for plugin in listed)
         hidden = self._hidden()
@@ -307,7 +307,7 @@ class _Questions:
     def _with_documentation(
         self, class_name: str, keys: Iterable[ConfigKey]
     ) -> tuple[ConfigKey, ...]:
-        """The settings of a plugin of Kafka's own, with the documentation of these.
+        """Settings of a plugin of Kafka's own, with the worker's documentation of these settings.
 
         Under an alias, settings have another group and place than in their own definition.
         """
@@ -344,7 +344,7 @@ class _Questions:
         )
 
     def _plain(self, keys: Iterable[RestKey]) -> list[ConfigKey]:
-        """Settings as the rest of the program has them.
+        """Settings in the program's own form.
 
         Raises:
             NoAnswer: the worker has returned more settings than any worker has.

@@ -52,7 +52,7 @@ class BatchFold(Protocol):
     """Computes many states at once; for a fold that takes seconds to start."""
 
     def __call__(self, asks: Sequence[FoldTask], /) -> list[ClusterState]:
-        """State of each reader."""
+        """State of each task, in the order of the tasks."""
         ...
 
 

@@ -38,11 +38,11 @@ class Journal:
         self._deeds.append(JournalStep(request, step.name, await self._news(), step.action))
 
     def end(self) -> list[JournalStep]:
-        """Return all steps since `begin`."""
+        """Return all steps since `begin`, with their records."""
         return self._deeds
 
     async def _news(self) -> list[Entry]:
-        """Records since the last call."""
+        """Records since the last call, in the one order."""
         topics = [topic for topic in await self._log.topics() if topic not in self._unseen]
         ends = await self._log.ends(topics)
         batches = [batch async for batch in self._log.read(topics, self._ends, ends)]

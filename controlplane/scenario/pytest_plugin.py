@@ -25,7 +25,7 @@ class ScenarioFile(pytest.File):
     """A file with one scenario in it."""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """The scenario, as one test."""
+        """Yield one test: all steps of the scenario."""
         yield ScenarioItem.from_parent(self, name=self.path.stem)
 
 
@@ -42,7 +42,7 @@ class ScenarioItem(pytest.Item):
         from controlplane.scenario.scenario_file import BadScenario  # noqa: PLC0415 - see above
 
         try:
-            scenario = read(Path(self._shown()))
+            scenario = read(Path(self._displayed_path()))
         except BadScenario as bad:
             raise ScenarioDiffers(str(bad)) from None
         text = report(scenario, asyncio.run(play(scenario)))
@@ -57,9 +57,9 @@ class ScenarioItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Location of the test for pytest."""
-        return self.path, 0, self._shown()
+        return self.path, 0, self._displayed_path()
 
-    def _shown(self) -> str:
+    def _displayed_path(self) -> str:
         """The path as the person who runs pytest would write it."""
         folder = Path.cwd()
         return str(self.path.relative_to(folder) if self.path.is_relative_to(folder) else self.path)

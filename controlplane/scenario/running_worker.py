@@ -66,7 +66,7 @@ class OnDemandReader:
         return await self.read()
 
     def present(self, profile: Profile) -> ClusterState:
-        """State at the last read."""
+        """State at the last read; reads nothing."""
         assert profile is self._fold.profile
         return self._fold.snapshot()
 
@@ -132,7 +132,7 @@ class RunningWorker:
         )
 
     async def follow(self) -> None:
-        """Stop leading."""
+        """Stop leading; the worker keeps its state."""
         if self._controller is not None:
             await self._controller.close()
             self._controller = None

@@ -120,7 +120,7 @@ class Verifier:
         """Names of the workers that run with exactly-once support; `*` means all."""
 
     def verify(self, steps: Sequence[StoryStep]) -> StoryVerdict:
-        """Compare every observation."""
+        """Compare the answers of every `observe` step with those of the fold."""
         verdict = StoryVerdict(0, [], 0)
         for step in steps:
             if step.kind == "observe":

@@ -51,7 +51,7 @@ class ViewDefinition(NamedTuple):
     """Columns of a view, and the cells that each worker puts in them."""
 
     subject: str
-    """Heads the first column."""
+    """Title of the first column."""
     cells: CellFunction
     first: SharedColumn | None = None
     """A shared column before those of the workers."""
@@ -60,7 +60,7 @@ class ViewDefinition(NamedTuple):
     bare: bool = False
     """No header if there is only one column."""
     dull: str = ""
-    """A row that has nothing but this in its cells is left out."""
+    """A row is left out if all of its cells have this text."""
 
 
 def _in_order(said: Sequence[str]) -> str:
@@ -189,7 +189,7 @@ def _fences(state: ClusterState, name: str) -> Iterator[str]:
 
 
 def _worker(reader: WorkerView) -> dict[str, str]:
-    """Facts that concern no connector."""
+    """Facts about the worker that concern no connector."""
     config = reader.state.config
     cells = {"config offset": str(config.offset)}
     if config.session_key:
@@ -201,19 +201,19 @@ def _worker(reader: WorkerView) -> dict[str, str]:
 def _commands(reader: WorkerView) -> dict[str, str]:
     """Commands in the command topic: the request and its outcome."""
     return {
-        printable(name): printable(f"{_asked(trace)}: {_ended(trace)}")
+        printable(name): printable(f"{_request_words(trace)}: {_outcome_words(trace)}")
         for name, trace in reader.state.commands.items()
     }
 
 
-def _asked(trace: CommandTrace) -> str:
+def _request_words(trace: CommandTrace) -> str:
     record = trace.accepted or trace.refused
     command = {} if record is None else record.command
     parts = (str(command[key]) for key in ("command", "connector") if key in command)
     return " ".join(parts) or NONE
 
 
-def _ended(trace: CommandTrace) -> str:
+def _outcome_words(trace: CommandTrace) -> str:
     if trace.refused is not None:
         return f"refused, {trace.refused.reason}"
     if trace.finished is None:

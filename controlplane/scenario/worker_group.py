@@ -1,6 +1,6 @@
 """Group of the workers of a scenario: running workers, leader, crashes.
 
-A simplification of Kafka's group: the leader leads until a step names another one, or until it has
+A simplification of Kafka's group. The leader leads until a step names another one, or until it has
 been silent for the session timeout. Then the first running worker takes over.
 """
 

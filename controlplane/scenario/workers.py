@@ -24,7 +24,7 @@ class Worker(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Name and release: `w1@3.4`."""
+        """Name and release, as in the step `cluster`: `w1@3.4`."""
         return f"{self.name}@{self.runs}"
 
 

@@ -125,7 +125,7 @@ class World:
         return self._now_ms
 
     def pass_ms(self, passed_ms: int = STEP_MS) -> None:
-        """Advance the time."""
+        """Advance the clock of the world; `now_ms` follows it."""
         self._now_ms += passed_ms
 
     async def add_topic(self, topic: str, partitions: int = 1) -> None:

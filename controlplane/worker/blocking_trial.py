@@ -23,7 +23,7 @@ class BlockingTrial:
         self._trials = trials
 
     def records(self, topic: str, count: int) -> Sequence[Entry]:
-        """Wait for so many records in a topic; return all that it has then.
+        """Wait for this number of records in a topic; return all that it has then.
 
         Raises:
             AssertionError: a task has failed, with its trace, or the records do not come.
@@ -39,7 +39,7 @@ class BlockingTrial:
         return self._trials.call(self._running.offsets(expected))
 
     def produce(self, topic: str, values: Iterable[str | None]) -> None:
-        """Write records for a sink."""
+        """Write records without a key for a sink; None is a tombstone."""
         self._trials.call(self._running.produce(topic, values))
 
     def consumed(self, topic: str, offset: int) -> None:

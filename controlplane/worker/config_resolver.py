@@ -26,7 +26,7 @@ _PEM_LABEL = "-----"
 """Begins lines that are the same in every key, such as those of BEGIN and END."""
 
 SECRETS_KEPT = 100
-"""Forms of values that are hidden, by reference: values that expire are followed by ever new ones.
+"""Most hidden forms that are kept per reference; a provider may return new values without end.
 """
 
 
@@ -44,9 +44,9 @@ class ConfigResolver:
     def __init__(self, providers: Providers) -> None:
         self._providers = providers
         self._secrets: dict[str, deque[str]] = {}
-        """Values in the forms in which a text may show them, by the text that refers to them."""
+        """Secret values in all forms that a text may have, by the text with their references."""
         self._references: dict[str, dict[str, str]] = {}
-        """References by the values that they gave, by the text that contains them."""
+        """By the text with the references: the reference of each value that it gave."""
         self._lock = Lock()
         """Tasks resolve their configs in their own threads."""
 
@@ -94,9 +94,9 @@ class ConfigResolver:
     def referring(
         self, config: Mapping[str, Any], task_configs: Sequence[Mapping[str, str | None]]
     ) -> list[dict[str, str | None]]:
-        """Return task configs in which values of the connector config are references again.
+        """Return task configs with references in place of the values of the connector's providers.
 
-        So are values that a provider has given earlier: the next one may be different. Kafka:
+        Earlier values of a provider are replaced, too: its next value may be different. Kafka:
         `AbstractHerder#reverseTransform`, which also replaces what the author has changed. Kafka
         leaves values under keys that the connector config lacks; here they are replaced, too.
 
@@ -123,14 +123,14 @@ class ConfigResolver:
         ]
 
     def _is_of_provider(self, value: str, present: str) -> bool:
-        """True if a value is the present one of a reference, or contains an earlier one."""
+        """True if a value equals the provider's present one, or contains an earlier one."""
         return value == present or self.hidden(value) != value
 
     def _with_references(self, key: str, value: str, texts: Sequence[str]) -> str:
-        """Return a value in which each value that one of these texts gave is its reference again.
+        """Return a value with references in place of the provided values that it contains.
 
         Raises:
-            ConnectError: it contains one in a form that cannot be replaced.
+            ConnectError: the value contains a provided one in a form that cannot be replaced.
         """
         with self._lock:
             references = {
@@ -189,7 +189,7 @@ class PrivateNotices:
         self._hidden = hidden
 
     def info(self, event: str, **facts: Any) -> None:
-        """Report a recovery."""
+        """Hide secrets in the facts, and report a recovery."""
         self._notices.info(event, **self._without_secrets(facts))
 
     def warning(self, event: str, **facts: Any) -> None:

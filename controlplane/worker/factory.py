@@ -269,7 +269,7 @@ class InstanceFactory:
         name, number = draft.identity
         context = SinkContext(draft.identity, draft.config)
         driver = await _sink_driver(draft, context)
-        # The run closes the transformations: nothing that can fail may stand between the two.
+        # The run closes the transformations: no step that can fail may stand between the two.
         pipeline = await draft.thread.call(
             self._pipelines.sink, draft.connector_config, metrics.errors
         )
@@ -312,7 +312,8 @@ class InstanceFactory:
     ) -> dict[str, str]:
         """Return a config as authors get it: references resolved, defaults of the class added.
 
-        The connector is restarted when a value expires, unless its config has other wishes.
+        The connector is restarted when a value expires, unless its config says otherwise
+        (`config.action.reload`).
         """
         defaults = {key.name: key.default for key in connector.config if key.default is not None}
         resolved, ttls_ms = self._resolver.resolved(config)
@@ -321,7 +322,7 @@ class InstanceFactory:
 
 
 class _TaskDraft(NamedTuple):
-    """A task before it runs."""
+    """Parts of a task that is being made, with its resolved configs."""
 
     identity: TaskIdentity
     connector: type[Any]

@@ -61,7 +61,7 @@ def classes_in(plugin_path: Iterable[str], folders: Iterable[Path] = ()) -> Conn
 
 
 def _is_module_name(place: str) -> bool:
-    """True if a place can be a module: a folder of its name must not stand in for it."""
+    """True if a place can be the name of a module; a folder of that name is then ignored."""
     return all(part.isidentifier() for part in place.split("."))
 
 
@@ -136,7 +136,7 @@ def _loaded(path: Path) -> ModuleType:
 
 
 def _fault(failure: BaseException) -> str:
-    """Return what failed, behind the file and line of the author's code, as far as it has one."""
+    """Return the failure, after the file and line of the author's code if there is one."""
     if isinstance(failure, SyntaxError) and failure.filename:
         return f"{failure.filename}:{failure.lineno}: {type(failure).__name__}: {failure.msg}"
     reason = f"{type(failure).__name__}: {failure}" if str(failure) else type(failure).__name__

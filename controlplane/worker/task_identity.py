@@ -24,7 +24,7 @@ class TaskServices:
 
     @property
     def connector(self) -> str:
-        """Name of the connector."""
+        """Name of the connector, as in the REST API."""
         return self._identity.connector
 
     @property

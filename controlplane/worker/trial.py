@@ -32,7 +32,7 @@ from controlplane.worker.settings import RuntimeSettings
 from controlplane.worker.worker import ConnectWorker
 
 NAME = "trial"
-"""Name of the connector."""
+"""Name of the connector in every trial."""
 
 PATIENCE_S = 30.0
 """Longest wait in seconds for an expected event; then the test fails."""
@@ -86,7 +86,7 @@ class ConnectorTrial:
         return committed
 
     async def produce(self, topic: str, values: Iterable[str | None]) -> None:
-        """Write records for a sink."""
+        """Write records without a key for a sink; None is a tombstone."""
         log = self.plane.log
         if topic not in await log.topics():
             await log.create_topic(topic, 1)

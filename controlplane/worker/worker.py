@@ -78,7 +78,7 @@ class WorkerActions:
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """Ends of partitions."""
+        """Ends of partitions, without those that do not exist."""
         return await self._clients.log_ends(partitions, admin)
 
 
@@ -96,7 +96,7 @@ class ConnectWorker:
         self.plane = plane
         """The control plane whose connectors run here."""
         self.cluster = cluster
-        """Cluster of the data topics."""
+        """Cluster with the data topics: brokers, or the log itself."""
         self.clients = clients
         """Makes the producers and consumers of tasks."""
         self._settings = settings
@@ -205,7 +205,7 @@ class ConnectWorker:
             await self._actors[name].started(timeout_s)
 
     async def removed(self, name: str) -> None:
-        """Return when nothing of a deleted connector runs any more; at once for another one."""
+        """Return when nothing of a deleted connector runs any more; at once for one that exists."""
         self._assign()
         while name in self._deleted:
             await asyncio.wait([self._actors[name].ended])
@@ -259,7 +259,7 @@ class ConnectWorker:
             self._actors[actors[ended_]].abandon()
 
     def _clean_statuses(self) -> None:
-        """Remove the statuses of connectors whose deletion was cut off by a crash."""
+        """Remove the statuses of deleted connectors: a crash may have cut off their deletion."""
         state = self.plane.state
         for name in sorted({*state.status.connectors, *state.status.tasks}):
             if name not in state.config.connectors:
@@ -267,7 +267,7 @@ class ConnectWorker:
                 self._statuses.remove_connector(name)
 
     async def _probe_claim(self) -> None:
-        """Notice a newer writer of the log also while no command and no status is written."""
+        """Detect a newer writer of the log even while this process writes nothing."""
         while True:
             await asyncio.sleep(self._settings.claim_probe_ms / 1_000)
             if self.plane.failure is None:
@@ -277,7 +277,7 @@ class ConnectWorker:
         follower = self.plane.follower
         with follower.observed(self._note, self._wake.set):
             while True:
-                moves = follower.moves
+                moves = follower.moves  # before the state is read: no later move is missed
                 if self.plane.failure is None:
                     self._assign()
                 else:
@@ -309,8 +309,8 @@ class ConnectWorker:
                 self._deleted.add(record.connector)
 
     def _assign(self) -> None:
-        """Give each actor its assignment."""
         state = self.plane.state
+        # An assignment depends on the config topic alone, so other records change none.
         end = state.ends.get((state.topics.config, 0), 0)
         if end == self._config_end and not self._deleted:
             return
@@ -341,7 +341,7 @@ class ConnectWorker:
                 self._actors[request.connector].request(request)
 
     def _abandon(self) -> None:
-        """Another process runs the connectors now."""
+        """Abandon all actors: another process runs the connectors now."""
         for actor in self._actors.values():
             actor.abandon()
         self._reloads.close()

@@ -181,7 +181,7 @@ def _is_number(node: Any) -> bool:
 
 
 def _kind(node: Any) -> str:
-    """`JsonNode.getNodeType`."""
+    """Node type in Kafka's messages (`JsonNode.getNodeType`)."""
     kinds = (
         (type(None), "NULL"),
         (bool, "BOOLEAN"),

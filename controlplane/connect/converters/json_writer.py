@@ -67,7 +67,7 @@ class JsonWriter:
         return _WRITERS[schema.type](self, schema, value)
 
     def schema(self, schema: Schema) -> dict[str, Any]:
-        """A schema as JSON."""
+        """A schema as the JSON object of Kafka's envelope (`asJsonSchema`)."""
         written: dict[str, Any] = {"type": _TYPE_NAMES[schema.type]}
         if schema.type is SchemaType.ARRAY:
             written["items"] = self._member(schema.value)
@@ -145,7 +145,7 @@ class JsonWriter:
 
 
 def _name(key: Any) -> str:
-    """`JsonNode.asText` of a map's key."""
+    """Text of a map's key in a JSON object (`JsonNode.asText`)."""
     if isinstance(key, str):
         return str(key)
     return "" if isinstance(key, list | dict) else value_text(key)
@@ -179,7 +179,7 @@ _SCHEMALESS: Final[tuple[tuple[type | tuple[type, ...], SchemaType], ...]] = (
 def _plain(_writer: JsonWriter, schema: Schema | None, value: Any) -> Any:
     if schema is not None and not has_class(schema, value):
         raise _wrong_class(schema, value)
-    # Subclasses, members of a StrEnum for example, are encoded as what they are.
+    # A subclass of `str`, such as a member of a StrEnum, is encoded as its text.
     return str.__str__(value) if isinstance(value, str) else value
 
 

@@ -58,37 +58,37 @@ class _NumberConverter(PlainConverter):
 
 
 class ShortConverter(_NumberConverter):
-    """Integers of two bytes."""
+    """Integers of two bytes, big-endian (INT16)."""
 
     _schema, _kind, _layout = OPTIONAL_INT16, "short", struct.Struct(">h")
 
 
 class IntegerConverter(_NumberConverter):
-    """Integers of four bytes."""
+    """Integers of four bytes, big-endian (INT32)."""
 
     _schema, _kind, _layout = OPTIONAL_INT32, "integer", struct.Struct(">i")
 
 
 class LongConverter(_NumberConverter):
-    """Integers of eight bytes."""
+    """Integers of eight bytes, big-endian (INT64)."""
 
     _schema, _kind, _layout = OPTIONAL_INT64, "long", struct.Struct(">q")
 
 
 class FloatConverter(_NumberConverter):
-    """Floats of four bytes."""
+    """Floats of four bytes, big-endian (FLOAT32)."""
 
     _schema, _kind, _layout = OPTIONAL_FLOAT32, "float", struct.Struct(">f")
 
 
 class DoubleConverter(_NumberConverter):
-    """Floats of eight bytes."""
+    """Floats of eight bytes, big-endian (FLOAT64)."""
 
     _schema, _kind, _layout = OPTIONAL_FLOAT64, "double", struct.Struct(">d")
 
 
 class BooleanConverter(PlainConverter):
-    """Booleans of one byte."""
+    """Booleans of one byte, 0 or 1 (BOOLEAN)."""
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
         """The byte of a boolean.
@@ -119,7 +119,7 @@ class BooleanConverter(PlainConverter):
 
 
 class ByteArrayConverter(PlainConverter):
-    """Bytes as they are."""
+    """Bytes, unchanged in both directions (BYTES)."""
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
         """The bytes.

@@ -44,7 +44,7 @@ class PlainConverter(ABC):
         datum: SchemaAndValue,
         headers: Headers | None = None,  # noqa: ARG002
     ) -> bytes | None:
-        """Encode a key or value."""
+        """Encode a key or value; topic and headers have no effect."""
         return self.encode(datum)
 
     def to_connect(
@@ -53,15 +53,15 @@ class PlainConverter(ABC):
         value: bytes | None,
         headers: Headers | None = None,  # noqa: ARG002
     ) -> SchemaAndValue:
-        """Decode a key or value."""
+        """Decode a key or value; topic and headers have no effect."""
         return self.decode(value)
 
     def from_header(self, topic: str, name: str, datum: SchemaAndValue) -> bytes | None:  # noqa: ARG002
-        """Encode a header's value."""
+        """Encode a header's value as if it were a record's."""
         return self.encode(datum)
 
     def to_header(self, topic: str, name: str, value: bytes | None) -> SchemaAndValue:  # noqa: ARG002
-        """Decode a header's value."""
+        """Decode a header's value as if it were a record's."""
         return self.decode(value)
 
 

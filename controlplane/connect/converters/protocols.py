@@ -1,4 +1,4 @@
-"""Interfaces of converters (`Converter`, `HeaderConverter`)."""
+"""Interfaces of converters of keys, values and headers (`Converter`, `HeaderConverter`)."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol
@@ -54,7 +54,7 @@ class Converter(Protocol):
 
 
 class HeaderConverter(Protocol):
-    """Converts the values of headers."""
+    """Converts values of headers between Connect's data and bytes (`HeaderConverter`)."""
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
         """Take the settings below the converter's prefix; `is_key` has no effect here.

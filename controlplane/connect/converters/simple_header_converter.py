@@ -25,7 +25,7 @@ class SimpleHeaderConverter:
         return encode_key(header_text(datum.schema, datum.value))
 
     def to_header(self, topic: str, name: str, value: bytes | None) -> SchemaAndValue:  # noqa: ARG002
-        """The value of a header's text; the bytes themselves where they are no such text."""
+        """The value that a header's text stands for; bytes that are no such text are the value."""
         if value is None:
             return SchemaAndValue(None)
         try:

@@ -1,4 +1,4 @@
-"""Kafka's StringConverter."""
+"""Kafka's StringConverter: text in UTF-8 or another character set."""
 
 import codecs
 import re

@@ -27,7 +27,7 @@ _TEMPORAL: Final[Mapping[int, tuple[Schema, str]]] = {
     len("yyyy-MM-ddTHH:mm:ss.SSSZ"): (predefined.TIMESTAMP, TIMESTAMP_PATTERN),
     len("yyyy-MM-dd"): (predefined.DATE, DATE_PATTERN),
 }
-"""By length of the text."""
+"""Schema and date pattern by the length of the text."""
 
 _INTEGERS: Final = (predefined.INT8, predefined.INT16, predefined.INT32, predefined.INT64)
 _BIGGER_THAN_LONG: Final = Decimal(10**19)
@@ -72,7 +72,6 @@ class _HeaderTokens:
         return self.at - len(self._next or "")
 
     def rewind(self, position: int) -> None:
-        """Continue at a position."""
         self.at, self._next, self.previous = position, None, ""
 
     def has_next(self) -> bool:
@@ -80,7 +79,6 @@ class _HeaderTokens:
         return self._next is not None or self.at < len(self.units)
 
     def next(self) -> str:
-        """Take the next token."""
         self.previous, self._next = self._next or self._read(), None
         return self.previous
 
@@ -258,7 +256,7 @@ def _aligned(entries: dict[Any, Any], keys: Schema | None, values: Schema | None
 
 def _number(number: Decimal) -> SchemaAndValue:
     """A number of the smallest type that holds it, as Kafka has it; see `parseAsNumber`."""
-    integer = _whole(number)
+    integer = _integer_of(number)
     if integer is not None:
         for schema in _INTEGERS:
             if integer in INTEGERS[schema.type]:
@@ -273,7 +271,7 @@ def _number(number: Decimal) -> SchemaAndValue:
     return SchemaAndValue(number, Schema.decimal(scale))
 
 
-def _whole(number: Decimal) -> int | None:
+def _integer_of(number: Decimal) -> int | None:
     size = number.copy_abs()
     if size > _BIGGER_THAN_LONG or 0 < size < 1:
         return None

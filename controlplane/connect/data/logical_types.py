@@ -39,7 +39,7 @@ def epoch_ms(value: dt.date | dt.time) -> int:
 
 
 def moment_of(milliseconds: int) -> dt.datetime:
-    """The moment so many milliseconds after 1970, in UTC.
+    """The moment in UTC that lies this number of milliseconds after 1970.
 
     Raises:
         DataError: it is before the year 1 or after 9999.
@@ -92,6 +92,7 @@ def _from_decimal(schema: Schema, value: Decimal) -> bytes:
             f"Schema has scale {scale}, value has scale {own}."
         )
     number = unscaled(value)
+    # The fewest bytes with room for the sign, as of `BigInteger.toByteArray`.
     width = (number if number >= 0 else ~number).bit_length() // 8 + 1
     return number.to_bytes(width, signed=True)
 

@@ -1,4 +1,4 @@
-"""Schemas that every connector uses."""
+"""Predefined schemas: primitive types, their optional forms, and logical types."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ OPTIONAL_STRING: Final = STRING.optional()
 OPTIONAL_BYTES: Final = BYTES.optional()
 
 DATE: Final = Schema(SchemaType.INT32, name=DATE_NAME, version=1)
-"""A day: `datetime.date`."""
+"""A day without a time: `datetime.date`."""
 TIME: Final = Schema(SchemaType.INT32, name=TIME_NAME, version=1)
 """A time of day to the millisecond: `datetime.time`."""
 TIMESTAMP: Final = Schema(SchemaType.INT64, name=TIMESTAMP_NAME, version=1)

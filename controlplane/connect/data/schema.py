@@ -24,7 +24,7 @@ from controlplane.core.java.json_values import is_integer
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a struct."""
+    """A field of a struct; `index` is its place, from 0."""
 
     name: str
     index: int
@@ -60,7 +60,7 @@ class Schema:
     doc: str | None = None
     parameters: Mapping[str, str] | None = None
     fields: tuple[Field, ...] = ()
-    """The fields of a struct."""
+    """The fields of a struct, in their order."""
     key: "Schema | None" = None
     """The schema of a map's keys."""
     value: "Schema | None" = None
@@ -102,7 +102,7 @@ class Schema:
 
     @classmethod
     def array(cls, value: "Schema") -> "Schema":
-        """An array of such values."""
+        """An array whose elements have this schema."""
         return cls(SchemaType.ARRAY, value=value)
 
     @classmethod
@@ -381,7 +381,7 @@ _EXPECTED: Final[Mapping[str, Callable[[Any], bool]]] = {
     TIME_NAME: _of(dt.time),
     TIMESTAMP_NAME: _is_moment,
 }
-"""By name of a logical type, whatever the schema's type."""
+"""Checks of values by the name of a logical type, whatever the schema's type."""
 
 
 class SchemaAndValue(NamedTuple):

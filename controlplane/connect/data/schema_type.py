@@ -49,10 +49,10 @@ BITS: Final = {
     SchemaType.INT32: 32,
     SchemaType.INT64: 64,
 }
-"""Sizes of the integral types."""
+"""Number of bits of each integral type."""
 
 INTEGERS: Final = {kind: range(-(1 << bits - 1), 1 << bits - 1) for kind, bits in BITS.items()}
-"""Values of the integral types."""
+"""Range of the values of each integral type."""
 
 _CLASSES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     (bool, "java.lang.Boolean"),

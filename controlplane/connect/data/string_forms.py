@@ -31,7 +31,7 @@ def string_form(schema: Schema | None, value: Any) -> str:
     An object of another class has its own `str`. Dates are written in UTC.
 
     Raises:
-        DataError: bytes have no text. In Java it is an address in memory.
+        DataError: bytes have no text: in Java, their text is an address in memory.
     """
     match value:
         case str():
@@ -83,7 +83,7 @@ def _scalar(schema: Schema | None, value: Any) -> str:
 
 
 def real_text(value: float, *, is_float: bool) -> str:
-    """Float.toString or Double.toString."""
+    """Text of a number as Java's `Float.toString` or `Double.toString` has it."""
     return float_text(narrowed(value)) if is_float else double_text(float(value))
 
 

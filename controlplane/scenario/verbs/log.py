@@ -41,7 +41,7 @@ async def given(world: World, step: ScenarioStep) -> list[str]:
     if "topic" in step.options:
         await world.add_topic(topic)
     positions = await world.write(topic, records, await _hand(world, step, topic))
-    return list(_written(positions, step.options.get("transaction", ""), world.topics))
+    return list(_position_lines(positions, step.options.get("transaction", ""), world.topics))
 
 
 def _record(line: str, number: int) -> tuple[bytes | None, bytes | None]:
@@ -62,7 +62,9 @@ async def _hand(world: World, step: ScenarioStep, topic: str) -> ForeignWriter:
     return ForeignWriter(partition, step_options.duration_ms(step, "clock"), transaction)
 
 
-def _written(positions: Sequence[Position], transaction: str, topics: Topics) -> Iterator[str]:
+def _position_lines(
+    positions: Sequence[Position], transaction: str, topics: Topics
+) -> Iterator[str]:
     """Yield a line per partition and per transaction marker."""
     for partition in sorted({place.partition for place in positions}):
         written = [place for place in positions if place.partition == partition]

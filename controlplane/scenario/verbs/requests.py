@@ -81,10 +81,10 @@ async def request(world: World, step: ScenarioStep) -> list[str]:
     world.pass_ms()
     body = "\n".join(step.body).encode() if step.body else None
     made = await exchange(world, via, WorkerRequest(step.verb, target, body, signed))
-    return await _shown(world, made)
+    return await _output_lines(world, made)
 
 
-async def _shown(world: World, made: Exchange) -> list[str]:
+async def _output_lines(world: World, made: Exchange) -> list[str]:
     forwarding_lines = (
         [f"forwarded {made.passed_on[0]} -> {made.passed_on[1]}"] if made.passed_on else []
     )

@@ -38,7 +38,7 @@ def only(
 
 
 def number(step: ScenarioStep, option: str, default: int) -> int:
-    """A whole number, not negative."""
+    """Value of an option as a whole number, not negative; `default` without the option."""
     text = step.options.get(option)
     if text is None:
         return default
@@ -101,8 +101,8 @@ def worker(name: str, release: str) -> Worker:
         check_support(running.profile, exactly_once=release != plain)
     except UnknownRelease as error:
         raise BadStep(str(error)) from None
-    # Other commands read it as the nearest release they know, and say so. What a scenario prints
-    # would change with the day on which the release becomes known.
+    # Other commands read an unknown release as the nearest known one, and say so. Here the output
+    # would change on the day on which this project learns the release.
     if running.warning:
         nearest = running.profile.release
         raise BadStep(f"release {plain} is not known here: name the nearest, {nearest}, or kip")
@@ -116,7 +116,7 @@ def started(world: World) -> None:
 
 
 def member(workers: Mapping[str, Worker], name: str) -> Worker:
-    """The worker of this name."""
+    """The worker of this name. Raises `BadStep` if there is none."""
     if name not in workers:
         raise BadStep(f"there is no worker {name} (there are: {' '.join(workers)})")
     return workers[name]

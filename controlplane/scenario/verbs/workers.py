@@ -116,7 +116,7 @@ async def crash(world: World, step: ScenarioStep) -> list[str]:
     step_options.only(step, words=1, options=("after",))
     name = step_options.member(world.cluster.workers, step.words[0]).name
     if "after" in step.options:
-        world.cluster.armed[name] = _known(step.options["after"])
+        world.cluster.armed[name] = _checked_step(step.options["after"])
         return ["armed"]
     if name not in world.cluster.running:
         raise BadStep(f"{name} does not run: `start {name}` first")
@@ -124,7 +124,7 @@ async def crash(world: World, step: ScenarioStep) -> list[str]:
     return [f"{name} crashed"]
 
 
-def _known(name: str) -> str:
+def _checked_step(name: str) -> str:
     """Check the name of a step: an unknown one would never occur."""
     if is_step(name):
         return name

@@ -18,7 +18,7 @@ ClientKind = Literal["producer", "consumer", "admin"]
 """Kind of a client, and the prefix of its settings in a worker's file and a connector's config."""
 
 INT_MAX = 2**31 - 1
-"""Maximum of Kafka's INT. As a time-out: none."""
+"""Maximum of Kafka's INT; as a time-out, it means no limit."""
 
 _TimeMs = Annotated[int, Meta(ge=0, le=INT_MAX)]
 _ByteCount = Annotated[int, Meta(ge=0, le=INT_MAX)]
@@ -43,13 +43,13 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     retry_backoff_ms: _TimeMs = 100
     """Pause before a request is repeated."""
     max_block_ms: Annotated[int, Meta(ge=0)] = INT_MAX
-    """Time for which a topic is waited for that does not exist; default: without end."""
+    """Longest wait for a topic that does not exist; default: without end."""
     delivery_timeout_ms: _TimeMs = INT_MAX
     """Time after which a record that is not acknowledged counts as failed; default: never."""
     transaction_timeout_ms: Annotated[int, Meta(ge=1, le=INT_MAX)] = 60_000
     """Age at which a broker aborts a transaction; its task then fails."""
     metadata_max_age_ms: _TimeMs = 300_000
-    """Interval at which new partitions are looked for."""
+    """Interval at which the client looks for new partitions."""
     connections_max_idle_ms: _TimeMs = 540_000
 
 
@@ -60,7 +60,7 @@ class SinkConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Name in the broker's logs; default `connector-consumer-<connector>-<task>`."""
     client_rack: str | None = None
     group_instance_id: str | None = None
-    """Static membership (KIP-345)."""
+    """Id of a static member of the group (KIP-345); None: a dynamic member."""
     auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
     max_poll_records: Annotated[int, Meta(ge=1, le=INT_MAX)] = 500

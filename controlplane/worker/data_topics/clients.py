@@ -153,7 +153,7 @@ class Consumer(Protocol):
         ...
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on with these offsets."""
+        """Return records from these offsets on at the next `poll`."""
         ...
 
     def position(self, partition: TopicPartition) -> int:
@@ -162,7 +162,7 @@ class Consumer(Protocol):
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions of this consumer."""
+        """Partitions that the group has assigned to this consumer."""
         ...
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -186,7 +186,7 @@ class Rebalancing(Protocol):
     """Callbacks of a consumer about its partitions; they run within `poll`."""
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Commit and close these partitions."""
+        """Commit and close these partitions, before another consumer gets them."""
         ...
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
@@ -199,7 +199,7 @@ class TaskClients(Protocol):
 
     @property
     def offsets(self) -> OffsetTopics:
-        """Offsets topics of the sources."""
+        """Offsets topics of the sources of this worker."""
         ...
 
     def producer(

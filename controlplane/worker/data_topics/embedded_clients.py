@@ -54,7 +54,7 @@ class LogClients:
         self._topics = LogTopics(self._log, limits.default_partitions)
         self._assignments = GroupAssignments(self._topics.refresh)
         self.offsets = LogOffsets(written, self._topics, limits)
-        """Offsets topics of the sources."""
+        """Offsets topics of the sources, in the log of the control plane."""
 
     @asynccontextmanager
     async def producer(
@@ -101,7 +101,7 @@ class LogClients:
 
 
 def _consumer_settings(overrides: Mapping[str, str]) -> dict[str, Any]:
-    """Return the settings of a consumer that mean something on a log of our own."""
+    """Return the settings of a consumer that have an effect on a log of our own."""
     settings: dict[str, Any] = {}
     if (most := overrides.get("max.poll.records")) is not None:
         settings["max_poll_records"] = int(most)
@@ -121,7 +121,7 @@ class LogCluster:
 
     @property
     def actions(self) -> LogGroups:
-        """Consumer groups of the log."""
+        """Consumer groups of the log; they carry out the actions of commands."""
         return self._groups
 
     @asynccontextmanager

@@ -13,17 +13,17 @@ from controlplane.worker.data_topics.clients import Rebalancing, TopicSubscripti
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 
 BATCHES_PENDING = 8
-"""Batches that were read and not yet taken; the log is not read further until then."""
+"""Most batches that are read ahead; the log is read further once one is taken."""
 
 TOPICS_POLL_S = 1.0
 """Interval at which a consumer looks for new topics, partitions and members of its group."""
 
 READ_RETRY_S = 0.5
-"""Pause before a log that cannot be read is read again."""
+"""Pause in seconds before another attempt to read a log that cannot be read."""
 
 
 class LogConsumerSettings(NamedTuple):
-    """Settings of a consumer that mean something on a log of our own, named as Kafka's."""
+    """Settings of a consumer that have an effect on a log of our own, named as Kafka's."""
 
     max_poll_records: int = 500
     auto_offset_reset: str = "earliest"
@@ -67,7 +67,7 @@ class LogConsumer:
         self._reading: asyncio.Task[None] | None = None
         self._looked_at = -TOPICS_POLL_S
         self._woken = asyncio.Event()
-        """Set by `wake_up` for `attend`."""
+        """Set by `wake_up`; ends a wait in `attend`."""
 
     async def poll(self, timeout_s: float) -> Sequence[Entry]:
         """Return records of the partitions that are not paused; empty after the time-out."""
@@ -109,7 +109,7 @@ class LogConsumer:
     def wake_up(self) -> None:
         """Let a waiting `poll` or `attend` return at once."""
         self._woken.set()
-        if self._batches.empty():
+        if self._batches.empty():  # else `poll` has a batch, and does not wait
             self._batches.put_nowait(None)
 
     def _take(self, batch: Batch) -> None:
@@ -128,7 +128,7 @@ class LogConsumer:
         return [partition for partition in self._positions if partition not in self._paused]
 
     async def _read_ahead(self) -> None:
-        """Read on from the positions, over outages of the log."""
+        """Read on from the positions, and go on after an outage of the log."""
         topics = {topic for topic, _ in self._read_partitions()}
         read: dict[TopicPartition, int] = dict(self._positions)
         while True:
@@ -143,6 +143,8 @@ class LogConsumer:
         Raises:
             LogError: the log cannot be read.
         """
+        # A tail covers whole topics. Partitions of other consumers start at their ends, so little
+        # of them is read; `_take` drops that.
         starts = {
             topic: [read.get((topic, number), end) for number, end in enumerate(ends)]
             for topic, ends in (await self._log.ends(topics)).items()
@@ -168,6 +170,7 @@ class LogConsumer:
         lost = sorted(self._member.owned - assigned)
         gained = sorted(assigned - self._member.owned)
         if lost:
+            # Owned until the commit in `revoked` has ended: no other consumer gets them before.
             await self._rebalancing.revoked(lost)
             self._member.owned -= {*lost}
             for partition in lost:
@@ -177,7 +180,7 @@ class LogConsumer:
             positions = await self._first_positions(gained)
             self._member.owned |= {*gained}
             self._positions |= positions
-            await self._rebalancing.assigned(gained)
+            await self._rebalancing.assigned(gained)  # reads the positions, and may seek
         if lost or gained:
             await self._read_anew()
 
@@ -188,7 +191,7 @@ class LogConsumer:
     async def _first_positions(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        """Return the committed offsets, or where `auto.offset.reset` says."""
+        """Return the committed offsets; without one in range, that of `auto.offset.reset`."""
         topics = {topic for topic, _ in partitions}
         starts, ends = await self._log.starts(topics), await self._log.ends(topics)
         committed = self._groups.committed(self._member.group)
@@ -210,7 +213,7 @@ class LogConsumer:
         self._ready.clear()
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on with these offsets."""
+        """Return records from these offsets on at the next `poll`."""
         self._positions |= {
             partition: offset
             for partition, offset in offsets.items()
@@ -224,7 +227,7 @@ class LogConsumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions of this consumer."""
+        """Partitions that the group has assigned to this consumer."""
         return frozenset(self._member.owned)
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -250,7 +253,7 @@ class LogConsumer:
         await self._groups.commit(self._member.group, offsets)
 
     def join(self) -> None:
-        """Join the group."""
+        """Join the group; the first `poll` assigns partitions."""
         self._groups.join(self._member.group)
         self._assignments.add(self._member)
 

@@ -99,7 +99,7 @@ class LogGroups:
             )
             for (topic, partition), offset in offsets.items()
         ]
-        async with self._writing:
+        async with self._writing:  # memory changes in the order of the log
             try:
                 await self._log.append(records, self._epoch())
             except LogError as failure:
@@ -205,10 +205,10 @@ class GroupAssignments:
     async def assignment(
         self, member: "GroupMember", selects: Callable[[str], bool]
     ) -> set[TopicPartition]:
-        """Return the partitions that a consumer should have now: consumers get them in turn.
+        """Return the partitions that a consumer should have now; consumers get partitions in turn.
 
         Raises:
-            LogError: the log cannot tell its topics.
+            LogError: the log cannot list its topics.
         """
         topics = await self._topics()
         members = self._groups[member.group]

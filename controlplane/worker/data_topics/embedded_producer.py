@@ -236,7 +236,7 @@ async def appended_since(
     for record in records:
         by_place.setdefault((record.topic, record.partition), []).append(record)
     present: dict[TopicPartition, list[Entry]] = {place: [] for place in by_place}
-    async for batch in log.read(starts, starts):
+    async for batch in log.read(starts, starts):  # the topics are the keys of `starts`
         if (batch.topic, batch.partition) in present:
             present[batch.topic, batch.partition] += batch.entries()
     places: dict[TopicPartition, deque[Position]] = {}

@@ -1,4 +1,4 @@
-"""Clients of tasks on brokers."""
+"""Producers and consumers of tasks on Kafka's brokers."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -73,7 +73,7 @@ class KafkaClients:
     ) -> None:
         self._connections = connections
         self.offsets = offsets
-        """Offsets topics of the sources."""
+        """Offsets topics of the sources, on brokers or in the control plane's log."""
         self._plane = plane
         self._creates_topics = configuration.settings(WorkerSettings).topic_creation_enable
 

@@ -32,7 +32,7 @@ from controlplane.worker.data_topics.client_settings import (
 from controlplane.worker.task_identity import TaskIdentity
 
 CLUSTERS_KEPT = 100
-"""Ways to reach brokers whose key stores are kept: configs that change bring ever new ones."""
+"""Most clusters whose key stores stay loaded: each changed config may add another."""
 
 SettingsT = TypeVar("SettingsT", ProducerSettings, SinkConsumerSettings, AdminSettings)
 
@@ -46,7 +46,7 @@ class TaskClient(NamedTuple):
 
     @property
     def overrides(self) -> dict[str, str]:
-        """Settings that the connector overrides."""
+        """Settings of the client that the connector's config overrides (KIP-458)."""
         return client_overrides(self.config, self.kind)
 
 
@@ -65,7 +65,7 @@ class ClientConnections:
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration, notices: Notices) -> None:
-        """`bootstrap` empty: the setting `bootstrap.servers`."""
+        """Open no connection yet. `bootstrap` empty: the setting `bootstrap.servers`."""
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._notices = notices

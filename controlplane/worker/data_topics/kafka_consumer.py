@@ -27,7 +27,7 @@ class KafkaTaskConsumer:
         self._consumer.wake_up()
 
     async def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on with these offsets."""
+        """Return records from these offsets on at the next `poll`."""
         self._consumer.seek(offsets)
 
     def position(self, partition: TopicPartition) -> int:
@@ -36,7 +36,7 @@ class KafkaTaskConsumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions of this consumer."""
+        """Partitions that the group has assigned to this consumer."""
         return self._consumer.assignment
 
     async def pause(self, partitions: Iterable[TopicPartition]) -> None:

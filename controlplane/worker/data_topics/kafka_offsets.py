@@ -42,7 +42,7 @@ class BrokerOffsets:
 
     @asynccontextmanager
     async def writer(self) -> AsyncIterator[OffsetWriter]:
-        """Open a producer of its own: a topic that cannot be written holds up its task alone."""
+        """Open a producer of its own: a topic that cannot be written delays only this task."""
         appends = self._new_appends()
         try:
             yield BrokerOffsetWriter(appends, self._placer)
@@ -62,7 +62,7 @@ class BrokerOffsets:
         await TopicAdmin(own.cluster, self._reading).create([spec])
 
     async def ends(self, topics: Sequence[str]) -> Ends:
-        """Return the high watermarks."""
+        """Return the high watermarks, which lie behind the records of open transactions."""
         return await self._high_watermarks.ends(topics)
 
 

@@ -53,7 +53,7 @@ class RecordPlacer:
         self._turn = 0
 
     def next_turn(self) -> None:
-        """Choose other partitions for records without a key: those of a batch share one."""
+        """Choose another partition for records without a key; a batch has the same for all."""
         self._turn = next(self._turns)
 
     async def placed(self, record: ProducerRecord) -> Record:
@@ -205,7 +205,7 @@ class IdempotentTaskProducer:
                 else:
                     queued.settle(RecordMetadata(*outcome, record.timestamp))
         except LogError as failure:
-            for queued, _ in pending:  # those that are settled stay so
+            for queued, _ in pending:  # a record that is settled stays so
                 queued.settle(ProducerFailure(str(failure)))
 
 

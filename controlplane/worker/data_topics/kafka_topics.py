@@ -25,7 +25,7 @@ class KafkaTopicCreator:
         self._topics = topics
         self._admin = admin
         self._rules = rules
-        self._known: set[str] = set()
+        self._existing: set[str] = set()
 
     async def ensure_topics(self, topics: Iterable[str]) -> None:
         """Create missing topics; brokers that are away are waited for.
@@ -35,9 +35,9 @@ class KafkaTopicCreator:
         """
         if self._rules is None:
             return
-        for topic in {*topics} - self._known:
+        for topic in {*topics} - self._existing:
             await self._ensure(topic, self._rules)
-            self._known.add(topic)
+            self._existing.add(topic)
 
     async def _ensure(self, topic: str, rules: TopicRules) -> None:
         new_topic = rules.topic(topic)

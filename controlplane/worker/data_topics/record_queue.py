@@ -78,7 +78,7 @@ class RecordQueue:
         while True:
             await self._filled.wait()
             await self._linger()
-            self._filled.clear()
+            self._filled.clear()  # before the queue is empty: a later record sets it again
             while self._queue:
                 size = min(len(self._queue), self._batch_max)
                 await self._send([self._queue.popleft() for _ in range(size)])

@@ -40,7 +40,7 @@ class RunningConnector:
 
     @property
     def name(self) -> str:
-        """Name of the connector."""
+        """Name of the connector, as in the REST API."""
         return self._name
 
     @property
@@ -49,7 +49,7 @@ class RunningConnector:
         return dict(self._config)
 
     def request_reconfiguration(self) -> None:
-        """Ask for new task configs."""
+        """Ask the runtime for new task configs; callable from any thread."""
         self._requests.reconfigure()
 
     def fail(self, error: BaseException) -> None:
@@ -65,7 +65,7 @@ class ConnectorDriver(Protocol):
         ...
 
     async def start(self) -> None:
-        """Start the connector."""
+        """Make the connector unless it exists, and start it."""
         ...
 
     async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
@@ -77,20 +77,20 @@ class ConnectorDriver(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop the connector."""
+        """Stop the connector: call its `stop`, or end its `watch`."""
         ...
 
     def end_watch(self) -> None:
-        """End what runs beside the calls: the connector has failed, or stops."""
+        """End the author's `watch`: the connector has failed, or stops."""
         ...
 
     def abandon(self) -> None:
-        """Leave a hanging connector behind."""
+        """Do not wait for the connector any more: its code may hang."""
         ...
 
 
 class ClassicDriver:
-    """Runs a `SourceConnector` or `SinkConnector`."""
+    """Runs a `SourceConnector` or `SinkConnector`, in a thread of its own."""
 
     def __init__(
         self, connector: type[SourceConnector | SinkConnector], context: RunningConnector
@@ -109,13 +109,13 @@ class ClassicDriver:
             self._connector = connector
 
     async def start(self) -> None:
-        """Start the connector."""
+        """Make the connector unless it exists, and call its `start`."""
         await self.make()
         assert self._connector is not None
         await self._thread.call(self._connector.start, self._context.config)
 
     async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
-        """Ask for task configs."""
+        """Call the connector's `task_configs`, and check the result."""
         assert self._connector is not None
         check = partial(checked_configs, self._class)
         return await self._thread.checked_call(check, self._connector.task_configs, limit)
@@ -125,7 +125,7 @@ class ClassicDriver:
         return await self._thread.call(function, *arguments)
 
     async def stop(self) -> None:
-        """Stop the connector."""
+        """Call the connector's `stop`; returns when it has returned."""
         assert self._connector is not None
         await self._thread.call(self._connector.stop)
 
@@ -133,7 +133,7 @@ class ClassicDriver:
         """Do nothing: as in Kafka, the author's code hears nothing of a failure."""
 
     def abandon(self) -> None:
-        """Leave the thread behind."""
+        """End the thread once it is idle; do not wait for it."""
         self._thread.abandon()
 
 
@@ -171,7 +171,7 @@ class OneClassDriver:
             self._context.fail(failure)
 
     async def task_configs(self, limit: int) -> list[dict[str, str | None]]:
-        """Ask for task configs."""
+        """Call `split`, and check the result."""
         assert self._connector is not None
         check = partial(checked_configs, self._class)
         return await self._thread.checked_call(
@@ -183,7 +183,7 @@ class OneClassDriver:
         return await self._thread.call(function, *arguments)
 
     async def stop(self) -> None:
-        """Stop watching."""
+        """End `watch`; the author's class has no other code to stop."""
         self.end_watch()
 
     def end_watch(self) -> None:
@@ -194,7 +194,7 @@ class OneClassDriver:
             thread.abandon()
 
     def abandon(self) -> None:
-        """Leave the threads behind."""
+        """End both threads once they are idle; do not wait for them."""
         self._thread.abandon()
         if self._watch is not None:
             self._watch[0].abandon()

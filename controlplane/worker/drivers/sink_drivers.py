@@ -28,11 +28,11 @@ class SinkDriver(Protocol):
 
     @property
     def author(self) -> object:
-        """The author's object."""
+        """The author's `SinkTask` or `Sink`."""
         ...
 
     async def start(self) -> None:
-        """Start the task."""
+        """Call the author's `start`; returns when it has returned."""
         ...
 
     async def open(self, partitions: Sequence[KafkaPartition]) -> None:
@@ -40,7 +40,7 @@ class SinkDriver(Protocol):
         ...
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
-        """Hand records to the task."""
+        """Hand records to the task; raises what the author's `put` raises."""
         ...
 
     async def pre_commit(self, offsets: KafkaOffsets) -> KafkaOffsets:
@@ -52,7 +52,7 @@ class SinkDriver(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop the task."""
+        """Call the author's `stop` once, when the thread is free."""
         ...
 
 
@@ -158,7 +158,7 @@ class SinkContext(TaskServices):
 
 
 class ClassicSinkDriver:
-    """Runs a `SinkTask`."""
+    """Runs a `SinkTask`, the form with Kafka's methods."""
 
     def __init__(self, task: SinkTask, context: SinkContext, thread: AuthorThread) -> None:
         self._task = self.author = task
@@ -167,11 +167,11 @@ class ClassicSinkDriver:
         task.context = context
 
     async def start(self) -> None:
-        """Start the task."""
+        """Call the task's `start` with its config."""
         await self._thread.call(self._task.start, self.context.config)
 
     async def open(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call `open`."""
+        """Call the task's `open` with a list of its own."""
         await self._thread.call(self._task.open, [*partitions])
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
@@ -188,11 +188,11 @@ class ClassicSinkDriver:
         return returned
 
     async def close(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call `close`."""
+        """Call the task's `close` with a list of its own."""
         await self._thread.call(self._task.close, [*partitions])
 
     async def stop(self) -> None:
-        """Stop the task."""
+        """Call the task's `stop` once, when the thread is free."""
         await self._thread.last_call(self._task.stop)
 
 
@@ -205,11 +205,11 @@ class OneClassSinkDriver:
         self._thread = thread
 
     async def start(self) -> None:
-        """Start the task."""
+        """Call the sink's `start` with the context of the task."""
         await self._thread.call(self._sink.start, self.context)
 
     async def open(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call `open`."""
+        """Call the sink's `open` with a list of its own."""
         await self._thread.call(self._sink.open, self.context, [*partitions])
 
     async def put(self, records: Sequence[SinkRecord]) -> None:
@@ -227,11 +227,11 @@ class OneClassSinkDriver:
         return returned
 
     async def close(self, partitions: Sequence[KafkaPartition]) -> None:
-        """Call `close`."""
+        """Call the sink's `close` with a list of its own."""
         await self._thread.call(self._sink.close, self.context, [*partitions])
 
     async def stop(self) -> None:
-        """Stop the task."""
+        """Call the sink's `stop` once, when the thread is free."""
         await self._thread.last_call(partial(self._sink.stop, self.context))
 
 

@@ -52,7 +52,7 @@ class SourceDriver(Protocol):
     """Calls the author's code of one source task."""
 
     async def start(self) -> None:
-        """Start the task."""
+        """Call the author's `start`, or make the generator of `read`."""
         ...
 
     async def poll(self) -> Sequence[PolledItem]:
@@ -70,7 +70,7 @@ class SourceDriver(Protocol):
         ...
 
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
-        """Ask for further offsets (KIP-910)."""
+        """Ask the author for further offsets to commit (KIP-910); None: there are none."""
         ...
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
@@ -82,12 +82,12 @@ class SourceDriver(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Stop the task."""
+        """Call the author's `stop` once, or close the generator."""
         ...
 
 
 class PollingDriver:
-    """Runs a `SourceTask`."""
+    """Runs a `SourceTask`, the form with Kafka's methods."""
 
     repeats_polls = True
 
@@ -98,7 +98,7 @@ class PollingDriver:
         task.context = context
 
     async def start(self) -> None:
-        """Start the task."""
+        """Call the task's `start` with its config."""
         await self._thread.call(self._task.start, self._context.config)
 
     async def poll(self) -> Sequence[PolledItem]:
@@ -146,7 +146,7 @@ class PollingDriver:
             await self._thread.call(self._task.commit)
 
     async def stop(self) -> None:
-        """Stop the task."""
+        """Call the task's `stop` once, when the thread is free."""
         await self._thread.last_call(self._task.stop)
 
 
@@ -158,7 +158,7 @@ class GeneratorDriver:
     """
 
     repeats_polls = False
-    """A generator has ended with any exception."""
+    """False: any exception ends a generator."""
 
     def __init__(self, source: Source, context: TaskContext, thread: AuthorThread) -> None:
         self._source = source
@@ -172,9 +172,9 @@ class GeneratorDriver:
         self._idle: Idle | None = None
         self._ended = False
         self._committed: asyncio.Future[Any] | None = None
-        """Latest call of `committed`."""
+        """Latest call of the author's `committed`; None before the first."""
         self._resting = asyncio.Lock()
-        """Held in the author's thread by each call, as an `async def` may give way to another.
+        """Held by each call in the author's thread: an `async def` may let another call run.
 
         Calls take it in their order. A cancelled call ends later.
         """
@@ -199,7 +199,7 @@ class GeneratorDriver:
         return self._taken()
 
     async def _gather(self) -> None:
-        """Wait until the generator pauses, or has yielded something and takes its time."""
+        """Wait until the generator pauses, or until `GATHER_S` after it has yielded an item."""
         if self._ended:
             return
         pulling = self._pulling

@@ -42,7 +42,7 @@ class ConfigReloads:
             timer.cancel()
 
     def close(self) -> None:
-        """Forget all values."""
+        """Cancel the timers of all connectors, without a restart."""
         for connector in [*self._timers]:
             self.cancel(connector)
 

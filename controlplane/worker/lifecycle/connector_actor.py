@@ -43,12 +43,12 @@ class StartTimedOut(Exception):
 
 
 class ConnectorActor:
-    """One connector in this process."""
+    """Runs one connector and its tasks in this process, one change after another."""
 
     def __init__(self, name: str, parts: ActorParts) -> None:
         self._name = name
         self._parts = parts
-        self._wanted: Assignment | None = None
+        self._assigned: Assignment | None = None
         self._applied: Assignment | None = None
         self._requests: deque[_Restart | RestartRequest] = deque()
         self._is_reload_due = False
@@ -64,14 +64,14 @@ class ConnectorActor:
         self._loop = asyncio.get_running_loop()
         self.ended = asyncio.create_task(self._run(), name=f"actor {name}")
 
-    # --- what others ask of it ------------------------------------------------------------------
+    # --- requests -------------------------------------------------------------------------------
 
-    def assign(self, wanted: Assignment | None) -> None:
+    def assign(self, assignment: Assignment | None) -> None:
         """Set the assignment; None: the connector was deleted, which is final."""
-        if wanted is None:
+        if assignment is None:
             self._tasks.end()
-        if wanted != self._wanted or wanted is None:
-            self._wanted = wanted
+        if assignment != self._assigned or assignment is None:
+            self._assigned = assignment
             self._changed.set()
 
     def request(self, request: RestartRequest) -> None:
@@ -108,7 +108,7 @@ class ConnectorActor:
     async def started(self, timeout_s: float) -> None:
         """Return when the connector has been started as assigned, and its tasks are published.
 
-        Task configs are waited for `connector_stop_timeout_ms` only: they may fail for ever.
+        The wait for task configs ends after `connector_stop_timeout_ms`: they may fail for ever.
 
         Raises:
             StartTimedOut: the start takes longer than the time limit.
@@ -170,13 +170,13 @@ class ConnectorActor:
             await self._stop_connector()
             await self._tasks.stop_all()
             return True
-        if self._wanted is None:
+        if self._assigned is None:
             await self._remove()
             return True
         try:
-            await self._follow(self._wanted)
+            await self._follow(self._assigned)
             # A request may count on an assignment that has come meanwhile: that is applied first.
-            while self._requests and self._applied is self._wanted:
+            while self._requests and self._applied is self._assigned:
                 await self._answer(self._requests.popleft())
             if self._is_reload_due:
                 await self._reload()
@@ -401,7 +401,7 @@ class ConnectorActor:
             await self._start_restarted(running)
 
     async def _raise_start_failure(self) -> None:
-        """Wait for the connector's start; raise what it raised."""
+        """Wait for the connector's start; raise the exception of a start that failed."""
         if self._start_failure is not None:
             raise self._start_failure
         connector = self._connector

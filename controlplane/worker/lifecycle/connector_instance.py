@@ -45,7 +45,7 @@ class ConnectorInstance:
         self._notices = notices
         self._publish, self._paused_after_start = pausing
         self._current: Target | None = None
-        self._wanted: Target | None = None
+        self._target: Target | None = None
         self._failure: BaseException | None = None
         self._changed = asyncio.Event()
         self._ending = False
@@ -65,7 +65,7 @@ class ConnectorInstance:
 
     def go(self, target: Target) -> None:
         """Begin the transition to a target state."""
-        self._wanted = target
+        self._target = target
         self._settled.clear()
         self._changed.set()
 
@@ -107,8 +107,8 @@ class ConnectorInstance:
             if self._ending:
                 await self._end()
                 return
-            if self._wanted is not None and self._wanted is not self._current:
-                await self._transition(self._wanted)
+            if self._target is not None and self._target is not self._current:
+                await self._transition(self._target)
             self._settled.set()
 
     async def _transition(self, target: Target) -> None:

@@ -45,7 +45,7 @@ class RunningTasks:
                 self._report_failed(number, failure)
             return
         if self._ending.is_set():
-            return
+            return  # `_prepare` may have been cut off
         for number in numbers:
             try:
                 self._tasks[number] = await self._parts.factory.task(
@@ -89,7 +89,7 @@ class RunningTasks:
         self._parts.statuses.task(self._name, number, State.FAILED, trace, safe=True)
 
     def go(self, *, paused: bool) -> None:
-        """Pause or resume all tasks."""
+        """Pause or resume all tasks; each obeys after its present call."""
         for task in self._tasks.values():
             task.go(paused=paused)
 
@@ -109,7 +109,7 @@ class RunningTasks:
                     task.abandon()
 
     async def stop_all(self) -> None:
-        """Stop all tasks."""
+        """Stop all tasks, as `stop` does."""
         await self.stop([*self._tasks])
 
     def abandon(self) -> None:

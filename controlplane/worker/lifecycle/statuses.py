@@ -59,7 +59,7 @@ class StatusWriter:
         self._state = state
         self._epoch = epoch
         self._earlier_generations = max(0, _newest_generation(state().status) + 1 - epoch())
-        """Added to the epoch: a claim of Kafka's topics is numbered anew in each process."""
+        """Added to the epoch, which begins anew in each process that claims Kafka's topics."""
         self._partitions = partitions
         self._now_ms = now_ms
         self._notices = notices
@@ -67,7 +67,7 @@ class StatusWriter:
         self._worker_id = worker_id
         self._tracking = tracking
         self._hidden = hidden
-        """Removes secrets from a trace."""
+        """Removes the values of config providers from a trace."""
         self._queue: deque[StatusRecord] = deque()
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()

@@ -16,12 +16,12 @@ class TaskControl:
         self._stopped = asyncio.Event()
 
     def pause(self) -> None:
-        """Pause after the present call."""
+        """Pause after the present call of the author's code."""
         self.paused = True
         self._wake()
 
     def resume(self) -> None:
-        """Go on."""
+        """End a pause, and wake the task."""
         self.paused = False
         self._wake()
 
@@ -38,7 +38,7 @@ class TaskControl:
         self._callbacks.append(callback)
 
     def abandon(self) -> None:
-        """Call the functions of `when_abandoned`."""
+        """Call the functions of `when_abandoned`: the task is left behind."""
         for callback in self._when_abandoned:
             callback()
 
@@ -56,5 +56,5 @@ class TaskControl:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        self._changed.set()
+        self._changed.set()  # releases the tasks that wait now, and no later one
         self._changed.clear()

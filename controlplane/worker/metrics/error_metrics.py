@@ -13,7 +13,7 @@ class ErrorMetrics:
         self._now_ms = now
         self._lock = Lock()
         self.failures = 0
-        """Failed attempts of operations."""
+        """Number of failed attempts of operations, retries included."""
         self.errors = 0
         """Operations that failed for good."""
         self.skipped = 0
@@ -32,7 +32,7 @@ class ErrorMetrics:
             self.failures += 1
 
     def retried(self) -> None:
-        """Count a retry."""
+        """Count one retry of an operation."""
         with self._lock:
             self.retries += 1
 

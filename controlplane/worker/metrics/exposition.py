@@ -39,7 +39,7 @@ _TASK_LABELS = ("connector", "task")
 
 
 class ConnectorInfo(NamedTuple):
-    """Class of a running connector."""
+    """Name, class, kind and version of a running connector."""
 
     connector: str
     class_name: str

@@ -22,7 +22,7 @@ SOURCE = "source-task-metrics"
 SINK = "sink-task-metrics"
 ERRORS = "task-error-metrics"
 WORKER = "connect-worker-metrics"
-"""Groups of metrics (`ConnectMetricsRegistry`)."""
+"""Names of Kafka's groups of metrics (`ConnectMetricsRegistry`)."""
 
 
 class MetricRow(NamedTuple, Generic[M]):

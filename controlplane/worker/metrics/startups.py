@@ -13,12 +13,12 @@ class StartupCounts:
         """1 for a start that succeeded, 0 for one that failed."""
 
     def count(self, *, succeeded: bool) -> None:
-        """Count a start."""
+        """Count a start, by its outcome."""
         self.outcomes.record(float(succeeded))
 
     @property
     def attempts(self) -> int:
-        """Number of all starts."""
+        """Number of starts that succeeded or failed."""
         return self.outcomes.count
 
     @property
@@ -33,7 +33,7 @@ class StartupCounts:
 
 
 class Startup:
-    """Start of one connector or task. Its first outcome counts; a later failure is none of it."""
+    """Start of one connector or task. Its first outcome counts; a later failure does not."""
 
     def __init__(self, counts: StartupCounts) -> None:
         self._counts = counts

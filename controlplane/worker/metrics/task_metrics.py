@@ -24,7 +24,7 @@ class TaskMetrics:
         self._startup = Startup(starts)
         self.states = StateTimes(clock)
         self.commit_ms = Distribution(clock)
-        """Durations of commits that succeeded."""
+        """Durations in milliseconds of commits that succeeded."""
         self.commit_outcomes = Distribution(clock)
         """1 for a commit that succeeded, 0 for one that failed."""
         self.batch_records = Distribution(clock)
@@ -51,7 +51,7 @@ class TaskMetrics:
         self.committed(self._clock() - began_s)
 
     def committed(self, took_s: float) -> None:
-        """Count a commit that succeeded."""
+        """Count a commit that succeeded, with its duration in seconds."""
         self.commit_ms.record(_MS * took_s)
         self.commit_outcomes.record(1)
 
@@ -61,7 +61,7 @@ class TaskMetrics:
 
 
 class SourceTaskMetrics(TaskMetrics):
-    """Metrics of a source task."""
+    """Metrics of a source task (`SourceTaskMetricsGroup`)."""
 
     def __init__(self, starts: StartupCounts, clock: Clock = monotonic) -> None:
         super().__init__(starts, clock)
@@ -89,19 +89,19 @@ class SourceTaskMetrics(TaskMetrics):
 
 
 class SinkTaskMetrics(TaskMetrics):
-    """Metrics of a sink task."""
+    """Metrics of a sink task (`SinkTaskMetricsGroup`)."""
 
     def __init__(self, starts: StartupCounts, clock: Clock = monotonic) -> None:
         super().__init__(starts, clock)
         self.read = 0
         """Records that were consumed, before transformations."""
         self.sent = 0
-        """Records that `put` has taken."""
+        """Number of records with which `put` has returned."""
         self.put_ms = Distribution(clock)
         self.partitions = 0
-        """Partitions that the task consumes."""
+        """Number of partitions that the task consumes."""
         self.commit_number = 0
-        """Number of the last commit."""
+        """Sequence number of the last commit, failed ones included."""
         self.active = 0
         """Records that were read, and whose offsets are not committed."""
         self.active_records = Distribution(clock)

@@ -30,7 +30,7 @@ class _Window:
 
 
 class Distribution:
-    """Measured values, none negative: count and sum since the start; average and maximum of late.
+    """Measured values, none negative: count and sum since the start, recent average and maximum.
 
     One thread records; any thread reads.
     """
@@ -38,15 +38,16 @@ class Distribution:
     def __init__(self, clock: Clock = monotonic) -> None:
         self._clock = clock
         self.count = 0
-        """Number of all values."""
+        """Number of all values since the start."""
         self.total = 0.0
-        """Sum of all values."""
+        """Sum of all values since the start."""
         self._windows: tuple[_Window, ...] = ()
 
     def record(self, value: float) -> None:
-        """Add a value."""
+        """Add a value to the totals and to the present window."""
         now_s = self._clock()
         if not self._windows or now_s - self._windows[-1].began_s >= WINDOW_S:
+            # A new tuple: a reader in another thread may iterate over the former one.
             self._windows = (*self._windows[-1:], _Window(now_s))
         window = self._windows[-1]
         window.count += 1
@@ -68,7 +69,7 @@ class Distribution:
         return max((window.maximum for window in self._recent()), default=nan)
 
     def fraction(self, outcome: int) -> float:
-        """Return the fraction of recent values that are 1, or 0; 0 without any.
+        """Return the fraction of recent values that are `outcome` (0 or 1); 0 without values.
 
         For values that are 1 and 0 (`Frequencies`).
         """
@@ -92,7 +93,7 @@ class StateTimes:
         """Present state and its beginning; None before the first."""
 
     def change(self, state: State) -> None:
-        """Enter a state."""
+        """Enter a state; the time in the former one ends now."""
         now_s = self._clock()
         if self._now is not None:
             before, since_s = self._now

@@ -104,7 +104,7 @@ class SourceOffsetStore:
             committed = _offsets_in(await read(), self._connector)
         finally:
             self._newer.remove(newer)
-        _apply(newer, committed)
+        _apply(newer, committed)  # the state that was read may be older than these commits
         self._committed = committed
 
     def _drafts(self, topic: str, pairs: Iterable[OffsetPair]) -> list[Draft]:
@@ -112,6 +112,7 @@ class SourceOffsetStore:
         for partition, offset in pairs:
             keys = self._keys.of(topic, partition)
             value = None if offset is None else json_converter.encode_hash_order(offset)
+            # A removal needs a tombstone for every spelling of the partition that the topic has.
             drafts += (
                 Draft(topic, key, value, self._keys.place(topic, key))
                 for key in (keys if offset is None else keys[:1])
@@ -184,6 +185,7 @@ async def write_offsets(
         ProducerFailure, ProducerFenced: they are not committed.
     """
     batches = offsets.batches(pairs)
+    # The order of `OffsetBatches`: a crash between two appends revives no old offset.
     await producer.write_offsets(batches.removals_of_copy)
     await producer.write_offsets(batches.primary)
     offsets.committed(pairs)

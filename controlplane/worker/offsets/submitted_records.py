@@ -97,7 +97,7 @@ class SubmittedRecords:
 
     @property
     def in_flight(self) -> int:
-        """Records without an acknowledgement, or after one without."""
+        """Number of records that wait for their own acknowledgement, or for an earlier one's."""
         return sum(map(len, self._queues.values()))
 
     def committable(self) -> CommittableOffsets:
@@ -112,6 +112,7 @@ class SubmittedRecords:
                     latest[identity] = record.number, (record.partition, record.offset)
             if not queue:
                 del self._queues[identity]
+        # A mark and the records of a partition compete by their numbers: the later offset wins.
         for number, offsets in self._passed_marks():
             for partition, offset in offsets:
                 identity = _identity(partition)

@@ -117,6 +117,7 @@ class SourcePipeline(_Pipeline):
         transformed = self._transformed(_protected(record) if self._chain else record, None)
         if not isinstance(transformed, SourceRecord):
             return None
+        # None is a valid key or value, so only the count shows a tolerated failure.
         failed = self.errors.failed
         converted = self._converted(transformed)
         return None if self.errors.failed > failed else converted
@@ -194,7 +195,7 @@ def _is_natural(number: object) -> bool:
 
 
 def _protected(record: SourceRecord) -> SourceRecord:
-    """Return a record for transformations: a change of its offset changes nothing of the task's."""
+    """Return a copy for transformations: changes of its offset do not reach the task."""
     partition, offset = record.source_partition, record.source_offset
     return replaced(
         record,
@@ -279,7 +280,7 @@ class SinkPipeline(_Pipeline):
         )
 
     def reverted(self, record: SinkRecord) -> Entry:
-        """Return a record that the sink has made itself as it would be in the log.
+        """Return the log's form of a record that the sink itself has made.
 
         Raises:
             Exception: it cannot be converted.

@@ -23,11 +23,11 @@ class ErrorReport:
         self._sending = sending
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Wait in a coroutine."""
+        """Wait in a coroutine until the report is in the log, or has failed."""
         return asyncio.wrap_future(self._sending).__await__()
 
     def wait(self) -> None:
-        """Wait in plain code."""
+        """Wait in plain code until the report is in the log, or has failed."""
         self._sending.result()
 
 

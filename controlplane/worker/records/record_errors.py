@@ -32,7 +32,7 @@ class Stage(Enum):
 
 
 class ErrorSettings(NamedTuple):
-    """Settings `errors.*` of a connector."""
+    """Settings `errors.*` of a connector (KIP-298)."""
 
     retry_timeout_ms: int = 0
     """Time for retries; -1: without end."""

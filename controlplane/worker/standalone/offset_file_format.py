@@ -46,7 +46,7 @@ _ARRAY_CLASS_HANDLE = _FIRST_HANDLE + 2
 _FIRST_ARRAY_HANDLE = _FIRST_HANDLE + 3
 
 _LEAST_BUCKETS = 16
-"""Capacity of a new `HashMap`."""
+"""Number of buckets of a new `HashMap` in Java."""
 _LOAD_FACTOR = 0.75
 
 
@@ -65,7 +65,7 @@ def encode_offsets(offsets: OffsetMap) -> bytes:
         struct.pack(">fi", _LOAD_FACTOR, threshold),
         _TC_BLOCKDATA + struct.pack(">Bii", 8, buckets, len(offsets)),
     ]
-    array_class = _ARRAY_CLASS
+    array_class = _ARRAY_CLASS  # the first array describes its class; later ones refer to it
     for pair in offsets.items():
         for content in pair:
             if content is None:
@@ -97,7 +97,6 @@ class _MapReader:
         self._class_is_known = False
 
     def read(self) -> dict[bytes | None, bytes | None]:
-        """Return the map."""
         self._expect(_OPENING, "a java.util.HashMap")
         _, size = self._numbers()
         # An entry takes two bytes or more, so a size that is a lie fails soon.

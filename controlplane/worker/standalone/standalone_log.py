@@ -53,7 +53,7 @@ class StandaloneLog:
         offsets: LoadedOffsets,
         cluster_id: str | None = None,
     ) -> None:
-        """Make it with `open`."""
+        """Use `open`, which reads the offsets into the log."""
         self._cluster_id = cluster_id
         self._topics = topics
         self._control_topics = frozenset(msgspec.structs.astuple(topics))
@@ -262,7 +262,7 @@ async def _interleaved(tails: Iterable[AsyncIterator[Batch]]) -> AsyncGenerator[
             for future in done:
                 tail = pending.pop(future)
                 batch = future.result()
-                pending[_next(tail)] = tail
+                pending[_next(tail)] = tail  # before the yield: a close there must find this tail
                 yield batch
     finally:
         for future in pending:

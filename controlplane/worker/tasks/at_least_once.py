@@ -50,7 +50,7 @@ class AtLeastOnce:
         """Set whenever a record was acknowledged or has failed."""
         self._committing = asyncio.Lock()
         self._asks = parts.updates_offsets and parts.driver.has_offsets_hook
-        """True if the task is asked for further offsets: it is shown all that are committed."""
+        """True if the release calls the task's hook of KIP-910: it sees offsets before a commit."""
         self._tolerant = parts.pipeline.errors.settings.tolerant
         self._committers: list[asyncio.Task[None]] = []
         """Commits at an interval; nothing before the start of the task."""
@@ -82,6 +82,8 @@ class AtLeastOnce:
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
         """Queue the records for sending, in order. Transaction boundaries have no meaning here."""
+        # Every record is registered before the first one is sent, in the order of the source. So a
+        # commit or an acknowledgement meanwhile passes none of them.
         in_flight: list[_InFlight] = []
         for item in items:
             match item:
@@ -148,7 +150,7 @@ class AtLeastOnce:
             self._raise_failure()
 
     def abandon(self) -> None:
-        """Commit nothing more."""
+        """Commit nothing more: the commits at an interval end."""
         for committer in self._committers:
             committer.cancel()
 
@@ -170,7 +172,7 @@ class AtLeastOnce:
                 await self._commit(tell=True)
 
     async def _commit(self, *, tell: bool) -> None:
-        """Commit the committable offsets; after a failure they stay so until newer ones come."""
+        """Commit the committable offsets; after a failure the next commit repeats them."""
         async with self._committing:
             if not self._asks:
                 self._merge()
@@ -193,7 +195,7 @@ class AtLeastOnce:
                 reason = str(failure) or "the commit timed out"
                 parts.notices.warning("offsets_not_committed", reason=reason)
                 return
-            if copy:  # the offsets are durable: they are not committed again without their copy
+            if copy:  # the offsets are durable: a failure of the copy does not repeat their commit
                 await write_copy(self._producer, copy, parts.notices, deadline)
             if tell and self._failure is None:
                 await parts.tell_committed()

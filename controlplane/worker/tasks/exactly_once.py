@@ -44,7 +44,7 @@ class ExactlyOnce:
         self._records: list[ProducerRecord] = []
         self._bytes = 0
         self._sent: list[SourceRecord] = []
-        """Source of each of `_records`."""
+        """The author's record for each of `_records`, in the same order."""
         self._dropped: list[Acknowledged] = []
         """Records of the present poll that do not get into the log."""
         self._offsets: dict[SourcePartitionId, OffsetPair] = {}
@@ -58,7 +58,7 @@ class ExactlyOnce:
         )
 
     def started(self) -> None:
-        """Begin the first interval."""
+        """Begin the first interval between commits."""
         self._committed_at = asyncio.get_running_loop().time()
 
     async def begin_iteration(self) -> None:
@@ -92,6 +92,7 @@ class ExactlyOnce:
             self._parts.metrics.dropped += 1
             self._dropped.append((record, None))
             return
+        # The first topic gets the offsets. As in Kafka, records never go to that topic.
         if converted.topic in self._parts.offsets.topics[:1]:
             raise ConnectError(
                 f"Source connector {self._parts.identity.connector} cannot produce to its own "
@@ -123,7 +124,7 @@ class ExactlyOnce:
             await self._ask_and_commit()
 
     async def pausing(self) -> None:
-        """Commit, unless the connector sets the boundaries; `update_offsets` is not asked.
+        """Commit, unless the connector sets the boundaries; `update_offsets` is not called.
 
         Its answer could cover records of a poll that a stop has dropped.
         """
@@ -140,7 +141,7 @@ class ExactlyOnce:
         self._records.clear()
 
     async def _ask_and_commit(self) -> None:
-        """Ask `update_offsets`, with the offsets of this transaction (KIP-910), and commit."""
+        """Call `update_offsets` with the offsets of this transaction (KIP-910), then commit."""
         await self._ask_for_offsets()
         await self._commit()
 
@@ -163,10 +164,12 @@ class ExactlyOnce:
         parts, pairs = self._parts, [*self._offsets.values()]
         await self._producer.ensure_topics({record.topic for record in self._records})
         with parts.metrics.commit():
+            # The order of `OffsetBatches`: a crash between two appends revives no old offset.
             batches = parts.offsets.batches(pairs)
             await self._producer.write_offsets(batches.removals_of_copy)
             places = await self._producer.transact(self._records, batches.primary)
         parts.metrics.written += len(self._records)
+        # Only now: the task must not read offsets of a transaction that is not committed.
         parts.offsets.committed(pairs)
         await write_copy(self._producer, batches.values_of_copy, parts.notices)
         for topic in dict.fromkeys(record.topic for record in self._records):
@@ -181,7 +184,7 @@ class ExactlyOnce:
         self._dropped += [(record, None) for record in self._sent]
         self._records.clear()
         self._sent.clear()
-        self._bytes = 0
+        self._bytes = 0  # `_offsets` stay: the commit below writes them
         await self._ask_and_commit()
 
     def _clear(self) -> None:

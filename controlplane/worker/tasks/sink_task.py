@@ -245,7 +245,7 @@ class SinkTaskRun:
 
         try:
             results = await self._parts.thread.call(converted)
-        finally:
+        finally:  # also for the record that fails the task
             await self._parts.reporter.report(self._dead_letters)
         for entry, record in results:
             self._behind_batch[entry.topic, entry.partition] = entry.offset + 1
@@ -310,6 +310,7 @@ class SinkTaskRun:
         If the task cannot flush, the records since the last commit are put again.
         """
         self._parts.metrics.commit_number += 1
+        # An offset is committed only once the reports of earlier records are in the log (KIP-610).
         await asyncio.gather(*map(asyncio.wrap_future, [*self._reports]))
         began_s = monotonic()
         try:

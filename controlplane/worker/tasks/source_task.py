@@ -50,7 +50,7 @@ class SourceTaskParts(NamedTuple):
     identity: TaskIdentity
     driver: SourceDriver
     thread: AuthorThread
-    """Thread of transformations and converters."""
+    """Thread in which transformations and converters run."""
     pipeline: SourcePipeline
     reporter: ErrorReporter
     offsets: SourceOffsetStore
@@ -95,7 +95,7 @@ class Delivery(Protocol):
     """Way of records and offsets into the log: at least once, or exactly once."""
 
     def started(self) -> None:
-        """The task has started: it may be told of commits."""
+        """Take note that the task has started: from now on it may be told of commits."""
         ...
 
     async def begin_iteration(self) -> None:
@@ -103,7 +103,7 @@ class Delivery(Protocol):
         ...
 
     async def before_poll(self) -> None:
-        """Everything is sent: the next poll follows."""
+        """Prepare the next poll; everything is sent."""
         ...
 
     async def dispatch(self, items: Sequence[DispatchItem]) -> None:
@@ -111,19 +111,19 @@ class Delivery(Protocol):
         ...
 
     async def batch_dispatched(self) -> None:
-        """One poll has been dispatched; it may have been empty."""
+        """Take note that the items of one poll are dispatched, of an empty poll as well."""
         ...
 
     async def pausing(self) -> None:
-        """The task is about to pause."""
+        """Prepare a pause of the task."""
         ...
 
     async def finish(self, *, failed: bool) -> None:
-        """The task has ended: commit for the last time."""
+        """Commit for the last time: the task has ended."""
         ...
 
     def abandon(self) -> None:
-        """The task was abandoned: commit nothing."""
+        """Commit nothing any more: the task was abandoned."""
         ...
 
 
@@ -219,7 +219,7 @@ class SourceTaskRun:
 
         try:
             items_: list[DispatchItem] = await self._parts.thread.call(converted)
-        finally:
+        finally:  # also for the record that fails the task
             await self._parts.reporter.report()
         return items_
 

@@ -32,7 +32,7 @@ class Stoppable(Protocol):
     """Driver of a task of either kind."""
 
     async def stop(self) -> None:
-        """Stop the task."""
+        """Call the author's `stop`; may raise any exception."""
         ...
 
 
