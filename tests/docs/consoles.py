@@ -1,7 +1,8 @@
 """Console and Python blocks of the documents, in a form that can be run.
 
-Each document has one shell, in an empty folder with links to the folders that documents name. A
-block marked `console` is run line for line:
+Each document has one shell, in an empty folder with links to the folders that documents name; a
+document that calls `make` has links to the other files of a clone, too. A block marked `console`
+is run line for line:
 
 - `$ ` begins a command. A backslash at the end of a line, or an open quote, continues it.
 - The lines below are its output. `…` stands for any text, on a line of its own for any lines.
@@ -106,19 +107,18 @@ def pattern(shown: str) -> re.Pattern[str]:
 class Shell:
     """Shell that runs one command after another.
 
-    Its commands come from `commands`, a folder of clients (`command_server`). In a clone (None),
-    the folder holds what a clone does, with the environment of `make setup`, whose commands are
-    not on the PATH.
+    Its commands come from `commands`, a folder of clients (`command_server`). With None, they are
+    not on the PATH. In a clone, the folder holds what a clone does, with the environment of
+    `make setup`.
     """
 
-    def __init__(self, folder: Path, commands: Path | None) -> None:
-        clone = commands is None
+    def __init__(self, folder: Path, commands: Path | None, *, clone: bool) -> None:
         for name in (*BESIDE, *CLONE) if clone else BESIDE:
             (folder / name).symlink_to(ROOT / name)
         if clone:
             (folder / ".venv").symlink_to(sys.prefix)
-        self._environment = _environment(on_path=not clone)
-        self._commands = "" if clone else f"{commands}{os.pathsep}"
+        self._environment = _environment(on_path=commands is not None)
+        self._commands = "" if commands is None else f"{commands}{os.pathsep}"
         self._folder = folder
         (self._port,) = free_ports(1)
         self._bash: subprocess.Popen[str]

@@ -28,8 +28,9 @@ def commands(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.mark.parametrize("name", DOCUMENTS)
 def test_a_document_is_true(name: str, commands: Path, tmp_path: Path) -> None:
     """Every command ends as it says there, and prints what stands below it."""
-    with Shell(tmp_path, commands) as shell:
-        for step in steps((ROOT / "docs" / f"{name}.md").read_text("utf-8")):
+    text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+    with Shell(tmp_path, commands, clone="\n$ make " in text) as shell:
+        for step in steps(text):
             code, output = shell.run(step)
             shown = f"$ {step.command}\n{output}(exit code {code})"
             assert (code, step.prints(output)) == (step.code, True), shown
@@ -37,7 +38,7 @@ def test_a_document_is_true(name: str, commands: Path, tmp_path: Path) -> None:
 
 def test_the_readme_is_true_in_a_fresh_clone(tmp_path: Path) -> None:
     """From `make run` on, in order; the commands are on the PATH from where it says so."""
-    with Shell(tmp_path, None) as shell:
+    with Shell(tmp_path, None, clone=True) as shell:
         for step in steps((ROOT / "README.md").read_text("utf-8")):
             code, output = shell.run(step)
             shown = f"$ {step.command}\n{output}(exit code {code})"
