@@ -6,7 +6,6 @@ before the next command of its queue begins, or by itself as soon as the log is 
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 
 from controlplane.controller.admission import CommandLimits, QueueLocks, queue_of, subject_of
 from controlplane.controller.plan_execution import NotTakenBack
@@ -15,7 +14,7 @@ from controlplane.core.commands import CommandRequest
 from controlplane.core.decide.recovery import ReportedFailure
 from controlplane.core.records import CommandTrace
 from controlplane.core.state import ClusterState
-from controlplane.logs.log import Fenced, LogUnavailable
+from controlplane.logs.log import Fenced, LogError
 from controlplane.projection.notices import Notices
 
 ReadToEnd = Callable[[], Awaitable[ClusterState]]
@@ -106,11 +105,22 @@ class CommandsInDoubt:
             while self.by_queue:
                 await asyncio.sleep(self._limits.retry_last_ms / 1_000)
                 for queue in sorted(self.by_queue):
-                    with suppress(LogUnavailable):
-                        async with self._locks.turn(queue):
-                            await self.end_in(queue)
+                    await self._end_if_possible(queue)
         except Fenced as failure:
             self._fenced(failure)
+
+    async def _end_if_possible(self, queue: str) -> None:
+        """End the commands of a queue; leave them for the next retry if the log is out of order.
+
+        That may also be a log that is not usable: an expired certificate can be renewed.
+        """
+        try:
+            async with self._locks.turn(queue):
+                await self.end_in(queue)
+        except Fenced:
+            raise
+        except LogError:
+            pass
 
     async def _end_unfinished(
         self,

@@ -1,5 +1,6 @@
 """A creation failed, and the consumer group that it has set cannot be reached to take that back."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -7,9 +8,10 @@ import pytest
 from controlplane.controller import CommandLimits, ExternalActionFailed
 from controlplane.core import views
 from controlplane.core.commands import CreateConnector, OffsetChange
+from controlplane.core.order import Ends
 from controlplane.core.plan import AnyAction, Reason
 from controlplane.core.plugins import Plugin
-from controlplane.logs.log import LogUnavailable
+from controlplane.logs.log import LogNotUsable, LogUnavailable
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
@@ -42,6 +44,22 @@ class UnreachableKafka(Kafka):
             raise ExternalActionFailed("Kafka is away")
 
 
+class ExpiringLog(MemoryLog):
+    """Log that refuses to be read while its certificate is `expired`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.expired = False
+        self.refusals = 0
+
+    async def ends(self, topics: Iterable[str]) -> Ends:
+        """Return the end offsets, unless the certificate has expired."""
+        if self.expired:
+            self.refusals += 1
+            raise LogNotUsable("the certificate has expired: renew it")
+        return await super().ends(topics)
+
+
 def around(kafka: UnreachableKafka) -> dict[str, Any]:
     """A worker that knows a sink."""
     plugins = [Plugin(class_name="lab.Sink", type="sink")]
@@ -68,6 +86,18 @@ async def test_as_soon_as_it_is_there_again() -> None:
         assert views.connectors(plane.state) == []
         with pytest.raises(Refusal, match=r"set the initial offsets.*Kafka is away"):
             await plane.execute(CREATE, key="k")
+
+
+async def test_a_log_that_is_not_usable_for_a_while() -> None:
+    """Retries go on while the log refuses to be read, until its certificate is renewed."""
+    kafka, log = UnreachableKafka(), ExpiringLog()
+    async with plane_on(log, SOON, **around(kafka)) as plane:
+        await fails(plane)
+        log.expired = True
+        await until(lambda: log.refusals > 1)
+        kafka.back, log.expired = True, False
+        await until(lambda: not plane.state.commands["k"].unfinished)
+        assert views.connectors(plane.state) == []
 
 
 async def test_before_anything_else() -> None:
