@@ -98,7 +98,7 @@ async def differing(
         return differences
 
 
-def _told(answer: httpx.Response) -> tuple[int, bytes]:
+def _status_and_body(answer: httpx.Response) -> tuple[int, bytes]:
     return answer.status_code, answer.content
 
 

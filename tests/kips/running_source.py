@@ -43,13 +43,13 @@ class ScriptedTask(SourceTask):
     """Returns the polls of the script, then nothing."""
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        """Return the next poll."""
+        """Note the call and return the next scripted poll."""
         script = scripts[-1]
         script.calls.append("poll")
         return script.polls.pop(0) if script.polls else None
 
     def commit(self) -> None:
-        """Note the call."""
+        """Note the call in the script."""
         scripts[-1].calls.append("commit")
 
 
@@ -73,13 +73,13 @@ class PlainSource(SourceConnector):
     boundaries = True
 
     def start(self, config: Any) -> None:
-        """Keep the config."""
-        self.given = config
+        """Keep the config for the task."""
+        self.config_read = config
 
     def task_configs(self, limit: int) -> Any:
-        """Return one task."""
+        """Return one task with the config of the connector."""
         del limit
-        return [self.given]
+        return [self.config_read]
 
 
 class HookedSource(PlainSource):
@@ -89,7 +89,7 @@ class HookedSource(PlainSource):
 
 
 def record(partition: str, at: int, topic: str = "t") -> SourceRecord:
-    """A record with its offset."""
+    """Return a source record whose value is its offset."""
     return SourceRecord(
         topic=topic, value=str(at), source_partition={"p": partition}, source_offset={"at": at}
     )

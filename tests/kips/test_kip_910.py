@@ -118,7 +118,7 @@ class TestProposedChanges:
             await until(lambda: committed(worker) == {"a": 9})
 
     async def test_empty(self) -> None:
-        """An empty map changes nothing."""
+        """A hook that returns an empty map changes no offset."""
         script = Script([[record("a", 1)]], lambda _: {})
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1})
@@ -222,13 +222,13 @@ class AheadTask(ScriptedTask):
         return [SourceRecord(topic="t", value=str(self.position))]
 
     def update_offsets(self, offsets: Pairs) -> Any:
-        """Return the position."""
+        """Return the current position as offset of partition `a`."""
         del offsets
         return [({"p": "a"}, {"at": self.position})]
 
 
 class AheadSource(PlainSource):
-    """Connector of that task."""
+    """Source whose task is an `AheadTask`."""
 
     task = AheadTask
 
