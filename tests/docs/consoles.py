@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 BESIDE = ("examples", "scenarios", "tests")
 PORT_SHOWN = "8083"
 CLONE = ("Makefile", "controlplane", "pyproject.toml", "replay", "requirements.lock", "tools")
-"""Files and folders that a clone has beside those of `BESIDE`."""
+"""Further files and folders that a clone has, beside those of `BESIDE`."""
 
 SERVE, STANDALONE = "controlplane serve ", "controlplane standalone "
 RUNS = ("make run", "make history")

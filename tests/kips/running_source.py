@@ -31,7 +31,7 @@ class Script:
         self.polls = [*polls]
         self.hook = hook
         self.calls: list[str] = []
-        self.shown: list[dict[str, Any]] = []
+        self.offsets_shown: list[dict[str, Any]] = []
         """Offsets that each call of the hook was shown, by the name of the partition."""
 
 
@@ -60,7 +60,7 @@ class HookedTask(ScriptedTask):
         """Call the hook of the script."""
         script = scripts[-1]
         script.calls.append("hook")
-        script.shown.append({partition["p"]: offset for partition, offset in offsets})
+        script.offsets_shown.append({partition["p"]: offset for partition, offset in offsets})
         return None if script.hook is None else script.hook(offsets)
 
 
