@@ -37,7 +37,7 @@ class _Counts:
         self._before = 0
 
     def begin_turn(self) -> None:
-        """Remember the count at the begin of a callback."""
+        """Remember the count at the start of a callback."""
         self._before = self.all
 
     def end_turn(self) -> None:

@@ -64,7 +64,7 @@ class PlaneNotices:
         self.reasons: list[Any] = []
 
     def info(self, event: str, **facts: Any) -> None:
-        """Ignore an event without a reason."""
+        """Ignore an informational event: only warnings have a reason."""
 
     def warning(self, event: str, **facts: Any) -> None:
         self.reasons.append((event, facts["reason"]))
