@@ -20,7 +20,7 @@ class Called(NamedTuple):
 
     @property
     def options(self) -> list[click.Option]:
-        """Its options, without `--help`."""
+        """Options of the command, without `--help`."""
         return [param for param in self.command.params if isinstance(param, click.Option)]
 
 

@@ -224,7 +224,7 @@ def pytest_terminal_summary(
 
 @pytest.fixture(scope="session")
 def histories() -> Path:
-    """The folder of recorded clusters."""
+    """The folder with the dumps of recorded clusters."""
     return ROOT / "tests" / "histories"
 
 

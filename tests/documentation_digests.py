@@ -12,7 +12,7 @@ _MEMBER = re.compile(r'"documentation":("(?:[^"\\]|\\.)*"|null)')
 
 
 def digest(text: str) -> str:
-    """Short digest of a text."""
+    """Return the prefix and 12 hex digits of a text's SHA-256."""
     return f"{DIGEST}{hashlib.sha256(text.encode()).hexdigest()[:12]}"
 
 

@@ -149,7 +149,7 @@ def _forked(slip: SourceMutant | None, function: str, arguments: list[Any]) -> M
 
 
 def main(preloaded: list[str]) -> None:
-    """Serve the requests of `MutantProcesses`."""
+    """Serve the requests that `MutantProcesses` sends."""
     for name in preloaded:
         import_module(name)
     for name in [name for name in sys.modules if name.partition(".")[0] in OWN]:

@@ -37,11 +37,11 @@ class _Counts:
         self._before = 0
 
     def begin_turn(self) -> None:
-        """A callback begins."""
+        """Remember the count at the start of a callback."""
         self._before = self.all
 
     def end_turn(self) -> None:
-        """The callback ends."""
+        """Keep the largest count of one callback."""
         self.longest_turn = max(self.longest_turn, self.all - self._before)
 
 

@@ -30,19 +30,19 @@ EXACTLY_ONCE = frozenset({"exactly-once-3.9"})
 
 
 class RecordedRequest(NamedTuple):
-    """One request of a history."""
+    """One request of a recorded history, and the log around it."""
 
     history: str
     step: StoryStep
     entries: list[Entry]
-    """The whole log, in order."""
+    """The whole log of the history, in order."""
     worker: Profile
     """The release of the worker that was asked."""
     leader: Profile
 
     @property
     def body(self) -> bytes | None:
-        """Request body."""
+        """Body that the request was sent with."""
         return body_of(self.step)
 
     def state(self, writer: Profile, *read: Entry) -> ClusterState:
@@ -50,7 +50,7 @@ class RecordedRequest(NamedTuple):
         entries = [*before(self.entries, self.step.before), *read]
         return fold(entries, writer, exactly_once=self.history in EXACTLY_ONCE)
 
-    def written(self) -> list[Entry]:
+    def written_entries(self) -> list[Entry]:
         """All records from when the request was sent until all was quiet, in order."""
         earlier = {entry.position for entry in before(self.entries, self.step.before)}
         until = before(self.entries, self.step.positions)

@@ -153,7 +153,7 @@ def asked_next(records: Sequence[Entry], leader: Profile) -> AnyCommand:
 def offsets_of(name: str, request: RecordedRequest) -> dict[tuple[str, int], list[KeyValue]]:
     """Records written about the offsets of one connector, by partition."""
     records = defaultdict(list)
-    for entry in request.written():
+    for entry in request.written_entries():
         if entry.topic not in (TOPICS.config, TOPICS.status):
             subject = decode_partition(entry.key, request.leader)
             # A key without a partition is nobody's, as far as a reader can tell.
@@ -197,7 +197,7 @@ def resets_written(request: RecordedRequest) -> list[InPartition]:
     """Tombstones of topics that connectors used."""
     return sorted(
         (entry.partition, entry.key, entry.value)
-        for entry in request.written()
+        for entry in request.written_entries()
         if entry.topic == TOPICS.status and (entry.key or b"").startswith(b"status-topic-")
     )
 
@@ -211,7 +211,7 @@ def resets_drafted(drafts: Iterable[Draft], partitions: int) -> list[InPartition
     )
 
 
-def told(response: Answer, request: RecordedRequest) -> bool:
+def is_recorded_answer(response: Answer, request: RecordedRequest) -> bool:
     """True if an answer equals the recorded one; an empty body equals null."""
     return response.status == request.step.status and equal_json(
         response.body or None, request.step.answer
@@ -224,10 +224,10 @@ def told(response: Answer, request: RecordedRequest) -> bool:
 @pytest.mark.parametrize("case", list(cases()))
 async def test_requests_are_answered_and_written_as_they_were(case: RecordedRequest) -> None:
     """Every record, in order, to the byte; or a refusal in the same words, and no record."""
-    configs = [entry for entry in case.written() if entry.topic == TOPICS.config]
+    configs = [entry for entry in case.written_entries() if entry.topic == TOPICS.config]
     done = await obeyed(case)
     if isinstance(done, RestError):
-        assert told(done.answer(), case), str(done)
+        assert is_recorded_answer(done.answer(), case), str(done)
         assert configs == []
         return
     command, profile, plan = done
@@ -242,7 +242,7 @@ async def test_requests_are_answered_and_written_as_they_were(case: RecordedRequ
         partitions = len(case.step.positions[TOPICS.status])
         assert resets_drafted(drafts, partitions) == resets_written(case) != []
     state = case.state(profile, *configs[:own])
-    assert told(
+    assert is_recorded_answer(
         answer_to(
             CompletedCommand(command, plan.outcome, state, profile, plugins_of(case.history))
         ),
@@ -267,17 +267,17 @@ async def followed(request: RecordedRequest, configs: Sequence[Entry], done: int
 @pytest.mark.parametrize("case", READ, ids=named)
 def test_questions_are_answered_as_they_were(case: RecordedRequest) -> None:
     """Read requests get the recorded responses and write no record."""
-    assert told(
+    assert is_recorded_answer(
         answer(Reading(case.state(case.worker), plugins_of(case.history)), case.step.path), case
     )
-    assert of_config(case.written()) == []
+    assert of_config(case.written_entries()) == []
 
 
 @pytest.mark.parametrize("number", [2, 3, 6, 31])
 async def test_a_transaction_is_a_step(number: int) -> None:
     """A gap in the offsets, a transaction marker, begins the next step of a plan."""
     request = next(request for request in ASKED if named(request) == f"exactly-once-3.9-{number}")
-    configs = [entry for entry in request.written() if entry.topic == TOPICS.config]
+    configs = [entry for entry in request.written_entries() if entry.topic == TOPICS.config]
     first = await planned(request, *understood(request))
     rest = await followed(request, configs, len(drafts_of(first)))
     steps = [step for plan in (first, *rest) for step in plan.steps]
@@ -298,7 +298,7 @@ def test_every_request_is_accounted_for() -> None:
 async def test_a_lost_record_is_noticed(lost: bytes) -> None:
     """Without one of the four records of a creation the comparison fails."""
     request = next(request for request in ASKED if named(request) == "life-3.9-6")
-    (missing,) = [entry for entry in request.written() if entry.key == lost]
+    (missing,) = [entry for entry in request.written_entries() if entry.key == lost]
     entries = [entry for entry in request.entries if entry is not missing]
     with pytest.raises((AssertionError, pytest.fail.Exception)):
         await test_requests_are_answered_and_written_as_they_were(request._replace(entries=entries))

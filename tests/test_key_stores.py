@@ -31,7 +31,7 @@ from controlplane.tls.jks import BadStore, trusted
 from controlplane.tls.key_stores import identity_pem
 
 PASSWORD = "größe-€"
-"""Java takes any letter."""
+"""Password with letters beyond ASCII, which Java accepts."""
 
 
 class Party(NamedTuple):

@@ -61,7 +61,7 @@ def part(wheel: ZipFile, end: str) -> str:
 
 @pytest.fixture(scope="module")
 def metadata(wheel: ZipFile) -> Message:
-    """Metadata of the wheel."""
+    """Return the metadata of the wheel."""
     return Parser().parsestr(part(wheel, ".dist-info/METADATA"))
 
 

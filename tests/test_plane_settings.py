@@ -43,8 +43,8 @@ upkeep.retention.commands.ms=-1
 CONFIG = {"connector.class": "FileStreamSource", "file": "f", "topic": "t"}
 
 
-def written(folder: Path, text: str) -> Path:
-    """A worker's file."""
+def write_properties(folder: Path, text: str) -> Path:
+    """Write a worker's file and return its path."""
     path = folder / "worker.properties"
     path.write_text(text)
     return path
@@ -52,7 +52,9 @@ def written(folder: Path, text: str) -> Path:
 
 def test_settings_of_a_file(tmp_path: Path) -> None:
     """The file sets every deciding setting and limit; references use the passed variables."""
-    settings = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
+    settings = plane_settings_of_file(
+        write_properties(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9"
+    )
     assert settings == Settings(
         profile="3.9",
         worker=DecisionSettings(
@@ -80,7 +82,7 @@ def test_settings_of_a_file(tmp_path: Path) -> None:
 
 def test_nothing_told(tmp_path: Path) -> None:
     """An empty file tells what no file does."""
-    assert plane_settings_of_file(written(tmp_path, "")) == Settings()
+    assert plane_settings_of_file(write_properties(tmp_path, "")) == Settings()
 
 
 @pytest.mark.parametrize(
@@ -97,14 +99,18 @@ def test_administration_follows_the_file(tmp_path: Path, line: str, *, administe
 def test_a_flag_beats_the_file(tmp_path: Path) -> None:
     """A program passes flags as every command does."""
     flags = flag_values([("--override", "controller.commands.waiting", "9")])
-    file = file_values(written(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n"))
+    file = file_values(
+        write_properties(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n")
+    )
     settings = plane_settings(Configuration(flags, file))
     assert (settings.limits.commands_waiting, settings.upkeep.interval_ms) == (9, 8)
 
 
 async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
     """The plane creates and writes the file's topics, and enforces its policy."""
-    settings = plane_settings_of_file(written(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9")
+    settings = plane_settings_of_file(
+        write_properties(tmp_path, WORKER), {"POLICY": "None"}, profile="3.9"
+    )
     log = MemoryLog()
     async with ControlPlane.open(log, settings) as plane:
         overriding = CreateConnector("orders", {**CONFIG, "producer.override.acks": "1"})
@@ -137,6 +143,6 @@ async def test_a_plane_of_such_a_worker(tmp_path: Path) -> None:
 def test_unusable_settings_are_refused(tmp_path: Path, line: str, message: str) -> None:
     """The error names the file, line and setting."""
     with pytest.raises(SettingsError, match=message):
-        plane_settings_of_file(written(tmp_path, line))
+        plane_settings_of_file(write_properties(tmp_path, line))
     with pytest.raises(SettingsError, match=r"nowhere\.properties"):
         plane_settings_of_file(tmp_path / "nowhere.properties")

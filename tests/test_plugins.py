@@ -28,7 +28,7 @@ FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 
 
 class Orders:
-    """A connector in Python."""
+    """A source connector in Python with one setting."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version: ClassVar[str] = "1.2"
@@ -198,7 +198,7 @@ class Lamp:
 
 
 class Wordy(Silent):
-    """Connector with an unknown validator."""
+    """Connector whose setting names an unknown validator."""
 
     config = (ConfigKey(name="k", type="INT", valid=("an odd number",)),)  # type: ignore[assignment]
 

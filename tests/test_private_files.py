@@ -35,7 +35,7 @@ with draft_folder(Path(sys.argv[1])) as folder, draft_file(Path(sys.argv[1])) as
 
 @pytest.fixture(autouse=True)
 def open_umask() -> Iterator[None]:
-    """The umask takes nothing away."""
+    """The umask is 0, so that file modes count alone."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -99,7 +99,7 @@ def test_another_mode_may_be_told(
 
 @pytest.mark.parametrize("mode", ["rw", "0755", "0440", "1", "0o9", "07777", "-600"])
 def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, mode: str) -> None:
-    """The sentence names the variable."""
+    """The error for an invalid mode names the environment variable."""
     monkeypatch.setenv(MODE, mode)
     with pytest.raises(BadFileMode, match=MODE):
         file_mode()

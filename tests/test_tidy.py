@@ -35,7 +35,7 @@ from tests.tidy.wording import (
 
 @pytest.fixture(scope="module")
 def python() -> list[SourceFile]:
-    """Every Python file."""
+    """Every Python file of the repository."""
     return tracked("*.py")
 
 

@@ -32,7 +32,7 @@ class WorkerScript:
         self._replies = replies
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        """Answer a request."""
+        """Answer a request with the next reply; the last reply repeats."""
         reply = self._replies[min(len(self.requests), len(self._replies) - 1)]
         self.requests.append(request)
         if isinstance(reply, Exception):

@@ -7,7 +7,7 @@ OFFSETS, CONFIGS = "connect-offsets", "connect-configs"
 
 
 def entry(topic: str, partition: int, offset: int, value: bytes = b"{}") -> Entry:
-    """A record at a position."""
+    """Return an entry of a worker's topic with a fixed time and key."""
     return Entry(topic, partition, offset, 1, b"key", value)
 
 

@@ -47,7 +47,7 @@ class RawServer:
         """Connections that are open now, and most that ever were."""
         self.url = ""
         self._answers = answers
-        self.asked = asyncio.Event()
+        self.request_arrived = asyncio.Event()
         """Set once a request has arrived."""
         self._closed = asyncio.Event()
         self._handlers: set[asyncio.Task[None]] = set()
@@ -77,7 +77,7 @@ class RawServer:
         try:
             while request := await _request(reader):
                 self.requests.append(request)
-                self.asked.set()
+                self.request_arrived.set()
                 number = min(len(self.requests), len(self._answers)) - 1
                 for piece in self._answers[number]:
                     if piece == CLOSE:
@@ -238,7 +238,7 @@ async def test_a_cancelled_caller() -> None:
     async with server.running() as url, steering(url) as client:
         waiting = asyncio.create_task(client.send(PAUSE))
         async with asyncio.timeout(PATIENCE_S):
-            await server.asked.wait()
+            await server.request_arrived.wait()
         waiting.cancel()
         assert await asyncio.gather(waiting, return_exceptions=True)
         assert (await client.send(PAUSE)).status == 202

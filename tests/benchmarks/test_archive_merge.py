@@ -19,7 +19,7 @@ def test_looks_are_merged(tmp_path: Path) -> None:
 
 
 def test_a_fleet_is_planned(tmp_path: Path) -> None:
-    """All of its clusters."""
+    """The plan has one entry for each cluster of the fleet."""
     store = DistantStore(str(tmp_path), 0.001)
     for name in ("a", "b"):
         capture_looks(store, name, 1, 20)

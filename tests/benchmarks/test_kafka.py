@@ -14,7 +14,7 @@ from tests.tidy.source import ROOT
 
 
 def rows(table: Table) -> list[list[str]]:
-    """Cells of a table's rows."""
+    """Return the cells of a printed table, row by row."""
     console = Console(width=200, no_color=True)
     with console.capture() as printed:
         console.print(table)

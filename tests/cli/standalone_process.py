@@ -44,23 +44,23 @@ OUT: Mapping[str, str] = {
 
 
 def write_properties(file: Path, settings: Mapping[str, str]) -> Path:
-    """Write a `.properties` file."""
+    """Write settings as a `.properties` file and return its path."""
     file.write_text("".join(f"{key}={value}\n" for key, value in settings.items()), "ascii")
     return file
 
 
 def write_json(file: Path, document: Any) -> Path:
-    """Write a JSON file."""
+    """Write a document as a JSON file and return its path."""
     file.write_text(json.dumps(document), "ascii")
     return file
 
 
 class StandaloneProcess(RunningService):
-    """A worker that runs."""
+    """A running standalone worker and the lines that it prints."""
 
     @property
     def url(self) -> str:
-        """URL that the worker prints."""
+        """URL of the REST API, from the line that the worker prints."""
         (line,) = (line for line in self.lines if " answered as " in line)
         return line.rpartition(" on ")[2]
 
@@ -132,10 +132,10 @@ async def until_lines(file: Path, *lines: str) -> None:
         AssertionError: it does not come to have them.
     """
 
-    async def written() -> Any:
+    async def written_lines() -> Any:
         return _lines(file)
 
-    await _until(written, [*lines])
+    await _until(written_lines, [*lines])
 
 
 async def until_last_line(file: Path, line: str) -> None:

@@ -36,12 +36,12 @@ LOG copied to TARGET: SIZE MiB, checked
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """An embedded log."""
+    """An embedded log with two configs and a status."""
     return embedded(tmp_path / "log.db", ENTRIES)
 
 
 def entries_in(path: Path) -> list[Entry]:
-    """Entries of an embedded log."""
+    """Read all entries of the embedded log in a file."""
 
     async def read() -> list[Entry]:
         log = await SqliteLog.open(path, create=False)

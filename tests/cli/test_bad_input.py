@@ -20,8 +20,8 @@ LIFE = "life-3.9.log.jsonl"
 LINES = 5
 
 
-def written(content: bytes) -> BadFile:
-    """A file with this content."""
+def file_with(content: bytes) -> BadFile:
+    """Return a maker of a file that has this content."""
 
     def make(_: Path, folder: Path) -> Path:
         (folder / "bad").write_bytes(content)
@@ -85,7 +85,7 @@ def _missing(_: Path, folder: Path) -> Path:
 
 
 BAD: dict[str, tuple[BadFile, str]] = {
-    "unknown format": (written(b"hello\nworld\n"), "has no format that we know"),
+    "unknown format": (file_with(b"hello\nworld\n"), "has no format that we know"),
     "truncated between lines": (changed(lambda lines: lines[:90]), "89 of 354 records are there"),
     "truncated within a line": (
         changed(lambda lines: [*lines[:90], lines[90][:40]]),
@@ -99,9 +99,9 @@ BAD: dict[str, tuple[BadFile, str]] = {
         changed(lambda lines: [*lines[:LINES], b"\xc3\x28\xa0\n", *lines[LINES:]]),
         "line 6 ",
     ),
-    "binary": (written(b"\x00\x01\x80\xff" * 64), "has no format that we know"),
-    "UTF-16": (written("hello".encode("utf-16")), "is UTF-16 text: convert it"),
-    "empty": (written(b""), ", name another file"),
+    "binary": (file_with(b"\x00\x01\x80\xff" * 64), "has no format that we know"),
+    "UTF-16": (file_with("hello".encode("utf-16")), "is UTF-16 text: convert it"),
+    "empty": (file_with(b""), ", name another file"),
     "a directory": (_directory, "is a directory: name a file in it"),
     "missing": (_missing, "does not exist: check the path"),
     "SQLite, cut off": (embedded(_cut_off), "is cut off"),

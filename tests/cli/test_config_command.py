@@ -25,7 +25,7 @@ producer.sasl.jaas.config=org.example.Login required username="me" password="hun
 
 @pytest.fixture
 def worker(tmp_path: Path) -> Path:
-    """A worker's file."""
+    """A worker's file with the sample settings."""
     path = tmp_path / "worker.properties"
     path.write_text(SAMPLE, "ascii")
     return path
@@ -92,7 +92,7 @@ def test_settings_without_effect_are_shown_on_request(worker: Path) -> None:
 
 
 def test_a_limit_that_was_told_is_shown() -> None:
-    """The others are with `--all`."""
+    """`config` shows settings that were given; the others need `--all`."""
     shown = lines(show("--override", "follower.gather.ms=3"))
     assert shown["follower.gather.ms"] == ["3", "--override"]
     assert "follower.retry.last.ms" not in shown

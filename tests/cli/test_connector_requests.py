@@ -15,7 +15,7 @@ OFFSETS = '[{"partition": {"p": 1}, "offset": {"at": 1.5}}]'
 
 
 def command(folder: Path, content: bytes, name: str = "a.json") -> CreateConnector:
-    """The command of a file."""
+    """Return the creation command that a file of this content declares."""
     file = folder / name
     file.write_bytes(content)
     (request,) = read_requests([str(file)], Profile.of(KIP))
@@ -49,7 +49,7 @@ def test_the_content_tells_the_form(tmp_path: Path) -> None:
 
 
 def test_properties_are_in_latin_1(tmp_path: Path) -> None:
-    """As Java reads them."""
+    """A properties file is read as ISO 8859-1, as Java does."""
     assert command(tmp_path, b"name=a\ntopic=\xfc").config["topic"] == "ü"
 
 
@@ -64,7 +64,7 @@ def test_numbers_keep_their_text(tmp_path: Path) -> None:
     [("RUNNING", Target.STARTED), ("PAUSED", Target.PAUSED), ("STOPPED", Target.STOPPED)],
 )
 def test_state_and_offsets(tmp_path: Path, word: str, target: Target) -> None:
-    """Fields of KIP-980 and KIP-995."""
+    """A creation keeps `initial_state` (KIP-980) and `initial_offsets` (KIP-995) of the file."""
     body = (
         f'{{"name": "a", "config": {{}}, "initial_state": "{word}", "initial_offsets": {OFFSETS}}}'
     )

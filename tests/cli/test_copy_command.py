@@ -23,7 +23,7 @@ CLUSTER = "kafka://localhost:9092"
     ],
 )
 def test_refused(words: tuple[str, ...], sentence: str) -> None:
-    """Each has one sentence."""
+    """Each bad use of `copy` is refused with one sentence."""
     assert sentence in refusal(call("copy", *words))
 
 

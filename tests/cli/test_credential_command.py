@@ -42,7 +42,7 @@ def test_a_program_writes_a_password_once() -> None:
 
 
 def test_a_program_that_writes_no_password() -> None:
-    """An empty password is refused."""
+    """An empty password on standard input is refused, with exit code 2."""
     result = call(*PASSWORD, typed="\n")
     assert (result.code, result.out) == (2, "")
     assert "standard input has no password" in result.err

@@ -103,7 +103,7 @@ def test_a_file_that_is_no_text_or_empty(
 
 
 def test_standard_input_that_is_no_text() -> None:
-    """The error names standard input."""
+    """The error for bytes that are no UTF-8 names standard input."""
     result = call("apply", "-f", "-", typed="\0\1\2")
     assert refusal(result).startswith("standard input is no text in UTF-8: give connectors")
 

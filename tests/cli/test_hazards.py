@@ -64,7 +64,7 @@ def test_without_a_release_all_are_asked(poisoned: Path) -> None:
 
 
 def test_spans_of_releases() -> None:
-    """Neighbours come together, others apart."""
+    """Releases that follow each other form one span; gaps separate spans."""
     assert list(spans(RELEASES)) == [f"{RELEASES[0]} to {NEWEST}"]
     releases = [*RELEASES[:2], RELEASES[3], *RELEASES[5:7]]
     first, second, third = spans(releases)

@@ -71,7 +71,7 @@ def test_each_fate_has_its_word(tmp_path: Path) -> None:
 
 
 def config(offset: int, **properties: str) -> Entry:
-    """A connector config."""
+    """Return the record of a config of connector `c`, one second per offset."""
     value = json.dumps({"properties": {"name": "c", **properties}}).encode()
     return Entry("connect-configs", 0, offset, offset * 1000, b"connector-c", value)
 

@@ -41,7 +41,7 @@ def contents(path: Path) -> list[Entry]:
 
 
 def digest(path: Path) -> str:
-    """A fingerprint of a file."""
+    """Return the SHA-256 of a file's content, in hex."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -188,7 +188,7 @@ def test_a_log_cannot_be_a_file_of_something_else(histories: Path, tmp_path: Pat
 
 
 def test_a_cluster_is_never_written_to(histories: Path) -> None:
-    """LOG is a file."""
+    """`import` refuses a LOG that is a cluster."""
     result = call("import", histories / "life-3.9.log.jsonl", "kafka://127.0.0.1:1")
     assert "is a cluster, which is only read" in refusal(result)
 

@@ -288,7 +288,7 @@ def test_names_from_strangers_do_not_reach_the_terminal(tmp_path: Path) -> None:
 
 
 def test_different_views_exclude_each_other(histories: Path) -> None:
-    """One question at a time."""
+    """`inspect` refuses options of two views in one call."""
     log = histories / "life-3.9.log.jsonl"
     for options in (
         ["--rest", "--history", "pages"],

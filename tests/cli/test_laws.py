@@ -1,4 +1,4 @@
-"""Every view prints any log."""
+"""Property tests: every view prints any log without a traceback."""
 
 import base64
 import json

@@ -16,7 +16,7 @@ VERBS = [name for name in CLUSTERS if name not in ("completion", "migrate")]
 
 @pytest.fixture(scope="module")
 def log(histories: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """An embedded log."""
+    """An embedded log with the history `life-3.9`."""
     log = tmp_path_factory.mktemp("before") / "life.db"
     assert call("import", histories / "life-3.9.log.jsonl", log).code == 0
     return str(log)
@@ -43,7 +43,7 @@ def test_every_verb_takes_it(name: str) -> None:
 
 
 def test_the_cluster_behind_the_verb_counts(log: str) -> None:
-    """The last `-c` counts."""
+    """The last `-c` decides, if both sides of the verb have one."""
     assert call("-c", "nope.db", "get", "-c", log).code == 0
 
 
@@ -144,7 +144,7 @@ def test_replay_guesses_commands() -> None:
 
 
 def test_the_options_before_the_verb_are_those_behind_it() -> None:
-    """Under the same names."""
+    """Every option of the main command is also an option of `get`."""
     before = {
         name for param in main.params if isinstance(param, click.Option) for name in param.opts
     }

@@ -107,7 +107,7 @@ class DefectiveCommand(click.Command):
     """A command that fails as it should not."""
 
     def invoke(self, ctx: click.Context) -> None:
-        """Fail as the parameter says."""
+        """Raise the error that the first argument names."""
         raise {"defect": ValueError("oh"), "interrupt": KeyboardInterrupt()}[ctx.args[0]]
 
 

@@ -55,7 +55,7 @@ def test_no_moment_of_this_log(histories: Path, moment: str, sentence: str) -> N
 
 @pytest.mark.parametrize("release", ["3." + "9" * 5_000, "9" * 5_000 + ".1"])
 def test_no_release_has_so_many_digits(histories: Path, release: str) -> None:
-    """Refused as any unknown release."""
+    """A release number that is too long is refused as any unknown release."""
     result = call("inspect", histories / "life-3.9.log.jsonl", "--profile", release)
     message = refusal(result)
     assert "unknown release" in message

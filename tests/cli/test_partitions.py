@@ -44,7 +44,7 @@ def history(tmp_path: Path) -> Path:
         offsets[topic, partition] = offset + 1
         place = {"topic": topic, "partition": partition, "offset": offset, "timestamp": at}
         lines.append({**place, "key": key, "value": value})
-    return written(tmp_path / "few.log.jsonl", lines)
+    return write_json_lines(tmp_path / "few.log.jsonl", lines)
 
 
 @pytest.fixture
@@ -55,17 +55,17 @@ def dump(tmp_path: Path) -> Path:
         | {"broker": 1, "key": key, "payload": value}
         for at, (topic, partition, key, value) in enumerate(RECORDS)
     ]
-    return written(tmp_path / "few.kcat", lines)
+    return write_json_lines(tmp_path / "few.kcat", lines)
 
 
-def written(path: Path, lines: list[dict[str, Any]]) -> Path:
+def write_json_lines(path: Path, lines: list[dict[str, Any]]) -> Path:
     """A file with a document a line."""
     path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
     return path
 
 
 def planned(log: Path, *options: str) -> Any:
-    """The plan of a reset."""
+    """Plan a reset with 3.9 and return the JSON document."""
     result = call("plan", log, "--profile", "3.9", *options, *RESET, "-o", "json")
     assert result.code == 0, result
     return result.json

@@ -81,7 +81,7 @@ def test_a_plan_is_what_the_cluster_wrote(number: int) -> None:
         request.step.path,
         *body,
     )
-    written = [entry for entry in request.written() if entry.topic == "connect-configs"]
+    written = [entry for entry in request.written_entries() if entry.topic == "connect-configs"]
     assert records(document) == [
         ("connect-configs", (entry.key or b"").decode(), entry.value and entry.value.decode())
         for entry in written[: len(records(document))]
@@ -161,7 +161,7 @@ def test_secrets_in_a_refusal_are_hidden_from_people() -> None:
 def test_connectors_of_installed_packages_are_known(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """With a catalogue and without."""
+    """Declared connectors are known to `plan`, with a catalogue and without one."""
     declare(monkeypatch, tmp_path, a="declared:A")
     request = ("PUT", "/connectors/new/config", '{"connector.class":"declared.A"}')
     for said in (call("plan", LOG, *request), plan(*request)):
@@ -322,7 +322,7 @@ def test_exactly_once_support_decides() -> None:
 
 
 def test_a_workers_file_counts(tmp_path: Path) -> None:
-    """Its settings decide, too."""
+    """Settings of the `--worker` file decide about a plan."""
     file = tmp_path / "worker.properties"
     file.write_text("topic.tracking.allow.reset=false\n", encoding="utf-8")
     said = plan("--worker", file, "PUT", "/connectors/pages/topics/reset")
@@ -331,7 +331,7 @@ def test_a_workers_file_counts(tmp_path: Path) -> None:
 
 
 def test_nothing_to_do() -> None:
-    """A plan may be empty."""
+    """A plan without steps says so and exits with 0."""
     said = plan("PUT", "/connectors/nobody/topics/reset")
     assert said.code == 0
     assert said.out == (

@@ -34,13 +34,13 @@ TRACE = f"java.lang.Exception: login failed password={SECRET}\n\tat x"
 
 
 def status(**fields: Any) -> bytes:
-    """The value of a status."""
+    """Return the value of a status record with these fields changed."""
     report = {"state": "FAILED", "trace": TRACE, "worker_id": "w", "generation": 1}
     return json.dumps(report | fields).encode()
 
 
 def properties(**fields: Any) -> bytes:
-    """The value of a config."""
+    """Return the value of a config record with these properties."""
     return json.dumps({"properties": fields}).encode()
 
 

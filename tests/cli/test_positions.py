@@ -60,5 +60,5 @@ def test_every_output_spells_positions_and_times_alike(words: tuple[object, ...]
 
 
 def test_a_time_that_no_log_tells_is_unknown() -> None:
-    """Logs without times say -1."""
+    """A timestamp of -1, as in logs without times, is printed as `unknown`."""
     assert time_text(-1) == "unknown"

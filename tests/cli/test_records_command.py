@@ -58,7 +58,7 @@ def test_a_tombstone_has_no_value_in_json(log: Path) -> None:
 
 
 def test_a_missing_topic_is_named_with_those_that_there_are(log: Path) -> None:
-    """Exit code 2."""
+    """The refusal has exit code 2 and lists the topics of the log."""
     assert f"{log} has no topic 'line', but lines" in refusal(call("records", log, "line"))
 
 

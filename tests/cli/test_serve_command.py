@@ -44,7 +44,7 @@ class RunningService(NamedTuple):
 
     @property
     def url(self) -> str:
-        """URL that the service prints."""
+        """URL that the service prints in its first line."""
         return self.lines[0].rpartition(" on ")[2]
 
     async def end(self, how: signal.Signals = signal.SIGINT) -> tuple[int | None, str]:
@@ -183,7 +183,7 @@ def test_the_listeners_of_a_clusters_workers_are_theirs(tmp_path: Path) -> None:
 
 
 async def test_quiet() -> None:
-    """`--quiet` logs no requests."""
+    """With `--quiet`, `serve` prints nothing about requests."""
     async with running(LIFE, "--quiet") as service, httpx.AsyncClient() as client:
         await client.get(service.url)
         assert await service.end() == (0, "")

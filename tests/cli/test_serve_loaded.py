@@ -59,7 +59,7 @@ async def test_out_of_files_it_refuses_connections_and_recovers(files: int) -> N
 
 
 async def test_with_few_files_it_says_how_many_connections_it_holds() -> None:
-    """Never a negative number."""
+    """The number of connections stays positive with 48 open files."""
     async with running(LIFE, files=48) as service:
         _, stderr = await service.end()
     assert "the system lets this process hold 24 connections" in stderr

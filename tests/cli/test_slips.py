@@ -25,7 +25,7 @@ def console(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def embedded(console: Path, tmp_path: Path) -> Path:
-    """The same, imported."""
+    """An embedded log with the records of the console file."""
     assert call("import", console, tmp_path / "log.db", "--topic", "connect-configs").code == 0
     return tmp_path / "log.db"
 

@@ -263,7 +263,7 @@ class TestConnectorFiles:
         assert not Path("connect.offsets.records.db").exists()
 
     def test_a_missing_file(self) -> None:
-        """The error names the file."""
+        """The error begins with the name of the file."""
         assert declined(standalone("nowhere.json")).startswith("nowhere.json cannot be read")
 
     def test_a_file_too_large(self) -> None:
@@ -272,7 +272,7 @@ class TestConnectorFiles:
         assert "more than 1 MiB" in declined(standalone("a.json"))
 
     def test_one_name_in_two_files(self) -> None:
-        """The message names both."""
+        """The error for a connector in two files names both files."""
         first = write_json(Path("a.json"), LINES)
         second = write_json(Path("b.json"), LINES)
         assert declined(standalone(first, second)) == (
@@ -344,7 +344,7 @@ class TestWorkerFile:
         assert Path("connect.offsets").read_bytes() == b"no offsets"
 
     def test_the_offsets_file_must_be_named(self) -> None:
-        """In Kafka's words."""
+        """Without an offsets file the error has Kafka's words."""
         settings = {key: value for key, value in WORKER.items() if "offset.storage" not in key}
         said = call("standalone", write_properties(Path("w.properties"), settings))
         assert refusal(said).startswith(
@@ -366,7 +366,7 @@ class TestWorkerFile:
         assert said == "'broker:port' is no address of a broker: give host:port"
 
     async def test_a_records_log_takes_the_place_of_brokers(self, folder: Path) -> None:
-        """No broker is asked then."""
+        """With `records.log`, the worker connects to no broker."""
         settings = {"bootstrap.servers": "localhost:9092", "records.log": "sqlite:///topics.db"}
         async with running_worker(folder, settings=settings) as worker:
             assert worker.lines[0].endswith("topics in sqlite:///topics.db")

@@ -53,7 +53,7 @@ def test_differences_are_shown_with_the_record_that_explains_them(histories: Pat
 
 
 def test_differences_for_machines(histories: Path) -> None:
-    """The same as JSON."""
+    """`-o json` lists the answers that differ, with the cause."""
     log = histories / "aborted-3.9.log.jsonl"
     document = verify(histories, log, "aborted-3.9", "-o", "json").json
     assert (document["compared"], document["same"], document["beyond"]) == (64, 62, 0)

@@ -27,11 +27,11 @@ class ClusterCalls:
     def ask(
         self, *words: object, typed: str | None = None, editor: str | None = None
     ) -> CommandResult:
-        """Run a command about it."""
+        """Run a command with this cluster as its `-c`."""
         environment = {"VISUAL": None, "EDITOR": editor, "CONTROLPLANE_TOKEN": None}
         return call(*words, "-c", self.where, typed=typed, environment=environment, columns=200)
 
-    def done(self, *words: object, typed: str | None = None, editor: str | None = None) -> str:
+    def output(self, *words: object, typed: str | None = None, editor: str | None = None) -> str:
         """Run a command that must succeed and print nothing but its answer."""
         result = self.ask(*words, typed=typed, editor=editor)
         assert result.code == 0, result
@@ -39,7 +39,7 @@ class ClusterCalls:
 
     def json(self, *words: object) -> Any:
         """Run a command for JSON; return the document."""
-        return json.loads(self.done(*words, "-o", "json"))
+        return json.loads(self.output(*words, "-o", "json"))
 
     def refused(self, *words: object, code: int = 3, typed: str | None = None) -> str:
         """The one sentence by which a command is refused."""
@@ -55,9 +55,9 @@ class ClusterCalls:
         return path
 
     def create(self, name: str = "orders", **fields: Any) -> None:
-        """A source of that name."""
+        """Create a source connector with `apply`."""
         document = {"name": name, "config": SOURCE, **fields}
-        assert self.done("apply", "-f", self.file(f"{name}.json", document))
+        assert self.output("apply", "-f", self.file(f"{name}.json", document))
 
     def editor(self, find: str, put: str) -> str:
         """An editor that replaces a text by another."""
@@ -70,7 +70,7 @@ class FakeWorker:
     """Answers as a worker of Kafka's might, and notes what it is asked."""
 
     def __init__(self, *answers: httpx.Response, server: str = "Jetty(9.4.57)") -> None:
-        self.asked: list[httpx.Request] = []
+        self.requests: list[httpx.Request] = []
         self._answers = list(answers)
         self._server = server
 
@@ -79,11 +79,11 @@ class FakeWorker:
         if request.url.path == "/":
             about = {"version": "3.9.1", "commit": "x", "kafka_cluster_id": "k"}
             return httpx.Response(200, json=about, headers={"server": self._server})
-        self.asked.append(request)
+        self.requests.append(request)
         return self._answers.pop(0) if len(self._answers) > 1 else self._answers[0]
 
     async def api(self, **options: Any) -> Api:
-        """Client of this worker, connected."""
+        """Return a client that has read the worker's root document."""
         client = httpx.AsyncClient(transport=httpx.MockTransport(self), base_url="http://worker")
         api = Api(client, "http://worker", **options)
         await api.meet()

@@ -96,8 +96,8 @@ async def test_a_rebalance_is_waited_for(refused: httpx.Response) -> None:
     """A rebalance ends by itself, so the client asks again with the same key."""
     worker = FakeWorker(refused, httpx.Response(204))
     await (await worker.api()).send("PUT", "/connectors/x/stop")
-    assert [request.method for request in worker.asked] == ["PUT", "PUT"]
-    keys = {request.headers["idempotency-key"] for request in worker.asked}
+    assert [request.method for request in worker.requests] == ["PUT", "PUT"]
+    keys = {request.headers["idempotency-key"] for request in worker.requests}
     assert len(keys) == 1
 
 
@@ -113,7 +113,7 @@ async def test_the_past_is_not_asked_of_who_would_overlook_it(view: dict[str, st
     worker = FakeWorker(httpx.Response(200, json=[]))
     with pytest.raises(Unsupported, match=r"which has no --(as-of|profile): read its log"):
         await worker.api(view=view)
-    assert not worker.asked
+    assert not worker.requests
 
 
 async def test_a_dry_run_is_not_sent_to_a_worker_of_kafka() -> None:
@@ -121,7 +121,7 @@ async def test_a_dry_run_is_not_sent_to_a_worker_of_kafka() -> None:
     worker = FakeWorker(httpx.Response(204))
     with pytest.raises(Unsupported, match="which has no dry run"):
         await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
-    assert not worker.asked
+    assert not worker.requests
 
 
 @pytest.mark.parametrize("server", ["controlplane", "uvicorn, controlplane"])
@@ -129,7 +129,7 @@ async def test_ours_is_asked_for_a_dry_run(server: str) -> None:
     """The Server header identifies our service, also behind another server's name."""
     worker = FakeWorker(httpx.Response(200, json={"steps": []}), server=server)
     await (await worker.api()).send("DELETE", "/connectors/x", dry_run=True)
-    assert worker.asked[0].url.query == b"dry_run=true"
+    assert worker.requests[0].url.query == b"dry_run=true"
 
 
 async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,4 +192,4 @@ async def test_names_reach_the_server_whole(name: str, path: str) -> None:
     """A name is one segment of the path, whatever its characters."""
     worker = FakeWorker(httpx.Response(204))
     await (await worker.api()).send("PUT", connector(name, "stop"))
-    assert worker.asked[0].url.raw_path.decode() == path
+    assert worker.requests[0].url.raw_path.decode() == path

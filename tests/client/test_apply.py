@@ -14,19 +14,19 @@ def test_created_updated_unchanged(cluster: ClusterCalls) -> None:
         "two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=t\n"
     )
     files = ("-f", json_file, "-f", properties_file)
-    lines, summary = cluster.done("apply", *files).split("\n\n")
+    lines, summary = cluster.output("apply", *files).split("\n\n")
     assert lines == "one: created\ntwo: created"
     assert summary.splitlines()[-1].split(maxsplit=2) == ["created", "2", "one, two"]
     cluster.file("two.properties", "name=two\nconnector.class=FileStreamSource\ntopic=u\n")
-    assert cluster.done("diff", "-f", json_file) == "no difference\n"
+    assert cluster.output("diff", "-f", json_file) == "no difference\n"
     assert cluster.ask("diff", "-f", properties_file).code == 1
-    lines, _ = cluster.done("apply", *files).split("\n\n")
+    lines, _ = cluster.output("apply", *files).split("\n\n")
     assert lines == "one: unchanged\ntwo: updated (topic: t → u)"
 
 
 def test_from_standard_input_with_a_name(cluster: ClusterCalls) -> None:
     """`apply -f - -n NAME` reads standard input, as kcctl does."""
-    said = cluster.done("apply", "-f", "-", "-n", "orders", typed=json.dumps(SOURCE))
+    said = cluster.output("apply", "-f", "-", "-n", "orders", typed=json.dumps(SOURCE))
     assert said == "orders: created\n"
 
 
@@ -35,11 +35,11 @@ def test_from_standard_input_with_a_name(cluster: ClusterCalls) -> None:
 def test_printed_connectors_can_be_applied(
     cluster: ClusterCalls, words: tuple[str, ...], form: str
 ) -> None:
-    """Applying printed connectors changes nothing."""
+    """Applying a connector that `get` has printed changes nothing."""
     cluster.create(config={**SOURCE, "tasks.max": "1", "b": "true", "f": "1.50", "e": ""})
     names = [word for word in words if word != "--all"]
-    printed = cluster.file(f"printed.{form}", cluster.done(*names, "-o", form))
-    assert cluster.done("apply", "-f", printed) == "orders: unchanged\n"
+    printed = cluster.file(f"printed.{form}", cluster.output(*names, "-o", form))
+    assert cluster.output("apply", "-f", printed) == "orders: unchanged\n"
 
 
 def test_a_dry_run_tells_what_would_be_written(cluster: ClusterCalls) -> None:

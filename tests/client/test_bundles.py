@@ -18,7 +18,7 @@ def other(tmp_path: Path) -> ClusterCalls:
 
 
 def exported(cluster: ClusterCalls, *words: str) -> Path:
-    """A bundle in a file."""
+    """Export connectors to a bundle file and return its path."""
     path = cluster.folder / "bundle.json"
     assert cluster.ask("bundle", "export", *(words or ("--all",)), "-f", path).code == 0
     return path
@@ -29,7 +29,7 @@ def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None
     """Config, offsets and target state are the same on the other side."""
     cluster.create(initial_state=state, initial_offsets=OFFSETS)
     bundle = exported(cluster)
-    assert other.done("bundle", "import", bundle) == f"orders: created ({state}, 1 offset)\n"
+    assert other.output("bundle", "import", bundle) == f"orders: created ({state}, 1 offset)\n"
     assert other.json("offsets", "orders") == {"offsets": OFFSETS}
     imported, original = (
         json.loads(exported(side).read_text())["connectors"] for side in (other, cluster)
@@ -43,8 +43,8 @@ def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """The second time there is nothing to do."""
     cluster.create(initial_offsets=OFFSETS)
     bundle = exported(cluster)
-    other.done("bundle", "import", bundle)
-    assert other.done("bundle", "import", bundle) == "orders: unchanged\n"
+    other.output("bundle", "import", bundle)
+    assert other.output("bundle", "import", bundle) == "orders: unchanged\n"
 
 
 def test_an_import_that_broke_off_is_finished(cluster: ClusterCalls, other: ClusterCalls) -> None:
@@ -66,7 +66,7 @@ def test_existing_connectors_are_not_overwritten(
     other.create(config={**SOURCE, "topic": "other"})
     said = other.refused("bundle", "import", bundle)
     assert said.startswith("orders exists with another config (topic: other → lines)")
-    assert other.done("bundle", "import", bundle, "-n", "copy").startswith("copy: created")
+    assert other.output("bundle", "import", bundle, "-n", "copy").startswith("copy: created")
     assert other.json("describe", "copy")["config"]["name"] == "copy"
 
 

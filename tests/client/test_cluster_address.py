@@ -65,7 +65,7 @@ def test_no_secret_is_printed(words: tuple[str, ...]) -> None:
 
 
 def test_the_environment_tells_too() -> None:
-    """A flag beats it."""
+    """CONTROLPLANE_CLUSTER names the cluster; `-c` overrides it."""
     environment = {"CONTROLPLANE_CLUSTER": "http://127.0.0.1:2"}
     assert "http://127.0.0.1:2 cannot" in call("get", environment=environment).err
     assert (

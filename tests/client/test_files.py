@@ -29,7 +29,7 @@ FORMS = {
 }
 
 
-def written(folder: Path, name: str, text: str) -> str:
+def write_file(folder: Path, name: str, text: str) -> str:
     """A file, and how it is named on the command line."""
     path = folder / name
     path.write_text(text, "utf-8")
@@ -38,8 +38,8 @@ def written(folder: Path, name: str, text: str) -> str:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_forms(tmp_path: Path, form: str) -> None:
-    """Each means the same connector."""
-    (connector,) = read_declared([written(tmp_path, form, FORMS[form])])
+    """Each form of the file declares the same connector."""
+    (connector,) = read_declared([write_file(tmp_path, form, FORMS[form])])
     assert (connector.name, connector.config) == ("orders", CONFIG)
 
 
@@ -54,14 +54,14 @@ def test_forms(tmp_path: Path, form: str) -> None:
 )
 def test_values_are_texts(tmp_path: Path, text: str, config: dict[str, Any]) -> None:
     """Values become text as in Connect; numbers keep their spelling."""
-    (connector,) = read_declared([written(tmp_path, "a.json", text)], "orders")
+    (connector,) = read_declared([write_file(tmp_path, "a.json", text)], "orders")
     assert connector.config == {**config, "name": "orders"}
 
 
 def test_yaml_dates_and_numbers_are_texts(tmp_path: Path) -> None:
     """YAML would make something else of them."""
     text = "name: orders\nday: 2026-01-02\nversion: 1.10\n"
-    (connector,) = read_declared([written(tmp_path, "a.yaml", text)])
+    (connector,) = read_declared([write_file(tmp_path, "a.yaml", text)])
     assert connector.config == {"name": "orders", "day": "2026-01-02", "version": "1.10"}
 
 
@@ -69,7 +69,7 @@ def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
     """KIP-980 and KIP-995; numbers of offsets stay numbers."""
     offsets = [{"partition": {"f": "x"}, "offset": {"position": 5, "share": 0.5}}]
     document = {"name": "a", "config": {}, "initial_state": "STOPPED", "initial_offsets": offsets}
-    path = written(tmp_path, "a.json", json.dumps(document))
+    path = write_file(tmp_path, "a.json", json.dumps(document))
     assert read_declared([path]) == [
         DeclaredConnector("a", {"name": "a"}, "STOPPED", offsets, path)
     ]
@@ -78,7 +78,7 @@ def test_an_initial_state_and_offsets_are_kept(tmp_path: Path) -> None:
 def test_a_directory_has_many(tmp_path: Path) -> None:
     """In the order of their names; what is something else is left alone."""
     for name in ("b.json", "a.properties", "notes.txt"):
-        written(tmp_path, name, f'{{"name": "{name}"}}' if name[0] == "b" else f"name={name}")
+        write_file(tmp_path, name, f'{{"name": "{name}"}}' if name[0] == "b" else f"name={name}")
     assert [connector.name for connector in read_declared([str(tmp_path)])] == [
         "a.properties",
         "b.json",
@@ -99,7 +99,7 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
 )
 def test_files_that_declare_no_connector(tmp_path: Path, text: str, says: str) -> None:
     """The error is one sentence that names the file."""
-    path = written(tmp_path, "x", text)
+    path = write_file(tmp_path, "x", text)
     with pytest.raises(InputRefused) as refused:
         read_declared([path])
     assert refused.value.message.startswith(f"{path} has no connector: ")
@@ -108,7 +108,7 @@ def test_files_that_declare_no_connector(tmp_path: Path, text: str, says: str) -
 
 def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> None:
     """The place has the form of editors and grep."""
-    path = written(tmp_path, "x.properties", "name=a\nb=\\u12")
+    path = write_file(tmp_path, "x.properties", "name=a\nb=\\u12")
     with pytest.raises(InputRefused) as refused:
         read_declared([path])
     message = f"{path}:2: \\u must be followed by four hexadecimal digits"
@@ -117,7 +117,7 @@ def test_an_error_in_a_properties_file_names_file_and_line(tmp_path: Path) -> No
 
 def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> None:
     """The parser calls every text `<unicode string>`."""
-    path = written(tmp_path, "x.yaml", "name: a\n  b: [")
+    path = write_file(tmp_path, "x.yaml", "name: a\n  b: [")
     with pytest.raises(InputRefused) as refused:
         read_declared([path])
     assert "line 2, column 4" in refused.value.message
@@ -126,14 +126,14 @@ def test_an_error_in_yaml_names_the_line_and_no_other_file(tmp_path: Path) -> No
 
 def test_one_connector_twice(tmp_path: Path) -> None:
     """A connector in two files is refused."""
-    paths = [written(tmp_path, name, "name=orders") for name in ("a", "b")]
+    paths = [write_file(tmp_path, name, "name=orders") for name in ("a", "b")]
     with pytest.raises(InputRefused, match=r"orders is in .*/a and in .*/b: remove one"):
         read_declared(paths)
 
 
 def test_one_name_for_several(tmp_path: Path) -> None:
     """`-n` is for one that has none."""
-    paths = [written(tmp_path, "a", "name=a"), written(tmp_path, "b", "x=y")]
+    paths = [write_file(tmp_path, "a", "name=a"), write_file(tmp_path, "b", "x=y")]
     with pytest.raises(InputRefused, match="in its config"):
         read_declared(paths, "b")
 

@@ -57,7 +57,7 @@ async def test_a_harvested_catalogue_is_served(tmp_path: Path, how: str) -> None
 
 
 async def test_a_bar_shows_how_much_is_asked(tmp_path: Path) -> None:
-    """On a terminal."""
+    """On a terminal, standard error shows a progress bar and standard output the document."""
     calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     await asyncio.to_thread(calls.create)
     async with running(calls.where, "--quiet") as served:
@@ -77,7 +77,7 @@ def test_one_source_is_named(words: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("where", ["localhost:8083", "sqlite:///state.db", "kafka://broker:9092"])
 def test_a_worker_is_named_by_its_url(where: str) -> None:
-    """A log has no plugins."""
+    """`--worker` refuses an address that is no URL: a log has no plugins."""
     result = call("plugins", "harvest", "--worker", where)
     assert (result.code, "is no URL of a worker" in result.err) == (2, True)
 
@@ -94,7 +94,7 @@ def test_a_cluster_is_no_worker(words: tuple[str, ...]) -> None:
 
 
 def test_a_url_without_a_host() -> None:
-    """The sentence names the option."""
+    """The error for a URL without a host names the option."""
     result = call("plugins", "harvest", "--worker", "http://")
     assert (result.code, "is no URL (it names no host): check --worker" in result.err) == (2, True)
 
@@ -111,8 +111,8 @@ def test_plugins_are_listed_as_before(tmp_path: Path) -> None:
     """Without a word behind it the command lists them."""
     calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     calls.create()
-    assert "FileStreamSourceConnector" in calls.done("plugins")
-    assert calls.done("plugins", "list", "--type", "predicate") == calls.done(
+    assert "FileStreamSourceConnector" in calls.output("plugins")
+    assert calls.output("plugins", "list", "--type", "predicate") == calls.output(
         "plugins", "--type", "predicate"
     )
 

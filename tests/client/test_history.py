@@ -15,7 +15,7 @@ CHANGES = len([*SOURCE, "name", "target state", "password", "topic"])
 def changed(cluster: ClusterCalls) -> ClusterCalls:
     """A connector whose topic has been changed; its creation is at config@0."""
     cluster.create()
-    cluster.done("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
+    cluster.output("patch", "orders", "-s", "topic=other", "-s", "password=hunter2")
     return cluster
 
 
@@ -27,7 +27,7 @@ def test_history(changed: ClusterCalls) -> None:
         ("config topic", "lines", "other"),
     ]
     place = events[0]["record"]["offset"]
-    lines = changed.done("history", "orders").splitlines()
+    lines = changed.output("history", "orders").splitlines()
     assert any(line.startswith(f"config@{place} ") for line in lines)
     then = changed.json("describe", "orders", "--as-of", f"config@{place - 1}")
     assert then["config"] == {**SOURCE, "name": "orders"}
@@ -40,12 +40,12 @@ def test_difference_between_two_moments(changed: ClusterCalls) -> None:
     assert "config password" in result.out
     assert "lines → other" in result.out
     assert "hunter2" not in result.out
-    assert changed.done("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
+    assert changed.output("diff", "--from", "config@0", "--to", "config@0") == "no difference\n"
 
 
 def test_a_connector_that_was_not_there(changed: ClusterCalls) -> None:
     """All of it differs; one that never was is refused."""
-    changed.done("delete", "orders")
+    changed.output("delete", "orders")
     gone = json.loads(changed.ask("diff", "--from", "config@0", "-o", "json").out)
     facts = {
         difference["item"]: (difference["before"], difference["after"])
@@ -65,7 +65,7 @@ def test_difference_of_a_connector_that_was_paused_or_stopped(
 ) -> None:
     """Exit code 1: a target state is a fact like any other."""
     cluster.create()
-    cluster.done(done, "orders")
+    cluster.output(done, "orders")
     result = cluster.ask("diff", "orders", "--from", "config@0")
     assert result.code == 1
     assert words in result.out
@@ -91,7 +91,7 @@ def test_difference_of_a_secret_is_told_to_machines_without_the_secret(
 ) -> None:
     """Both values are hidden, and the words say that they differ."""
     cluster.create(config=SOURCE | {"database.password": "pearl"})
-    cluster.done("patch", "orders", "-s", "database.password=ruby")
+    cluster.output("patch", "orders", "-s", "database.password=ruby")
     result = cluster.ask("diff", "orders", "--from", "config@0", "-o", "json")
     (difference,) = json.loads(result.out)
     assert (difference["before"], difference["after"]) == ("[hidden]", "[hidden]")
@@ -104,9 +104,9 @@ def test_difference_of_a_deleted_connector_leaves_its_offsets_out(cluster: Clust
     """The offsets still lie in the log; a new connector of that name inherits them."""
     cluster.create(initial_state="STOPPED")
     offsets = [{"partition": {"filename": "/f"}, "offset": {"position": 1}}]
-    cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
+    cluster.output("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
     before = cluster.json("history", "orders")["events"][-1]["record"]
-    cluster.done("delete", "orders")
+    cluster.output("delete", "orders")
     moment = f"{before['topic']}@{before['partition']}:{before['offset']}"
     facts = json.loads(cluster.ask("diff", "orders", "--from", moment, "-o", "json").out)
     aspects = {fact["aspect"] for fact in facts}
@@ -120,7 +120,7 @@ def test_undo(changed: ClusterCalls) -> None:
     assert result.code == 1
     assert "orders would be put back to config@0: " in result.out
     assert changed.json("describe", "orders")["config"]["topic"] == "other"
-    assert changed.done("undo", "orders", "--to", "config@0", "--yes") == (
+    assert changed.output("undo", "orders", "--to", "config@0", "--yes") == (
         "orders: put back to config@0\n"
     )
     assert changed.json("describe", "orders")["config"] == {**SOURCE, "name": "orders"}
@@ -128,7 +128,7 @@ def test_undo(changed: ClusterCalls) -> None:
 
 def test_an_undo_that_would_write_nothing_does_not_ask(changed: ClusterCalls) -> None:
     """An empty undo says so and writes nothing, also for machines and with --yes."""
-    changed.done("undo", "orders", "--to", "config@0", "--yes")
+    changed.output("undo", "orders", "--to", "config@0", "--yes")
     before = changed.json("history", "orders")
     result = changed.ask("undo", "orders", "--to", "config@0", typed="")
     assert (result.code, result.out) == (
@@ -160,9 +160,9 @@ def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:
 
 def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -> None:
     """Releases before 3.7 cannot create it paused: it may run before it is paused."""
-    changed.done("pause", "orders")
+    changed.output("pause", "orders")
     place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
-    changed.done("delete", "orders")
+    changed.output("delete", "orders")
     undo = "plan", changed.where, "--undo", "orders", "--to", f"config@{place}", "--release"
     message = "it does no harm that orders may run before it is told to pause: 3.4.1 cannot create"
     assert message in " ".join(call(*undo, "3.4", columns=200).out.split())
@@ -172,9 +172,9 @@ def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -
 def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> None:
     """The plan is not shown then, but what is assumed of the world is."""
     offsets = [{"partition": PARTITION, "offset": {"position": 1}}]
-    changed.done("stop", "orders")
-    changed.done("offsets", "alter", "orders", "-f", changed.file("o.json", {"offsets": offsets}))
-    changed.done("resume", "orders")
+    changed.output("stop", "orders")
+    changed.output("offsets", "alter", "orders", "-f", changed.file("o.json", {"offsets": offsets}))
+    changed.output("resume", "orders")
     result = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
     assert (result.code, result.out) == (0, "orders: put back to config@0\n")
     assert "Warning, assumed: no task of orders commits offsets once it is stopped" in result.err
@@ -184,27 +184,27 @@ def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) ->
     """Machines get every one of them."""
     offsets = [{"partition": {"filename": f"/{n}"}, "offset": {"position": 1}} for n in range(25)]
     cluster.create(initial_state="STOPPED")
-    cluster.done("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
-    assert "… 15 more; -o json has them" in cluster.done("history", "orders")
+    cluster.output("offsets", "alter", "orders", "-f", cluster.file("o.json", {"offsets": offsets}))
+    assert "… 15 more; -o json has them" in cluster.output("history", "orders")
     events = cluster.json("history", "orders")["events"]
     assert sum(event["what"].startswith("source offset") for event in events) == 25
 
 
 def test_watch_goes_on_from_where_it_was(changed: ClusterCalls) -> None:
     """Changes are printed from the beginning of the log, then after the last printed change."""
-    said = changed.done("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
+    said = changed.output("watch", "orders", "--since", "{}", "--count", "4", "-o", "json")
     changes = [json.loads(line) for line in said.splitlines()]
     assert {change["connector"] for change in changes} == {"orders"}
-    said = changed.done("watch", "--since", "{}", "--count", str(CHANGES), "-o", "json")
+    said = changed.output("watch", "--since", "{}", "--count", str(CHANGES), "-o", "json")
     *_, created, second, _ = (json.loads(line) for line in said.splitlines())
     assert (created["item"], created["after"]) == ("", "STARTED")
-    later = changed.done("watch", "--since", created["id"], "--count", "1", "-o", "json")
+    later = changed.output("watch", "--since", created["id"], "--count", "1", "-o", "json")
     assert json.loads(later) == second
 
 
 def test_watch_goes_on_behind_a_record(changed: ClusterCalls) -> None:
     """`--after` takes a position like every other option, and answers name no HTTP header."""
-    later = json.loads(changed.done("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
+    later = json.loads(changed.output("watch", "--after", "config@0", "--limit", "1", "-o", "json"))
     assert (later["record"]["topic"], later["record"]["offset"]) == ("connect-configs", 1)
     result = changed.ask("watch", "--after", "confg@0")
     assert result.code == 3
@@ -213,6 +213,6 @@ def test_watch_goes_on_behind_a_record(changed: ClusterCalls) -> None:
 
 def test_watch_for_people(changed: ClusterCalls) -> None:
     """A line for each change, secrets hidden."""
-    said = changed.done("watch", "--since", "{}", "--count", str(CHANGES))
+    said = changed.output("watch", "--since", "{}", "--count", str(CHANGES))
     assert "orders: config topic: lines → other" in said
     assert "hunter2" not in said

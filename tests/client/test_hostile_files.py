@@ -55,7 +55,7 @@ def test_aliases_that_repeat_a_little_are_taken(cluster: ClusterCalls) -> None:
     - name: two
       config: {<<: *usual, topic: other}
     """
-    cluster.done("apply", "-f", cluster.file("two.yaml", text))
+    cluster.output("apply", "-f", cluster.file("two.yaml", text))
     assert cluster.json("describe", "two")["config"]["topic"] == "other"
     assert cluster.json("describe", "one")["config"]["topic"] == "lines"
 
@@ -68,7 +68,7 @@ def test_half_a_surrogate_pair_in_json(text: str, cluster: ClusterCalls) -> None
         said = cluster.refused(words, "-f", cluster.file("a.json", named), code=2)
         assert "half of a surrogate pair" in said
     valued = {"name": "b", "config": {**named["config"], "more": text}}  # type: ignore[dict-item]
-    cluster.done("apply", "-f", cluster.file("b.json", valued))
+    cluster.output("apply", "-f", cluster.file("b.json", valued))
 
 
 @pytest.mark.parametrize(

@@ -11,22 +11,22 @@ def test_from_beginning_to_end(cluster: ClusterCalls) -> None:
     """Created, paused, run, stopped, moved, deleted; each told in a line."""
     cluster.create()
     for verb, did in (("pause", "paused"), ("resume", "resumed"), ("stop", "stopped")):
-        assert cluster.done(verb, "orders") == f"orders: {did}\n"
+        assert cluster.output(verb, "orders") == f"orders: {did}\n"
     alter = ("offsets", "alter", "orders", "--source-partition", '{"filename": "/in.txt"}')
-    assert cluster.done(*alter, "--source-offset", '{"position": 5}') == (
+    assert cluster.output(*alter, "--source-offset", '{"position": 5}') == (
         "orders: altered (The offsets for this connector have been altered successfully)\n"
     )
     expected = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
     assert cluster.json("offsets", "orders") == expected
-    assert cluster.done("delete", "orders") == "orders: deleted\n"
+    assert cluster.output("delete", "orders") == "orders: deleted\n"
     assert cluster.json("get") == {}
 
 
 def test_resources_may_be_spelled_out(cluster: ClusterCalls) -> None:
     """Resources may be named as in kcctl; a connector may have the name of a resource."""
     cluster.create("connector")
-    assert cluster.done("stop", "connector", "connector") == "connector: stopped\n"
-    assert cluster.done("delete", "connector", "connector") == "connector: deleted\n"
+    assert cluster.output("stop", "connector", "connector") == "connector: stopped\n"
+    assert cluster.output("delete", "connector", "connector") == "connector: deleted\n"
 
 
 @pytest.mark.parametrize(
@@ -107,10 +107,10 @@ def test_settings_are_patched(cluster: ClusterCalls) -> None:
     """Set and removed; what is so already is not written again."""
     cluster.create()
     patch = ("patch", "orders", "-s", "tasks.max=2", "-s", "password=hunter2", "-r", "file")
-    assert cluster.done(*patch) == (
+    assert cluster.output(*patch) == (
         "orders: updated (file: /in.txt → ∅; password: ∅ → [hidden]; tasks.max: ∅ → 2)\n"
     )
-    assert cluster.done(*patch) == "orders: unchanged\n"
+    assert cluster.output(*patch) == "orders: unchanged\n"
 
 
 def test_a_dry_run_writes_nothing(cluster: ClusterCalls) -> None:
@@ -120,18 +120,18 @@ def test_a_dry_run_writes_nothing(cluster: ClusterCalls) -> None:
     (result,) = cluster.json("stop", "orders", "--dry-run")
     (records,) = [step["records"] for step in result["plan"]["steps"] if step["name"] == "state"]
     assert [record["key"] for record in records] == ["target-state-orders"]
-    assert "orders would be stopped: " in cluster.done("stop", "orders", "--dry-run")
+    assert "orders would be stopped: " in cluster.output("stop", "orders", "--dry-run")
     assert cluster.json("history", "orders") == before
 
 
 def test_secrets_are_hidden_from_people_only(cluster: ClusterCalls) -> None:
     """JSON and YAML contain the secrets, so that a config can be applied again."""
     cluster.create(config={**SOURCE, "password": "hunter2"})
-    assert "password: " in (shown := cluster.done("describe", "orders"))
+    assert "password: " in (shown := cluster.output("describe", "orders"))
     assert "hunter2" not in shown
     assert "[hidden]" in shown
     assert cluster.json("describe", "orders")["config"]["password"] == "hunter2"
-    assert "password: hunter2" in cluster.done("describe", "orders", "-o", "yaml")
+    assert "password: hunter2" in cluster.output("describe", "orders", "-o", "yaml")
 
 
 def test_a_key_without_a_value(cluster: ClusterCalls) -> None:
@@ -140,7 +140,7 @@ def test_a_key_without_a_value(cluster: ClusterCalls) -> None:
     record = {"topic": "connect-configs", "partition": 0, "offset": 0, "tstype": "create", "ts": 1}
     words = {"key": "connector-orders", "payload": json.dumps(config)}
     dump = cluster.file("kcat.jsonl", json.dumps({**record, **words}) + "\n")
-    described = ClusterCalls(str(dump), cluster.folder).done("describe", "orders")
+    described = ClusterCalls(str(dump), cluster.folder).output("describe", "orders")
     assert "  transforms:      ∅\n" in described
 
 
@@ -166,7 +166,7 @@ def test_the_audit_trail_names_the_user(
     assert (created["principal"], created["outcome"]) == ("ada", "done")
     assert (refused["connector"], refused["outcome"]) == ("nix", "refused")
     assert cluster.json("commands", "--outcome", "done")["commands"] == [created]
-    assert "2 commands" in cluster.done("commands")
+    assert "2 commands" in cluster.output("commands")
 
 
 @pytest.mark.parametrize(
@@ -178,9 +178,9 @@ def test_unreported_states_are_shown_as_wanted(
     """A table marks the target state as wanted; JSON has no status."""
     cluster.create()
     cluster.create("more")
-    cluster.done(verb, "orders")
-    assert f"orders  source  {state} (wanted)" in cluster.done("get")
-    assert f"State:  {state} (wanted)" in cluster.done("describe", "orders")
+    cluster.output(verb, "orders")
+    assert f"orders  source  {state} (wanted)" in cluster.output("get")
+    assert f"State:  {state} (wanted)" in cluster.output("describe", "orders")
     assert "status" not in cluster.json("get")["orders"]
     assert cluster.json("describe", "orders")["status"] is None
 
@@ -190,9 +190,9 @@ def test_a_log_has_a_name(cluster: ClusterCalls) -> None:
     cluster.create()
     about = cluster.json("get", "info")
     assert len(about["kafka_cluster_id"]) == 22
-    cluster.done("pause", "orders")
+    cluster.output("pause", "orders")
     assert cluster.json("get", "info") == about
-    assert f"of the Kafka cluster {about['kafka_cluster_id']}" in cluster.done("get", "info")
+    assert f"of the Kafka cluster {about['kafka_cluster_id']}" in cluster.output("get", "info")
 
 
 def test_a_state_that_does_not_exist_is_refused(cluster: ClusterCalls) -> None:
@@ -206,12 +206,12 @@ def test_a_state_that_does_not_exist_is_refused(cluster: ClusterCalls) -> None:
 def test_no_connector_in_a_state_is_an_empty_table(cluster: ClusterCalls) -> None:
     """An empty result is no error; names must still exist."""
     cluster.create()
-    heads, _ = cluster.done("get", "connectors", "--state", "FAILED").splitlines()
+    heads, _ = cluster.output("get", "connectors", "--state", "FAILED").splitlines()
     assert heads.split() == ["NAME", "TYPE", "STATE", "TASKS", "WORKER"]
     assert cluster.json("get", "--state", "FAILED") == {}
     assert cluster.json("describe", "--state", "FAILED") == []
     for verb in ("restart", "stop", "delete"):
-        assert cluster.done(verb, "--state", "FAILED") == ""
+        assert cluster.output(verb, "--state", "FAILED") == ""
     assert cluster.json("get", "--state", "failed") == {}
     assert cluster.ask("get", "nobody", "--state", "FAILED").code == 3
     assert cluster.ask("get", "-e", "no.*").code == 3

@@ -39,12 +39,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def migrate(*words: object, typed: str | None = None) -> CommandResult:
-    """Run the command."""
+    """Run `migrate` for the connector `orders`."""
     return call("migrate", "orders", *words, typed=typed, columns=200)
 
 
 def places(cluster: ClusterCalls, other: ClusterCalls) -> tuple[str, ...]:
-    """Options that name both clusters."""
+    """Return the options `--from` and `--to` for two clusters."""
     return ("--from", cluster.where, "--to", other.where)
 
 

@@ -26,13 +26,13 @@ NAMES = [
 def lived(cluster: ClusterCalls) -> None:
     """Each is made, described, paused, asked where it is, and deleted."""
     documents = [{"name": name, "config": SOURCE} for name in NAMES]
-    cluster.done("apply", "-f", cluster.file("odd.json", documents))
+    cluster.output("apply", "-f", cluster.file("odd.json", documents))
     assert sorted(cluster.json("get")) == sorted(NAMES)
     for name in NAMES:
         assert cluster.json("describe", name)["name"] == name
-        assert cluster.done("pause", name) == f"{name}: paused\n"
-        assert cluster.done("offsets", name) == f"{name} has no offsets\n"
-        assert f"{name}: put back to config@0" in cluster.done(
+        assert cluster.output("pause", name) == f"{name}: paused\n"
+        assert cluster.output("offsets", name) == f"{name} has no offsets\n"
+        assert f"{name}: put back to config@0" in cluster.output(
             *("undo", "--to", "config@0", "--yes", name)
         )
     assert sorted(cluster.json("get")) == [NAMES[0]]  # the first record has made it
@@ -55,7 +55,7 @@ async def test_paths_that_a_release_refuses(tmp_path: Path, words: tuple[str, st
     local = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("a/b", "orders"):
         await asyncio.to_thread(
-            local.done, "apply", "-f", local.file("one.json", {"name": name, "config": SOURCE})
+            local.output, "apply", "-f", local.file("one.json", {"name": name, "config": SOURCE})
         )
     async with running(local.where, "--quiet") as service:
         beneath = ClusterCalls(f"{service.url}/compat/4.3", tmp_path)

@@ -38,7 +38,7 @@ def test_shapes(body: Any, offsets: list[OffsetEntry]) -> None:
 
 @pytest.mark.parametrize("body", [{}, {"offsets": 1}, 5, [1], [{"x": 1}], {"offsets": {"sink": 1}}])
 def test_bodies_without_offsets_are_refused(body: Any) -> None:
-    """The refusal is a sentence."""
+    """A body without a list of offsets raises ValueError."""
     with pytest.raises(ValueError, match=r"no list of offsets|has a partition and an offset"):
         offsets_in(body)
 

@@ -9,10 +9,10 @@ ALTER = ("offsets", "alter", "orders")
 
 @pytest.fixture
 def stopped(cluster: ClusterCalls) -> ClusterCalls:
-    """A stopped connector, at 5."""
+    """A cluster with the stopped connector `orders` at position 5."""
     cluster.create(initial_state="STOPPED")
     at = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
-    cluster.done(*ALTER, "-f", cluster.file("five.json", at))
+    cluster.output(*ALTER, "-f", cluster.file("five.json", at))
     return cluster
 
 
@@ -45,13 +45,13 @@ def test_taken_away_in_the_editor(stopped: ClusterCalls) -> None:
     editor = stopped.editor('"partition".*', "")
     script = stopped.file("editor.sh", '#!/bin/sh\necho \'{"offsets": []}\' > "$1"\n')
     assert editor == str(script)
-    assert "∅" in stopped.done("offsets", "edit", "orders", "--yes", editor=editor)
+    assert "∅" in stopped.output("offsets", "edit", "orders", "--yes", editor=editor)
     assert position(stopped) is None
 
 
 def test_nothing_edited(stopped: ClusterCalls) -> None:
-    """An unchanged file sends nothing."""
-    assert stopped.done("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
+    """An editor that changes nothing sends nothing to the worker."""
+    assert stopped.output("offsets", "edit", "orders", editor="true") == "orders: unchanged\n"
 
 
 def test_the_editor_reopens_after_a_parse_error(stopped: ClusterCalls) -> None:
@@ -65,7 +65,7 @@ def test_the_editor_reopens_after_a_parse_error(stopped: ClusterCalls) -> None:
 
 def test_an_editor_is_not_opened_in_vain(stopped: ClusterCalls) -> None:
     """A connector that is not stopped is refused before the editor opens."""
-    stopped.done("resume", "orders")
+    stopped.output("resume", "orders")
     result = stopped.ask("offsets", "edit", "orders", editor="false")
     assert result.code == 3
     assert result.err == f"Error: orders is not stopped, {SAY_STOP}"
@@ -82,14 +82,14 @@ def test_running_connectors_must_be_stopped_first(
     stopped: ClusterCalls, options: tuple[str, ...]
 ) -> None:
     """The error names the command to stop the connector."""
-    stopped.done("resume", "orders")
+    stopped.output("resume", "orders")
     refusal = stopped.refused("offsets", "reset", "orders", *options)
     assert refusal == f"orders is not stopped, {SAY_STOP}".strip()
 
 
 def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
     """A dry run with `--stop` stops nothing either, so it cannot show the later records."""
-    stopped.done("resume", "orders")
+    stopped.output("resume", "orders")
     refusal = stopped.refused("offsets", "reset", "orders", "--stop", "--dry-run")
     assert "a dry run stops nothing, so run `controlplane stop orders` first" in refusal
     assert stopped.json("history", "orders")["events"][-1]["after"] == "STARTED"
@@ -98,7 +98,7 @@ def test_a_dry_run_stops_nothing(stopped: ClusterCalls) -> None:
 def test_a_dry_run_of_an_edit(stopped: ClusterCalls) -> None:
     """The records are shown, and none is written."""
     editor = stopped.editor('"position": 5', '"position": 2')
-    said = stopped.done("offsets", "edit", "orders", "--dry-run", editor=editor)
+    said = stopped.output("offsets", "edit", "orders", "--dry-run", editor=editor)
     assert "orders would be altered: 1 record" in said
     assert position(stopped) == 5
 
@@ -114,8 +114,8 @@ def test_reset(stopped: ClusterCalls, words: tuple[str, ...]) -> None:
 
 def test_stopped_for_it(stopped: ClusterCalls) -> None:
     """With --stop one that runs is stopped, altered, and runs again."""
-    stopped.done("resume", "orders")
-    stopped.done("offsets", "reset", "orders", "--stop", "--yes")
+    stopped.output("resume", "orders")
+    stopped.output("offsets", "reset", "orders", "--stop", "--yes")
     events = stopped.json("history", "orders")["events"]
     assert [event["after"] for event in events if event["what"] == "target state"] == [
         *("STOPPED", "STARTED"),
@@ -127,8 +127,8 @@ def test_stopped_for_it(stopped: ClusterCalls) -> None:
 @pytest.mark.parametrize(("verb", "state"), [("pause", "PAUSED"), ("stop", "STOPPED")])
 def test_afterwards_it_is_as_it_was(stopped: ClusterCalls, verb: str, state: str) -> None:
     """The connector returns to its target state, even if no worker has reported it."""
-    stopped.done(verb, "orders")
-    stopped.done("offsets", "reset", "orders", "--stop", "--yes")
+    stopped.output(verb, "orders")
+    stopped.output("offsets", "reset", "orders", "--stop", "--yes")
     targets = [
         event["after"]
         for event in stopped.json("history", "orders")["events"]
@@ -141,7 +141,7 @@ def test_afterwards_it_is_as_it_was(stopped: ClusterCalls, verb: str, state: str
 def test_one_offset_in_the_words_of_kcctl(stopped: ClusterCalls) -> None:
     """Single offsets of a source are given as JSON, as in kcctl."""
     partition = ("--source-partition", '{"filename": "/in.txt"}')
-    stopped.done("patch", "offsets", "orders", *partition, "--source-offset", '{"position": 9}')
+    stopped.output("patch", "offsets", "orders", *partition, "--source-offset", '{"position": 9}')
     assert position(stopped) == 9
-    stopped.done(*ALTER, *partition, "--source-offset", "null")
+    stopped.output(*ALTER, *partition, "--source-offset", "null")
     assert position(stopped) is None

@@ -14,12 +14,12 @@ SINK = {
 def test_source(cluster: ClusterCalls) -> None:
     """A row per source partition, with time and record of its last change."""
     cluster.create(initial_state="STOPPED")
-    assert cluster.done("offsets", "progress", "orders") == "orders has no offsets\n"
+    assert cluster.output("offsets", "progress", "orders") == "orders has no offsets\n"
     at = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
-    cluster.done("offsets", "alter", "orders", "-f", cluster.file("five.json", at))
+    cluster.output("offsets", "alter", "orders", "-f", cluster.file("five.json", at))
     (entry,) = cluster.json("offsets", "progress", "orders")["offsets"]
     assert entry["offset"] == {"position": 5}
-    shown = cluster.done("offsets", "progress", "orders")
+    shown = cluster.output("offsets", "progress", "orders")
     assert shown.startswith("PARTITION")
     for cell in (entry["changed_at"], entry["record"], '{"position": 5}'):
         assert cell in shown
@@ -30,16 +30,16 @@ def test_since_when_an_offset_is_unchanged(cluster: ClusterCalls) -> None:
     cluster.create(initial_state="STOPPED")
     five = {"offsets": [{"partition": PARTITION, "offset": {"position": 5}}]}
     alter = ("offsets", "alter", "orders", "-f", cluster.file("five.json", five))
-    cluster.done(*alter)
+    cluster.output(*alter)
     (entry,) = cluster.json("offsets", "progress", "orders")["offsets"]
-    cluster.done(*alter)
+    cluster.output(*alter)
     assert cluster.json("offsets", "progress", "orders")["offsets"] == [entry]
     assert cluster.json("offsets", "orders") == five
     for words in (("offsets", "orders"), ("offsets", "progress", "orders")):
-        heads, _, row = cluster.done(*words).splitlines()
+        heads, _, row = cluster.output(*words).splitlines()
         assert re.split("  +", heads) == ["PARTITION", "OFFSET", "UNCHANGED SINCE", "RECORD"]
         assert re.search(re.escape(entry["changed_at"]) + r" \(\d+ (s|min)\)  ", row)
-        past = cluster.done(*words, "--as-of", entry["record"])
+        past = cluster.output(*words, "--as-of", entry["record"])
         assert f"{entry['changed_at']}  {entry['record']}" in past
 
 
@@ -47,15 +47,15 @@ def test_sink_without_a_cluster(cluster: ClusterCalls) -> None:
     """An embedded log that is only read has no brokers to ask: the lag is unknown."""
     document = {"name": "archive", "config": SINK}
     cluster.create()
-    cluster.done("apply", "-f", cluster.file("archive.json", document))
+    cluster.output("apply", "-f", cluster.file("archive.json", document))
     reason = cluster.refused("offsets", "progress", "archive", code=4)
     assert reason.endswith("they lie in its consumer group, not in the log that is read here")
-    described = cluster.done("describe", "archive")
+    described = cluster.output("describe", "archive")
     assert "Lag: ? (`controlplane offsets progress archive` says why)\n" in described
-    assert "Lag" not in cluster.done("describe", "orders")
+    assert "Lag" not in cluster.output("describe", "orders")
     listed = {
         line.split()[0]: line.split()[-1]
-        for line in cluster.done("get", "--lag").split("\n")
+        for line in cluster.output("get", "--lag").split("\n")
         if line
     }
     assert (listed["NAME"], listed["archive"]) == ("LAG", "?")

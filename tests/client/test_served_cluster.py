@@ -29,7 +29,7 @@ async def service(tmp_path: Path) -> AsyncIterator[RunningService]:
         yield served
 
 
-async def asked(
+async def run_as_operator(
     service: RunningService, folder: Path, *words: str, compat: str = ""
 ) -> tuple[int, str]:
     """The exit code of a command as the operator, and what it prints."""
@@ -40,11 +40,11 @@ async def asked(
 
 async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -> None:
     """An operator may stop but not delete; an anonymous user may view. Refusals give the reason."""
-    assert await asked(service, tmp_path, "stop", "orders") == (0, "orders: stopped\n")
-    code, said = await asked(service, tmp_path, "delete", "orders")
+    assert await run_as_operator(service, tmp_path, "stop", "orders") == (0, "orders: stopped\n")
+    code, said = await run_as_operator(service, tmp_path, "delete", "orders")
     assert (code, said.startswith("Error: ")) == (3, True)
     stranger = ClusterCalls(service.url, tmp_path)
-    assert "orders" in await asyncio.to_thread(lambda: stranger.done("get"))
+    assert "orders" in await asyncio.to_thread(lambda: stranger.output("get"))
     assert await asyncio.to_thread(lambda: stranger.refused("stop", "orders"))
     trail = await asyncio.to_thread(lambda: stranger.json("commands", "--connector", "orders"))
     assert [command["principal"] for command in trail["commands"]][1:] == ["ci"]
@@ -53,9 +53,9 @@ async def test_roles_of_callers_apply(service: RunningService, tmp_path: Path) -
 async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
     """/compat/ has no history, but dry runs."""
     beneath = {"compat": "/compat/3.9"}
-    code, said = await asked(service, tmp_path, "history", "orders", **beneath)
+    code, said = await run_as_operator(service, tmp_path, "history", "orders", **beneath)
     assert (code, "leave /compat/ out of the URL for our own endpoints" in said) == (3, True)
-    code, said = await asked(service, tmp_path, "stop", "orders", "--dry-run", **beneath)
+    code, said = await run_as_operator(service, tmp_path, "stop", "orders", "--dry-run", **beneath)
     assert (code, said.partition(":")[0]) == (0, "orders would be stopped")
 
 
@@ -71,7 +71,7 @@ async def test_changes_are_told_as_they_happen(service: RunningService, tmp_path
     try:
         created = json.loads(await watching.stdout.readline())  # it is connected
         assert created["connector"] == "orders"
-        await asked(service, tmp_path, "stop", "orders")
+        await run_as_operator(service, tmp_path, "stop", "orders")
         changes = (json.loads(line) async for line in watching.stdout)
         assert "STOPPED" in [change["after"] async for change in _until(changes, "STOPPED")]
     finally:

@@ -37,14 +37,14 @@ def three(cluster: ClusterCalls) -> ClusterCalls:
 
 
 def targets(cluster: ClusterCalls) -> dict[str, str]:
-    """Target state of each connector."""
-    lines = cluster.done("get").splitlines()[2:]
+    """Return the state column of `get` by connector."""
+    lines = cluster.output("get").splitlines()[2:]
     return {line.split()[0]: line.split()[2] for line in lines}
 
 
 def test_a_dry_run_is_one_plan(three: ClusterCalls) -> None:
     """One table in the order of execution, with the records of each connector; none is written."""
-    title, heads, _, *lines = three.done("pause", *PATTERN, "--dry-run").splitlines()
+    title, heads, _, *lines = three.output("pause", *PATTERN, "--dry-run").splitlines()
     assert title == "3 connectors would be paused: 3 records"
     assert heads.split() == ["CONNECTOR", "STEP", "TOPIC", "KEY", "VALUE", "THEN"]
     assert [line.split()[0] for line in lines] == list(NAMES)
@@ -54,8 +54,8 @@ def test_a_dry_run_is_one_plan(three: ClusterCalls) -> None:
 
 def test_the_plan_precedes_the_changes_and_the_summary(three: ClusterCalls) -> None:
     """The dry run's plan, a line for each connector, and the number of each result."""
-    planned = three.done("stop", *PATTERN, "--dry-run")
-    printed = three.done("stop", *PATTERN)
+    planned = three.output("stop", *PATTERN, "--dry-run")
+    printed = three.output("stop", *PATTERN)
     assert printed.startswith(planned)
     *lines, empty, heads, _, summary = printed.removeprefix(planned).splitlines()
     assert lines == [f"{name}: stopped" for name in NAMES]
@@ -66,14 +66,14 @@ def test_the_plan_precedes_the_changes_and_the_summary(three: ClusterCalls) -> N
 
 def test_one_connector_has_neither_plan_nor_summary(three: ClusterCalls) -> None:
     """A line, as for a name that is given."""
-    assert three.done("stop", "--all", "-e", "jdbc-a") == "jdbc-a: stopped\n"
+    assert three.output("stop", "--all", "-e", "jdbc-a") == "jdbc-a: stopped\n"
 
 
 def test_the_plan_precedes_the_question(three: ClusterCalls) -> None:
     """`delete` asks behind the plan; a no leaves all connectors there."""
     result = three.ask("delete", *PATTERN, typed="n\n")
     assert result.code == 1
-    assert result.out == three.done("delete", *PATTERN, "--dry-run")
+    assert result.out == three.output("delete", *PATTERN, "--dry-run")
     assert "delete jdbc-a, jdbc-b, jdbc-c? [y/N]" in result.err
     assert len(targets(three)) == len(NAMES) + 1
 
@@ -168,7 +168,7 @@ async def test_workers_of_kafka_refuse_a_dry_run_once() -> None:
         await change_each(
             await worker.api(), NAMES, ConnectorChange(act, act), "table", dry_run=True
         )
-    assert worker.asked == []
+    assert worker.requests == []
 
 
 @pytest.mark.parametrize("form", ["table", "json"])

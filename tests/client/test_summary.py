@@ -23,11 +23,11 @@ async def test_a_worker_of_kafkas_tells_nobody() -> None:
     """A worker of Kafka is not asked for target states."""
     worker = FakeWorker(WANTED)
     (summary,) = await with_wanted(await worker.api(), [ConnectorSummary("x", INFO, None)])
-    assert (summary.state_in_words, worker.asked) == ("-", [])
+    assert (summary.state_in_words, worker.requests) == ("-", [])
 
 
 async def test_beneath_compat_nobody_tells_either() -> None:
-    """/compat/ has no target states."""
+    """A service beneath /compat/ has no endpoint of target states."""
     api = await FakeWorker(NO_ENDPOINT, server="controlplane").api()
     (summary,) = await with_wanted(api, [ConnectorSummary("x", INFO, None)])
     assert summary.state_in_words == "-"
@@ -38,7 +38,7 @@ async def test_reported_states_are_shown_unchanged() -> None:
     worker = FakeWorker(WANTED, server="controlplane")
     reported = ConnectorSummary("x", INFO, REPORTED)
     (summary,) = await with_wanted(await worker.api(), [reported])
-    assert (summary.state_in_words, worker.asked) == ("PAUSED", [])
+    assert (summary.state_in_words, worker.requests) == ("PAUSED", [])
     both = await with_wanted(await worker.api(), [reported, ConnectorSummary("y", INFO, None)])
     assert [each.state_in_words for each in both] == ["PAUSED", "-"]
 
@@ -59,7 +59,7 @@ async def test_target_states(server: str, status: Any, state: str) -> None:
 
 
 async def test_wanted_states_are_read_page_by_page() -> None:
-    """The service answers in pages."""
+    """Target states are read from all pages of the service."""
     worker = FakeWorker(
         httpx.Response(200, json={"targets": {"x": "STOPPED"}, "next": "x"}),
         httpx.Response(200, json={"targets": {"y": "PAUSED"}, "next": None}),
@@ -68,7 +68,7 @@ async def test_wanted_states_are_read_page_by_page() -> None:
     both = [ConnectorSummary("x", INFO, None), ConnectorSummary("y", INFO, None)]
     filled = await with_wanted(await worker.api(), both)
     assert [summary.wanted for summary in filled] == ["STOPPED", "PAUSED"]
-    assert [request.url.query for request in worker.asked] == [b"", b"after=x"]
+    assert [request.url.query for request in worker.requests] == [b"", b"after=x"]
 
 
 async def test_those_without_a_status_are_asked_for_together() -> None:
@@ -85,7 +85,7 @@ async def test_those_without_a_status_are_asked_for_together() -> None:
         ("x", "PAUSED"),
         ("y", "-"),
     ]
-    assert [request.url.query for request in worker.asked] == [
+    assert [request.url.query for request in worker.requests] == [
         b"",
         b"expand=status&expand=info",
         b"expand=info",

@@ -47,7 +47,7 @@ async def test_reached(goal: WaitGoal, looks: list[httpx.Response]) -> None:
     """Two equal looks in a row end the wait."""
     worker = FakeWorker(*looks, *looks, httpx.Response(500))
     await wait_for(await worker.api(), "x", goal, 60)
-    assert len(worker.asked) == 4
+    assert len(worker.requests) == 4
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ async def test_a_state_reached_for_a_moment_does_not_count() -> None:
     ]
     worker = FakeWorker(*(answer for look in looks for answer in look), httpx.Response(500))
     await wait_for(await worker.api(), "x", RUNS, 60)
-    assert len(worker.asked) == 8
+    assert len(worker.requests) == 8
 
 
 async def test_waiting_ends_when_a_connector_fails(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -93,11 +93,11 @@ async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.Monke
     failing = [MISSING[0], reported("FAILED")[1]] * 20
     worker = FakeWorker(*failing, *MISSING * 2, httpx.Response(500))
     await wait_for(await worker.api(), "x", GONE, 60)
-    assert len(worker.asked) == 44
+    assert len(worker.requests) == 44
 
 
 async def test_nobody_waits_unasked() -> None:
     """Without `--wait` nothing is looked at."""
     worker = FakeWorker(httpx.Response(500))
     await wait_for(await worker.api(), "x", RUNS, None)
-    assert not worker.asked
+    assert not worker.requests

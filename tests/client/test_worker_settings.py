@@ -28,7 +28,7 @@ def test_describe_leaves_topics_out_while_topic_tracking_is_disabled(
 ) -> None:
     """The topics of a connector are unknown, not empty."""
     cluster.create()
-    assert json.loads(cluster.done("describe", "orders", "-o", "json"))["topics"] is None
+    assert json.loads(cluster.output("describe", "orders", "-o", "json"))["topics"] is None
 
 
 @pytest.mark.parametrize("listeners", ["", "http://127.0.0.1:1"])
@@ -38,6 +38,6 @@ def test_administration_is_left_out_if_it_has_a_listener_of_its_own(
     """The main listener has no `/admin/loggers` then (KIP-495), not even for a dry run."""
     cluster.create()
     level = ("patch", "logger", "root", "WARN", "--dry-run")
-    cluster.done(*level)
+    cluster.output(*level)
     monkeypatch.setenv("CONTROLPLANE_ADMIN_LISTENERS", listeners)
     assert "which has no PUT /admin/loggers/root" in cluster.refused(*level)

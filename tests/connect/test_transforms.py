@@ -49,19 +49,19 @@ def _empty() -> None:
 
 
 class TopicKeepingSink(Sink):
-    """Keeps what it gets."""
+    """Sink that keeps topic and value of each record."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep topics and values."""
+        """Append `topic=value` for each record."""
         del task
         put.extend(f"{record.topic}={record.value}" for record in records)
 
 
 class ReturningAnything(Transformation):
-    """Returns what its setting says."""
+    """Transformation that returns what its setting `returned` names."""
 
     def apply(self, record: ConnectRecord) -> Any:
-        """Return something."""
+        """Return the record, a text or None, as `returned` says."""
         return {"record": record, "text": "text", "none": None}[self.settings["returned"]]
 
 
@@ -77,7 +77,7 @@ class Grabbing(Transformation):
     """Changes the offset of the record that it was handed."""
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """Set the offset to 99."""
+        """Change the record's own offset to 99 and return a copy with 77."""
         assert isinstance(record, SourceRecord)
         record.source_offset["at"] = 99  # type: ignore[index]
         return replaced(record, value="changed", source_offset={"at": 77})
@@ -87,7 +87,7 @@ class Grabbing(Transformation):
 
 
 def record(**fields: Any) -> SourceRecord:
-    """Record of the topic `orders`."""
+    """Return a source record of the topic `orders` with these fields."""
     return SourceRecord(**{"topic": "orders", "value": "v"} | fields)
 
 

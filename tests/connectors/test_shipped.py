@@ -174,7 +174,7 @@ class SlowCommitContext(NamedTuple):
     transaction: None = None
 
     def offset(self, _: Any) -> dict[str, int]:
-        """Return the committed offset."""
+        """Return the line that was committed last."""
         return {"line": self.line}
 
     def offsets(self, partitions: Any) -> Any:
@@ -242,7 +242,7 @@ class Swapped(FileAccess):
     target: Path
 
     def path(self, text: str) -> Path:
-        """Check, then replace."""
+        """Check the path, then replace it by a link."""
         checked = super().path(text)
         if not self.link.is_symlink():
             self.link.rename(self.link.with_name("moved"))

@@ -26,7 +26,7 @@ CONFIG, OFFSETS, STATUS, COMMANDS = (
 
 
 class Crash(BaseException):
-    """The process ends here."""
+    """Raised to end the process at this point."""
 
 
 def crash_after(step: str) -> StepListener:
@@ -59,7 +59,7 @@ async def plane_on(
         yield plane
 
 
-async def known(plane: ControlPlane, *names: str) -> None:
+async def wait_for_connectors(plane: ControlPlane, *names: str) -> None:
     """Wait until the plane has read these connectors, which another writer has written."""
     changes = plane.watch()
     async with asyncio.timeout(PATIENCE_S):
@@ -68,7 +68,7 @@ async def known(plane: ControlPlane, *names: str) -> None:
     await changes.aclose()
 
 
-async def written(log: ReadableLog, *topics: str) -> list[tuple[str, str | None]]:
+async def written_texts(log: ReadableLog, *topics: str) -> list[tuple[str, str | None]]:
     """Keys and values of what lies in these topics."""
     return [(_text(entry.key) or "", _text(entry.value)) for entry in await entries(log, topics)]
 
@@ -89,7 +89,7 @@ def connector(name: str, **config: str) -> CreateConnector:
 
 
 def raw(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
-    """Record of a foreign writer."""
+    """Return a record as a foreign writer appends it."""
     return Record(topic, partition, NOW_MS, key.encode(), None if value is None else value.encode())
 
 

@@ -39,7 +39,7 @@ from tests.controller.scene import (
     connector,
     plane_on,
     raw,
-    written,
+    written_texts,
 )
 from tests.patience import NEVER_RETRIED
 
@@ -55,13 +55,13 @@ def unfinished(plane: ControlPlane) -> list[str]:
 
 async def refused(plane: ControlPlane, log: ReadableLog, command: AnyCommand) -> str:
     """Error of a refused command, which writes to the command topic only."""
-    before = await written(log, *CONNECTS_TOPICS)
-    kept = len(await written(log, COMMANDS))
+    before = await written_texts(log, *CONNECTS_TOPICS)
+    kept = len(await written_texts(log, COMMANDS))
     with pytest.raises(Refusal) as caught:
         await plane.execute(command)
     assert caught.value.rejected.reason is Reason.INVALID
-    assert await written(log, *CONNECTS_TOPICS) == before
-    assert len(await written(log, COMMANDS)) == kept + 1
+    assert await written_texts(log, *CONNECTS_TOPICS) == before
+    assert len(await written_texts(log, COMMANDS)) == kept + 1
     assert unfinished(plane) == []
     return str(caught.value)
 
@@ -102,7 +102,7 @@ async def test_odd_names(name: str) -> None:
         await plane.execute(DeleteConnector(name))
         assert views.connectors(plane.state) == []
         assert views.source_offsets(plane.state, name) == []
-    keys = {key for key, _ in await written(log, CONFIG)}
+    keys = {key for key, _ in await written_texts(log, CONFIG)}
     assert keys == {f"connector-{name}", f"commit-{name}", f"target-state-{name}"}
 
 
@@ -216,7 +216,11 @@ async def test_members_in_another_order() -> None:
         ] == [{"row": 2}]
         await plane.execute(ResetOffsets("orders"))
         assert views.source_offsets(plane.state, "orders") == []
-    assert await written(log, OFFSETS) == [(key, '{"row":1}'), (key, '{"row":2}'), (key, None)]
+    assert await written_texts(log, OFFSETS) == [
+        (key, '{"row":1}'),
+        (key, '{"row":2}'),
+        (key, None),
+    ]
 
 
 # --- the log ----------------------------------------------------------------------------------
@@ -238,7 +242,7 @@ class Disk:
         self._connection.execute(f"PRAGMA max_page_count = {pages}")
 
     def free(self) -> None:
-        """Let the database grow again."""
+        """Remove the limit on the size of the database."""
         self._connection.execute("PRAGMA max_page_count = 1000000")
 
 
@@ -247,7 +251,7 @@ async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
     log = await SqliteLog.open(tmp_path / "state.db")
     async with plane_on(log, IMPATIENT, plugins=PLUGINS) as plane:
         await plane.execute(connector("users"))
-        before = await written(log, *CONNECTS_TOPICS, COMMANDS)
+        before = await written_texts(log, *CONNECTS_TOPICS, COMMANDS)
         disk = Disk(log)
         disk.fill()
         with pytest.raises(NotWritten) as caught:
@@ -255,7 +259,7 @@ async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
         assert str(caught.value).startswith("Error writing connector configuration to Kafka: ")
         assert "disk is full" in str(caught.value)
         disk.free()
-        assert await written(log, *CONNECTS_TOPICS, COMMANDS) == before
+        assert await written_texts(log, *CONNECTS_TOPICS, COMMANDS) == before
         await plane.execute(PauseConnector("users"))
         assert views.connectors(plane.state) == ["users"]
         assert unfinished(plane) == []
@@ -277,7 +281,7 @@ async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
             await plane.execute(CreateConnector("orders", LARGE, initial_offsets=first))
         assert str(caught.value).startswith("Error writing connector configuration to Kafka: ")
         assert "disk is full" in str(caught.value)
-        assert await written(log, OFFSETS) == [('["orders",{"p":1}]', '{"row":1}')]
+        assert await written_texts(log, OFFSETS) == [('["orders",{"p":1}]', '{"row":1}')]
         Disk(log).free()
         with pytest.raises(Refusal, match="Unknown connector orders"):
             await plane.execute(StopConnector("orders"))
@@ -311,17 +315,17 @@ async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
         await first.execute(connector("orders"))
         with pytest.raises(Fenced):
             await first.execute(StopConnector("orders"), key="k")
-        before = await written(log, *CONNECTS_TOPICS, COMMANDS)
+        before = await written_texts(log, *CONNECTS_TOPICS, COMMANDS)
         with pytest.raises(Fenced):
             await first.execute(ResumeConnector("orders"))
-    assert await written(log, *CONNECTS_TOPICS, COMMANDS) == before
+    assert await written_texts(log, *CONNECTS_TOPICS, COMMANDS) == before
     assert "target-state-orders" not in dict(before)
     async with plane_on(log, plugins=PLUGINS) as second:
         assert unfinished(second) == []
         assert views.target(second.state, "orders") is Target.STOPPED
-        ended = await written(log, *CONNECTS_TOPICS, COMMANDS)
+        ended = await written_texts(log, *CONNECTS_TOPICS, COMMANDS)
         await second.execute(StopConnector("orders"), key="k")
-        assert await written(log, *CONNECTS_TOPICS, COMMANDS) == ended
+        assert await written_texts(log, *CONNECTS_TOPICS, COMMANDS) == ended
 
 
 async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class ReadCountingLog(SqliteLog):
             yield batch
 
     def before_snapshots(self, first: Begin) -> None:
-        """Do this before each snapshot."""
+        """Run `first` before each snapshot is written."""
         self._shelf = Shelf(self._pool, self._need_writer)
         self._shelf.first = first
 
@@ -64,7 +64,7 @@ class PlaneNotices:
         self.reasons: list[Any] = []
 
     def info(self, event: str, **facts: Any) -> None:
-        """All is well."""
+        """Ignore an informational event: only warnings have a reason."""
 
     def warning(self, event: str, **facts: Any) -> None:
         self.reasons.append((event, facts["reason"]))
@@ -72,7 +72,7 @@ class PlaneNotices:
 
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[ReadCountingLog]:
-    """A new log."""
+    """An empty log that notes which records are read."""
     opened = await ReadCountingLog.open(tmp_path / "state.db")
     assert isinstance(opened, ReadCountingLog)
     opened.read_so_far = set()
@@ -173,7 +173,7 @@ async def test_they_take_too_long(log: ReadCountingLog) -> None:
 
 
 async def full_speed() -> None:
-    """Do nothing."""
+    """Do nothing, so that snapshots are written without a delay."""
 
 
 async def test_a_second_cancellation_ends_the_wait(log: ReadCountingLog) -> None:

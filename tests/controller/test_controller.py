@@ -35,10 +35,10 @@ from tests.controller.scene import (
     configured,
     crash_after,
     entries,
-    known,
     plane_on,
     raw,
-    written,
+    wait_for_connectors,
+    written_texts,
 )
 from tests.patience import NEVER_RETRIED, PATIENCE_S
 
@@ -64,7 +64,7 @@ async def test_answered_when_read_back(log: MemoryLog) -> None:
     async with plane_on(log) as plane:
         await plane.execute(STOP)
         assert views.target(plane.state, "orders") is Target.STOPPED
-        assert (await written(log, CONFIG))[2:] == STOPPED
+        assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
 async def test_records_say_who_and_why(log: MemoryLog) -> None:
@@ -103,11 +103,11 @@ async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_p
 async def test_refused(log: MemoryLog) -> None:
     """A refused command writes nothing into Connect's topics; the command topic keeps it."""
     async with plane_on(log) as plane:
-        before = await written(log, CONFIG)
+        before = await written_texts(log, CONFIG)
         with pytest.raises(Refusal, match="Unknown connector nobody") as caught:
             await plane.execute(StopConnector("nobody"))
         assert caught.value.rejected.reason is Reason.NO_SUCH_CONNECTOR
-        assert await written(log, CONFIG) == before
+        assert await written_texts(log, CONFIG) == before
         refused = plane.state.commands["command-1"].refused
         assert refused is not None
         assert refused.reason == "Unknown connector nobody"
@@ -117,11 +117,11 @@ class NoticeFacts:
     """Logger that records the facts of each event."""
 
     def __init__(self) -> None:
-        self.told: list[dict[str, object]] = []
+        self.events: list[dict[str, object]] = []
 
     def info(self, event: str, **facts: object) -> None:
-        """Keep it."""
-        self.told.append({"event": event, **facts})
+        """Append the event and its facts to `events`."""
+        self.events.append({"event": event, **facts})
 
     warning = info
 
@@ -134,7 +134,7 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
         with pytest.raises(Refusal):
             await plane.execute(StopConnector("nobody"))
     fields = ("command", "connector", "principal", "outcome", "records", "took_ms")
-    assert [tuple(line[name] for name in fields) for line in lines.told] == [
+    assert [tuple(line[name] for name in fields) for line in lines.events] == [
         ("stop", "orders", "ada", "done", 4, 0),
         ("stop", "nobody", "embedded", "no such connector", 1, 0),
     ]
@@ -145,7 +145,7 @@ async def test_the_line_of_a_logger(log: MemoryLog) -> None:
     lines = NoticeFacts()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(SetLoggerLevel("org.apache", "DEBUG"))
-    (line,) = lines.told
+    (line,) = lines.events
     assert (line["namespace"], line["logger_level"]) == ("org.apache", "DEBUG")
     assert "connector" not in line
 
@@ -157,18 +157,18 @@ async def test_refusals_are_bounded(log: MemoryLog) -> None:
         for _ in range(10):
             with pytest.raises(Refusal):
                 await plane.execute(StopConnector("nobody"))
-        assert len(await written(log, COMMANDS)) == 3
+        assert len(await written_texts(log, COMMANDS)) == 3
 
 
 async def test_dry_run(log: MemoryLog) -> None:
     """A plan says what would be written, and writes nothing."""
     async with plane_on(log) as plane:
-        before = await written(log, CONFIG, COMMANDS)
+        before = await written_texts(log, CONFIG, COMMANDS)
         plan = await plane.plan(STOP)
         assert isinstance(plan, Plan)
         assert [step.name for step in plan.steps] == ["tasks", "state"]
         assert isinstance(await plane.plan(StopConnector("nobody")), Rejected)
-        assert await written(log, CONFIG, COMMANDS) == before
+        assert await written_texts(log, CONFIG, COMMANDS) == before
 
 
 async def test_same_key_same_outcome(log: MemoryLog) -> None:
@@ -178,7 +178,7 @@ async def test_same_key_same_outcome(log: MemoryLog) -> None:
         await plane.execute(STOP, key="k")
     async with plane_on(log) as plane:
         await plane.execute(STOP, key="k")
-    assert (await written(log, CONFIG))[2:] == STOPPED
+    assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
 async def test_key_of_another_command(log: MemoryLog) -> None:
@@ -195,7 +195,7 @@ async def test_refused_key_can_be_used_again(log: MemoryLog) -> None:
         with pytest.raises(Refusal):
             await plane.execute(StopConnector("late"), key="k")
         await log.append([configured("late")])
-        await known(plane, "late")
+        await wait_for_connectors(plane, "late")
         await plane.execute(StopConnector("late"), key="k")
 
 
@@ -204,7 +204,9 @@ async def test_order_of_one_connector(log: MemoryLog) -> None:
     async with plane_on(log) as plane:
         commands: list[AnyCommand] = [PauseConnector("orders"), ResumeConnector("orders"), STOP] * 5
         await asyncio.gather(*(plane.execute(command) for command in commands))
-    states = [value for key, value in await written(log, CONFIG) if key == "target-state-orders"]
+    states = [
+        value for key, value in await written_texts(log, CONFIG) if key == "target-state-orders"
+    ]
     assert [str(state)[10:16] for state in states] == ["PAUSED", "STARTE", "PAUSED"] * 5
 
 
@@ -243,7 +245,7 @@ async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
         with pytest.raises(asyncio.CancelledError):
             await caller
         held.go_on.set()
-    assert (await written(log, CONFIG))[2:] == STOPPED
+    assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
 async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
@@ -259,7 +261,7 @@ async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
             await second
         held.go_on.set()
         await first
-    assert (await written(log, CONFIG))[2:] == STOPPED
+    assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
 async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
@@ -271,7 +273,7 @@ async def test_asker_is_not_kept_for_ever(log: MemoryLog) -> None:
         with pytest.raises(TimedOut, match=r"^Request timed out\. The worker is .*\dZ\.$"):
             await plane.execute(STOP)
         held.go_on.set()
-    assert (await written(log, CONFIG))[2:] == STOPPED
+    assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
 async def test_too_many(log: MemoryLog) -> None:
@@ -289,7 +291,7 @@ async def test_too_many(log: MemoryLog) -> None:
 
 
 async def test_two_planes_in_one_process(log: MemoryLog) -> None:
-    """Two planes share no state."""
+    """A command at one plane does not change the state of another."""
     other = MemoryLog()
     async with plane_on(log) as first, plane_on(other) as second:
         await first.execute(STOP)
@@ -302,7 +304,7 @@ async def test_second_writer_fences_the_first(log: MemoryLog) -> None:
         with pytest.raises(Fenced):
             await first.execute(STOP)
         await second.execute(STOP)
-    assert (await written(log, CONFIG))[2:] == STOPPED
+    assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
 @pytest.mark.parametrize("step", ["tasks", "state"])
@@ -315,7 +317,7 @@ async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
         assert views.target(plane.state, "orders") is Target.STOPPED
         assert not plane.state.commands["k"].unfinished
         await plane.execute(STOP, key="k")  # answered from what is known
-    keys = [key for key, _ in await written(log, CONFIG)][2:]
+    keys = [key for key, _ in await written_texts(log, CONFIG)][2:]
     assert (keys[0], keys[-1]) == ("commit-orders", "target-state-orders")
 
 
@@ -337,7 +339,7 @@ async def test_unknown_command_records_are_ignored(
     async with plane_on(log) as plane:
         assert plane.state.commands["k"].unfinished
         await plane.execute(STOP)
-    assert (await written(log, CONFIG))[2:] == STOPPED
+    assert (await written_texts(log, CONFIG))[2:] == STOPPED
 
 
 async def test_watch(log: MemoryLog) -> None:
@@ -395,9 +397,9 @@ async def test_log_is_away_in_the_middle(tmp_path: Path) -> None:
     with closing(blocker):
         async with plane_on(log, stepped=stepped) as plane:
             await log.append([configured("orders")])
-            await known(plane, "orders")
+            await wait_for_connectors(plane, "orders")
             await plane.execute(STOP)
-        assert (await written(log, CONFIG))[1:] == STOPPED
+        assert (await written_texts(log, CONFIG))[1:] == STOPPED
         await log.close()
 
 
@@ -418,7 +420,7 @@ async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -
     with closing(blocker):
         async with plane_on(log, Settings(limits=NEVER_RETRIED), stepped=stepped) as plane:
             await log.append([configured("orders")])
-            await known(plane, "orders")
+            await wait_for_connectors(plane, "orders")
             with pytest.raises(NotWritten, match=r"^Error writing target state to Kafka: "):
                 await plane.execute(STOP, key="k")
             blocker.execute("ROLLBACK")
@@ -429,6 +431,6 @@ async def test_log_is_away_for_too_long(tmp_path: Path, *, next_command: bool) -
                 while plane.state.commands["k"].unfinished:
                     await anext(changes)
             await changes.aclose()
-        values = [value for key, value in await written(log, CONFIG) if "target" in key]
+        values = [value for key, value in await written_texts(log, CONFIG) if "target" in key]
         assert values[0] == STOPPED[1][1]
         await log.close()

@@ -18,7 +18,7 @@ from tests.controller.scene import (
     crash_after,
     plane_on,
     raw,
-    written,
+    written_texts,
 )
 from tests.laws.commands.world import Extent, Kafka, LawClock, Trouble
 
@@ -45,7 +45,7 @@ async def died(step: str) -> MemoryLog:
 
 
 def rows(plane: ControlPlane) -> list[object]:
-    """The offsets that are there."""
+    """Return the stored offsets of the connector `orders`."""
     return [offset.offset for offset in views.source_offsets(plane.state, "orders")]
 
 
@@ -59,9 +59,9 @@ async def test_taken_back(step: str) -> None:
         with pytest.raises(Refusal) as caught:
             await plane.execute(CREATE, key="k")
         assert caught.value.rejected.reason is Reason.INVALID
-    before = await written(log, OFFSETS)
+    before = await written_texts(log, OFFSETS)
     async with plane_on(log, plugins=KNOWN):
-        assert await written(log, OFFSETS) == before
+        assert await written_texts(log, OFFSETS) == before
 
 
 @pytest.mark.parametrize("offsets", [CREATE.initial_offsets, (OffsetChange({"page": 1}, None),)])
@@ -75,11 +75,11 @@ async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
     async with plane_on(log, plugins=KNOWN, stepped=crash_after("wipe-copy")) as plane:
         with pytest.raises(Crash):
             await plane.execute(CreateConnector("orders", config, None, offsets))
-    assert (await written(log, "own"))[-1][1] == '{"row":9}'
+    assert (await written_texts(log, "own"))[-1][1] == '{"row":9}'
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == []
     for topic in (OFFSETS, "own"):
-        left = dict(await written(log, topic))
+        left = dict(await written_texts(log, topic))
         assert left['["orders",{"page":9}]'] is None
         assert left.get('["orders",{"page":1}]') is None
 

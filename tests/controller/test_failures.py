@@ -28,7 +28,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
-from tests.controller.scene import COMMANDS, CONFIG, configured, plane_on, raw, written
+from tests.controller.scene import COMMANDS, CONFIG, configured, plane_on, raw, written_texts
 from tests.patience import NEVER_RETRIED, PATIENCE_S
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
@@ -49,12 +49,12 @@ class UnreachableGroups(Alone):
     """A world in which consumer groups cannot be reached."""
 
     def __init__(self) -> None:
-        self.asked = 0
+        self.attempts = 0
 
     async def perform(self, action: AnyAction) -> None:
-        """Fail, as a socket does."""
+        """Count the attempt and raise TimeoutError, as a socket does."""
         del action
-        self.asked += 1
+        self.attempts += 1
         raise TimeoutError
 
 
@@ -71,7 +71,7 @@ async def test_the_world_fails_in_its_own_way() -> None:
             await plane.execute(alter, key="k")
         assert plane.state.commands["k"].finished is not None
     async with plane_on(log, outside=world, plugins=None) as plane:
-        assert world.asked == 1
+        assert world.attempts == 1
 
 
 async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
@@ -120,11 +120,11 @@ async def test_waiting_when_the_plane_closes(log: MemoryLog) -> None:
     async def stepped(*_: object) -> None:
         await go_on.wait()
 
-    async def seen(plane: ControlPlane) -> int:
+    async def count_changes(plane: ControlPlane) -> int:
         return len([change async for change in plane.watch()])
 
     async with plane_on(log, stepped=stepped) as plane:
-        watcher = asyncio.create_task(seen(plane))
+        watcher = asyncio.create_task(count_changes(plane))
         first = asyncio.create_task(plane.execute(STOP))
         await asyncio.sleep(0.01)
         second = asyncio.create_task(plane.execute(ResumeConnector("orders")))
@@ -224,7 +224,7 @@ async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
     log = await SqliteLog.open(path)
     async with plane_on(log, Settings(limits=NEVER_RETRIED)) as plane:
         await plane.execute(CreateConnector("orders", {"connector.class": "lab.Source"}))
-        before = await written(log, CONFIG)
+        before = await written_texts(log, CONFIG)
         for moved in ("-wal", ""):
             (tmp_path / f"state.db{moved}").rename(tmp_path / f"elsewhere.db{moved}")
         if replaced:
@@ -233,12 +233,12 @@ async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
             await plane.execute(STOP)
     await log.close()
     elsewhere = await SqliteLog.open(tmp_path / "elsewhere.db")
-    assert await written(elsewhere, CONFIG) == before
+    assert await written_texts(elsewhere, CONFIG) == before
     await elsewhere.close()
 
 
 def nested(levels: int) -> list[Any]:
-    """Lists within a list."""
+    """Return `levels` lists, each within the next."""
     whole: list[Any] = []
     for _ in range(levels):
         whole = [whole]
@@ -285,11 +285,11 @@ async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
 async def test_principal_and_key_are_text(log: MemoryLog) -> None:
     """An empty key is refused, too: all callers without a key would share it."""
     async with plane_on(log) as plane:
-        before = await written(log, CONFIG, COMMANDS)
+        before = await written_texts(log, CONFIG, COMMANDS)
         with pytest.raises(TypeError, match="a key is text, and not 5"):
             await plane.execute(STOP, key=5)  # type: ignore[arg-type]
         with pytest.raises(TypeError, match="a principal is text, and not None"):
             await plane.execute(STOP, principal=None)  # type: ignore[arg-type]
         with pytest.raises(ValueError, match="an idempotency key must not be empty"):
             await plane.execute(STOP, key="")
-        assert await written(log, CONFIG, COMMANDS) == before
+        assert await written_texts(log, CONFIG, COMMANDS) == before

@@ -25,7 +25,7 @@ from controlplane.plane import ControlPlane, Settings
 from controlplane.plugins import catalogued
 from controlplane.projection.retention import RetentionSettings
 from controlplane.projection.upkeep import UpkeepSettings
-from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, plane_on, written
+from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, plane_on, written_texts
 from tests.patience import PATIENCE_S
 
 STOP, PAUSE, RESUME = (kind("orders") for kind in (StopConnector, PauseConnector, ResumeConnector))
@@ -35,16 +35,16 @@ class NoticeEvents:
     """Keeps the names of events and their facts."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, Mapping[str, Any]]] = []
+        self.events: list[tuple[str, Mapping[str, Any]]] = []
 
     def info(self, event: str, **facts: Any) -> None:
-        self.told.append((event, facts))
+        self.events.append((event, facts))
 
     warning = info
 
     def of(self, event: str) -> list[Mapping[str, Any]]:
         """The facts of each such event."""
-        return [facts for name, facts in self.told if name == event]
+        return [facts for name, facts in self.events if name == event]
 
 
 class Fragile(MemoryLog):
@@ -165,9 +165,9 @@ async def test_a_claim_ends_what_fencing_cut_off(log: Fragile) -> None:
         await plane.claim()
         assert unfinished(plane) == []
         assert views.target(plane.state, "orders") is Target.STOPPED
-        ended = await written(log, CONFIG, COMMANDS)
+        ended = await written_texts(log, CONFIG, COMMANDS)
         await plane.execute(STOP, key="k")
-        assert await written(log, CONFIG, COMMANDS) == ended
+        assert await written_texts(log, CONFIG, COMMANDS) == ended
 
 
 async def test_a_claim_waits_for_commands_under_way(log: Fragile) -> None:

@@ -12,7 +12,7 @@ from controlplane.core.plan import Step
 from controlplane.logs.log import Fenced
 from controlplane.logs.memory import MemoryLog
 from controlplane.plane import Refusal, Settings
-from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, configured, plane_on, written
+from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, configured, plane_on, written_texts
 from tests.rest.served_history import client_of
 
 FILE = {
@@ -31,8 +31,8 @@ async def test_created_by_others_before_it_is_decided() -> None:
         await log.append([configured("orders")])
         with pytest.raises(Refusal, match="Connector orders already exists"):
             await plane.execute(CREATE)
-        assert len(await written(log, CONFIG)) == 1
-        assert await written(log, OFFSETS) == []
+        assert len(await written_texts(log, CONFIG)) == 1
+        assert await written_texts(log, OFFSETS) == []
 
 
 async def test_created_by_others_when_the_offsets_are_written() -> None:
@@ -46,21 +46,21 @@ async def test_created_by_others_when_the_offsets_are_written() -> None:
     async with plane_on(log, stepped=stepped) as plane:
         with pytest.raises(Refusal, match="Connector orders already exists"):
             await plane.execute(CREATE)
-        assert len(await written(log, CONFIG)) == 1
-        assert await written(log, OFFSETS) == [('["orders",{"filename":"f"}]', '{"position":7}')]
+        assert len(await written_texts(log, CONFIG)) == 1
+        assert await written_texts(log, OFFSETS) == [
+            ('["orders",{"filename":"f"}]', '{"position":7}')
+        ]
         (trace,) = plane.state.commands.values()
         assert trace.finished is not None
         assert trace.finished.outcome["ended"] == "failed"
 
 
 class _Lines:
-    """Logger that records its calls."""
-
     def __init__(self) -> None:
-        self.told: list[dict[str, Any]] = []
+        self.events: list[dict[str, Any]] = []
 
     def info(self, event: str, **facts: Any) -> None:
-        self.told.append({"event": event, **facts})
+        self.events.append({"event": event, **facts})
 
     warning = info
 
@@ -73,7 +73,7 @@ async def test_a_command_that_cannot_be_written_leaves_its_line() -> None:
         await log.claim()
         with pytest.raises(Fenced):
             await plane.execute(PauseConnector("orders"))
-    done, failed = (line for line in lines.told if line["event"] == "command")
+    done, failed = (line for line in lines.events if line["event"] == "command")
     assert (done["outcome"], failed["outcome"]) == ("done", "unfinished")
     assert failed["command"] == "pause"
     assert failed["reason"]
@@ -93,7 +93,7 @@ async def test_refused_commands_cannot_fill_the_log() -> None:
         for config in ({"x": "y" * 10}, *large):
             with pytest.raises(Refusal):
                 await plane.execute(CreateConnector("orders", config))
-        (_, small), *records = await written(log, COMMANDS)
+        (_, small), *records = await written_texts(log, COMMANDS)
     assert '"x":"yyyyyyyyyy"' in (small or "")
     assert max(len((value or "").encode()) for _, value in records) <= most
     kept = [msgspec.json.decode(value or "")["command"] for _, value in records]

@@ -24,7 +24,7 @@ from controlplane.core.records import Target
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.plane import Settings
-from tests.controller.scene import COMMANDS, CONFIG, plane_on, written
+from tests.controller.scene import COMMANDS, CONFIG, plane_on, written_texts
 from tests.laws.commands.execution import IMPATIENT
 from tests.laws.commands.storage import BreakingMemory, Outage
 
@@ -43,11 +43,11 @@ async def test_known_to_a_later_process() -> None:
     }
     async with plane_on(log, plugins=PLUGINS) as plane:
         outcomes = {key: await plane.execute(command, key=key) for key, command in commands.items()}
-    records = await written(log, CONFIG, COMMANDS, "connect-offsets")
+    records = await written_texts(log, CONFIG, COMMANDS, "connect-offsets")
     async with plane_on(log, plugins=PLUGINS) as plane:
         again = {key: await plane.execute(command, key=key) for key, command in commands.items()}
     assert again == outcomes
-    assert await written(log, CONFIG, COMMANDS, "connect-offsets") == records
+    assert await written_texts(log, CONFIG, COMMANDS, "connect-offsets") == records
 
 
 async def test_in_doubt(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_in_doubt(tmp_path: Path) -> None:
                 await plane.execute(StopConnector("orders"), key="k")
             blocker.execute("ROLLBACK")
             await plane.execute(StopConnector("orders"), key="k")
-            keys = [key for key, _ in await written(log, CONFIG)]
+            keys = [key for key, _ in await written_texts(log, CONFIG)]
             assert keys.count("target-state-orders") == 1
         await log.close()
 

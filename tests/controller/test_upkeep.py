@@ -14,7 +14,14 @@ from controlplane.plane import Settings
 from controlplane.projection.retention import RetentionSettings
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import UpkeepSettings
-from tests.controller.scene import COMMANDS, CONFIG, NOW_MS, configured, known, plane_on
+from tests.controller.scene import (
+    COMMANDS,
+    CONFIG,
+    NOW_MS,
+    configured,
+    plane_on,
+    wait_for_connectors,
+)
 from tests.patience import PATIENCE_S
 
 OFTEN = SnapshotSettings(tail_records=5, lateness_ms=0)
@@ -27,7 +34,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
     minutes = count(NOW_MS, 60_000)
     async with plane_on(log, settings, now_ms=lambda: next(minutes)) as plane:
         await log.append([configured("orders")])
-        await known(plane, "orders")
+        await wait_for_connectors(plane, "orders")
         for _ in range(10):
             await plane.execute(PauseConnector("orders"))
             await plane.execute(ResumeConnector("orders"))
@@ -49,7 +56,7 @@ async def test_old_commands_go(tmp_path: Path) -> None:
     hours = count(NOW_MS, 3_600_000)
     async with plane_on(log, Settings(upkeep=upkeep), now_ms=lambda: next(hours)) as plane:
         await log.append([configured("orders")])
-        await known(plane, "orders")
+        await wait_for_connectors(plane, "orders")
         await plane.execute(PauseConnector("orders"))
         async with asyncio.timeout(PATIENCE_S):
             while (await log.starts([COMMANDS]))[COMMANDS] == [0]:  # noqa: ASYNC110

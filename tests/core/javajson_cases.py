@@ -225,7 +225,7 @@ STRINGS = (
     JsonCase(b'"a', BAD),
     JsonCase(b'"a\\"', BAD),
 )
-"""Escapes and bare characters."""
+"""Strings with escapes, bare characters and control characters."""
 
 LENIENT = (
     JsonCase(b'"\xc0\x80"', "\x00"),
@@ -252,7 +252,7 @@ LENIENT = (
     JsonCase(b'{"\x80":1}', BAD),
     JsonCase(b'{"\xc3":1}', BAD),
 )
-"""UTF-8 that is none."""
+"""Bytes that are invalid UTF-8, and what Jackson makes of them."""
 
 NAMES = (
     JsonCase(b'{"a":1,"b":2,"a":3}', {"a": 3, "b": 2}),
@@ -275,7 +275,7 @@ NAMES = (
     JsonCase(('{"' + "é" * 50_000 + '":1}').encode("utf-16-be"), BIG),
     JsonCase(('{"' + "😀" * 25_001 + '":1}').encode("utf-16-be"), BIG, {"3.7.0": BAD}),
 )
-"""Names of fields."""
+"""Field names of odd encodings and lengths."""
 
 ENCODINGS = (
     JsonCase(b'\xef\xbb\xbf{"a":1}', {"a": 1}),
@@ -316,7 +316,7 @@ NESTING = (
         {"3.2.3": {"a": 1}, "3.7.0": BAD},
     ),
 )
-"""Depth of nesting."""
+"""Documents whose depth passes a limit of Jackson or Java."""
 
 ALL = (
     *EMPTY,

@@ -33,7 +33,7 @@ def records(topic: str, *pairs: Pair, partition: int = 0, start: int = 0) -> lis
 
 
 def config(*pairs: Pair) -> list[Entry]:
-    """Entries of the config topic."""
+    """Return entries of the config topic from keys and values."""
     return records("connect-configs", *pairs)
 
 
@@ -57,7 +57,7 @@ def read(entries: Iterable[Entry], release: str = "3.9", **settings: Any) -> Clu
 def outcomes(
     entries: Iterable[Entry], release: str = "3.9", *, live: bool = False
 ) -> list[RecordFate]:
-    """Fate of each entry."""
+    """Apply entries to a fold and return the fate of each."""
     fold = Fold(Profile.of(release), live=live)
     return [fold.apply(entry) for entry in entries]
 
@@ -68,12 +68,12 @@ def connector(name: str, **properties: Any) -> Pair:
 
 
 def tasks(name: str, count: int) -> list[Pair]:
-    """A complete task set."""
+    """Return the records of a complete task set: configs and commit."""
     configs = [(f"task-{name}-{n}", f'{{"properties":{{"n":"{n}"}}}}') for n in range(count)]
     return [*configs, (f"commit-{name}", f'{{"tasks":{count}}}')]
 
 
 def report(state: str, generation: int = 1, worker: str = "w:8083") -> str:
-    """The value of a status."""
+    """Return the value of a status record."""
     shown = {"state": state, "trace": None, "worker_id": worker, "generation": generation}
     return json.dumps(shown)

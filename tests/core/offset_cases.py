@@ -28,7 +28,7 @@ ALTERING = ("3.6", "3.7", "3.8", "3.9", "4.3", "kip")
 
 
 def after(log: SmallLog, *later: Pair | Entry) -> SmallLog:
-    """A log that goes on."""
+    """Return a log with further records behind it."""
     return [*log, *later]
 
 
@@ -38,12 +38,12 @@ def alter(*changes: tuple[Any, Any]) -> AlterOffsets:
 
 
 def page(number: int) -> dict[str, int]:
-    """A source partition."""
+    """Return the source partition of a page."""
     return {"page": number}
 
 
 def key(number: int) -> str:
-    """The key of its offset."""
+    """Return the record key of a page's offset."""
     return f'["a",{{"page":{number}}}]'
 
 
@@ -51,7 +51,7 @@ ONE = alter((page(0), {"row": 1}))
 RESET = ResetOffsets("a")
 
 
-def written(
+def written_records(
     log: SmallLog, command: Any, release: str = "kip", **settings: Any
 ) -> dict[str, list[str]]:
     """The records by step, as text, where the hook is content."""

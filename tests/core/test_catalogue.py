@@ -22,7 +22,7 @@ NEWEST = Profile.of("4.3.0")
 
 
 def parsed(*plugins: dict[str, Any], own: KafkaPlugins | None = None) -> Plugins:
-    """A catalogue of these plugins."""
+    """Parse a catalogue that lists these plugins."""
     return parse_catalogue(json.dumps(plugins).encode(), own)
 
 
@@ -226,7 +226,7 @@ def test_a_row_tells_the_present_and_what_was_before() -> None:
 
 
 def nothing(key: str, text: str) -> JavaClass | None:
-    """No classes are there."""
+    """Return None: the class path is empty."""
 
 
 def test_dependents_are_looked_at_after_what_they_depend_on() -> None:

@@ -20,22 +20,22 @@ KEPT = 3
 
 @pytest.fixture(autouse=True)
 def few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three ended commands are remembered."""
+    """The fold keeps only three ended commands."""
     monkeypatch.setattr(commands, "ENDED_KEPT", KEPT)
 
 
 def accepted(command_id: str) -> CommandRecord:
-    """An acceptance."""
+    """Return the record of an accepted command."""
     return CommandAccepted(command_id, 1, "ana", {})
 
 
 def finished(command_id: str) -> CommandRecord:
-    """A finish."""
+    """Return the record of a finished command."""
     return CommandFinished(command_id, 2, {})
 
 
 def refused(command_id: str) -> CommandRecord:
-    """A refusal."""
+    """Return the record of a refused command."""
     return CommandRefused(command_id, 2, "ana", {}, "no")
 
 

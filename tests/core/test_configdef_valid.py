@@ -148,7 +148,7 @@ def test_refused(words: str, value: ConfigValue, text: str) -> None:
 
 
 def test_first_validator_that_refuses_is_heard() -> None:
-    """Later validators are not asked."""
+    """Validators after the first that refuses do not run."""
     with pytest.raises(InvalidValue, match="non null"):
         check_valid("k", ["non-null string", "non-empty list"], None)
 
@@ -182,12 +182,12 @@ ERRORS = [
 """Patterns that Java 17 refuses, and its texts."""
 
 PATTERNS = ["(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b", "a{1}{2}", "^*"]
-"""Patterns that it takes."""
+"""Patterns that Java 17 accepts."""
 
 
 @pytest.mark.parametrize(("pattern", "text"), ERRORS)
 def test_pattern_error(pattern: str, text: str) -> None:
-    """The message has Java's words."""
+    """The message for an invalid pattern has Java's words."""
     assert pattern_error(pattern) == text
 
 

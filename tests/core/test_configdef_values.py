@@ -70,7 +70,7 @@ WRONG: list[tuple[Type, str]] = [
 
 
 def no_class(key: str, text: str) -> JavaClass | None:
-    """A class path without classes."""
+    """Return None: the class path has no classes."""
 
 
 @pytest.mark.parametrize(("kind", "text", "expected"), NUMBERS + TEXTS)

@@ -110,7 +110,7 @@ def test_existing_connectors_are_not_created(release: str) -> None:
 
 
 def test_releases_without_initial_states_refuse_one() -> None:
-    """KIP-980 came with 3.7."""
+    """3.6 refuses an initial state: KIP-980 came with 3.7."""
     command = CreateConnector("a", PROPERTIES, Target.PAUSED)
     assert refused([], command, "3.6") == Rejected(Reason.NOT_OFFERED, None)
 
@@ -207,7 +207,7 @@ def test_both_tombstones_are_written(target: list[Pair]) -> None:
 
 
 def test_without_target_states_there_is_one_tombstone() -> None:
-    """0.9 has no target states."""
+    """0.9 writes one tombstone, since it has no target states."""
     assert steps([A], DeleteConnector("a"), "0.9") == {"config": TOMBSTONES[:1]}
 
 

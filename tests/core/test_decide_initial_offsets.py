@@ -30,7 +30,7 @@ TWICE: dict[str, Any] = {"hooks": (SURE, SURE)}
 
 
 def create(*changes: tuple[Any, Any], **fields: Any) -> CreateConnector:
-    """Connector a, with these offsets."""
+    """Return a creation of connector `a` with these initial offsets."""
     config = fields.pop("config", PROPERTIES)
     return CreateConnector(
         "a", config, initial_offsets=tuple(OffsetChange(*c) for c in changes), **fields
@@ -53,7 +53,7 @@ OWN = PROPERTIES | {"offsets.storage.topic": "own"}
 
 @pytest.mark.parametrize("release", ["2.8", "3.9", "4.3"])
 def test_no_release_has_it(release: str) -> None:
-    """KIP-995 was never released."""
+    """Releases of Kafka refuse initial offsets: KIP-995 was never released."""
     assert refused([], AT_ONE, release) == Rejected(Reason.NOT_OFFERED, None)
 
 
@@ -65,7 +65,7 @@ def test_a_connector_that_is_there_keeps_its_offsets() -> None:
 
 
 def test_a_config_that_is_wrong_is_told_first() -> None:
-    """Step 1."""
+    """The config is checked before the offsets (step 1)."""
     command = create(({"f": []}, None), config={"name": "b"})
     assert "doesn't match" in str(refused([], command).text)
 

@@ -56,7 +56,7 @@ def test_stopping_takes_the_tasks_first(release: str, *, exactly_once: bool) -> 
 
 
 def test_stopping_again_writes_the_same() -> None:
-    """T2: and changes nothing."""
+    """A second stop writes the same records and changes no state (T2)."""
     log = [A, *tasks("a", 0), STOPPED]
     once = steps([A], StopConnector("a"))
     assert steps(log, StopConnector("a")) == once

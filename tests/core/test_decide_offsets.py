@@ -36,7 +36,7 @@ by_name = pytest.mark.parametrize("command", [ONE, RESET], ids=["alter", "reset"
 @by_name
 @pytest.mark.parametrize("release", ["2.8", "3.4", "3.5"])
 def test_before_3_6_offsets_can_only_be_read(command: Any, release: str) -> None:
-    """KIP-875 came in two halves."""
+    """KIP-875 came in two halves: before 3.6, changes of offsets are refused."""
     assert refused(STOPPED_A, command, release) == Rejected(Reason.NOT_OFFERED, None)
 
 

@@ -78,7 +78,7 @@ def test_without_a_status_releases_write_first_and_refuse_then() -> None:
 @pytest.mark.parametrize("command", [restart, with_tasks, RestartTask("a", 0)])
 @pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
 def test_there_must_be_a_connector(command: RestartConnector | RestartTask, release: str) -> None:
-    """A status alone is none."""
+    """A connector that only has a status cannot be restarted."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Unknown connector: a")
     assert refused(reported("RUNNING", "RUNNING"), command, release) == gone
 
@@ -121,5 +121,5 @@ def test_a_restarting_instance_is_not_restarted_again() -> None:
 
 @pytest.mark.parametrize("command", [restart, RestartTask("a", 0)])
 def test_there_were_no_restarts(command: RestartConnector | RestartTask) -> None:
-    """Restarts came with KIP-52."""
+    """0.9 refuses restarts, which came with KIP-52."""
     assert refused([A], command, "0.9") == Rejected(Reason.NOT_OFFERED, None)

@@ -37,7 +37,7 @@ def at(topic: Any, partition: Any) -> dict[str, Any]:
 
 
 def to(offset: Any) -> dict[str, Any]:
-    """An offset of a sink."""
+    """Return an offset of a sink, as Connect writes it in JSON."""
     return {"kafka_offset": offset}
 
 

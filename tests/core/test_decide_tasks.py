@@ -82,7 +82,7 @@ COUNT = "tasks-fencing-a"
 
 
 def counted(count: int) -> Pair:
-    """A task count record."""
+    """Return the task count record of connector `a`."""
     return COUNT, f'{{"task-count":{count}}}'
 
 
@@ -138,5 +138,5 @@ def test_an_unknown_class_may_be_a_source() -> None:
 
 
 def test_there_was_no_fencing() -> None:
-    """Fencing came with KIP-618."""
+    """3.2 refuses fencing, which came with KIP-618."""
     assert refused([A], FenceTasks("a"), "3.2") == Rejected(Reason.NOT_OFFERED, None)

@@ -1,4 +1,4 @@
-"""Active topics and logger levels."""
+"""Decisions about active topics and logger levels."""
 
 import pytest
 
@@ -30,7 +30,7 @@ def test_each_topic_gets_its_tombstone() -> None:
 
 @pytest.mark.parametrize("release", ["2.5", "3.9", "kip"])
 def test_nothing_to_reset_is_no_fault(release: str) -> None:
-    """A5: and nothing is written."""
+    """Resetting the topics of an unknown connector writes nothing (A5)."""
     assert steps([], ResetTopics("nobody"), release) == {}
 
 
@@ -65,7 +65,7 @@ def test_the_kip_says_it_without_a_full_stop() -> None:
 
 
 def test_there_was_no_tracking() -> None:
-    """Active topics came with KIP-558."""
+    """2.4 refuses a reset of active topics, which came with KIP-558."""
     assert refused(USED, reset, "2.4") == Rejected(Reason.NOT_OFFERED, None)
 
 
@@ -95,11 +95,11 @@ def test_levels(level: str, taken: str, not_taken: str) -> None:
 
 
 def test_an_empty_level_fails_newer_workers() -> None:
-    """Log4j 2 throws at it."""
+    """4.3 refuses an empty level, at which Log4j 2 throws."""
     rejected = Rejected(Reason.FAILED, "Illegal null or empty Level name.")
     assert refused([], SetLoggerLevel("x", ""), "4.3") == rejected
 
 
 def test_there_were_no_cluster_wide_levels() -> None:
-    """Cluster-wide levels came with KIP-976."""
+    """3.6 refuses cluster-wide levels, which came with KIP-976."""
     assert refused([], SetLoggerLevel("x", "INFO"), "3.6") == Rejected(Reason.NOT_OFFERED, None)

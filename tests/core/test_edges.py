@@ -29,7 +29,7 @@ from tests.core.logs import (
     status,
     tasks,
 )
-from tests.oracle.worker_writes import written
+from tests.oracle.worker_writes import writing_answers
 
 NO_PLUGINS = Plugins()
 
@@ -412,7 +412,7 @@ def test_edge_29_offset_keys_that_are_no_json(release: str, kind: FateKind) -> N
 @pytest.mark.parametrize(("release", "does"), [("0.10.0.1", "refuses"), ("0.10.1.0", "writes")])
 def test_edge_30_put_safe_where_nothing_is_cached(release: str, does: str) -> None:
     """Kafka's own `CacheEntry` answers: we never write so (more in `test_worker_writes`)."""
-    assert written(release)["safely"]["nothing"] == does
+    assert writing_answers(release)["safely"]["nothing"] == does
 
 
 def test_edge_30_reading_is_not_so_careful() -> None:
@@ -481,7 +481,7 @@ def test_edge_34_limits_from_3_7_on(value: bytes) -> None:
 
 
 def test_every_edge_has_a_test() -> None:
-    """Thirty-four edges, thirty-four numbers."""
+    """The edges 1 to 34 each have a test with their number."""
     numbers = {int(name.split("_")[2]) for name in globals() if name.startswith("test_edge_")}
     assert numbers == set(range(1, 35))
 

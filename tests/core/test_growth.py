@@ -23,7 +23,7 @@ def telling(entries: list[Entry]) -> Callable[[], object]:
 
 
 def test_history_of_a_connector_with_many_config_keys() -> None:
-    """One record changes each connector."""
+    """The cost of a history grows linearly with the number of config keys."""
     assert_linear(lambda n: telling(config(connector("c", **keys(n)))), 100)
 
 

@@ -56,16 +56,19 @@ def test_words_by_a_config_key(config: dict[str, Any], outcome: HookOutcome) -> 
     ["", "perhaps", "raises", "as Jdbc", "by the config key 'k': ", "by the config key 'k': a b"],
 )
 def test_other_words(words: str) -> None:
-    """Unknown words raise `UnknownHook`."""
+    """A sentence that is no description of a hook raises `UnknownHook`."""
     with pytest.raises(UnknownHook, match="does not say what the hook does"):
         parse_hook(words)
 
 
-def asked(words: str, *offsets: tuple[Any, Any], **config: str) -> str | None:
-    """The error that a hook throws for these offsets; None: it accepts them."""
-    outcome = parse_hook(words)({"name": "x", **config}, offsets)
-    assert outcome == ACCEPTED or isinstance(outcome, HookFailure)
-    return outcome.text if isinstance(outcome, HookFailure) else None
+def outcome_of(words: str, *offsets: tuple[Any, Any], **config: str) -> HookOutcome:
+    """Return the outcome of the hook that the words describe for these offsets."""
+    return parse_hook(words)({"name": "x", **config}, offsets)
+
+
+def outcome_with(text: str | None) -> HookOutcome:
+    """Return a failure with this text; without a text, acceptance."""
+    return ACCEPTED if text is None else HookFailure(text)
 
 
 FILE = {"filename": "/a"}
@@ -99,13 +102,15 @@ NO_LONG = "The value for the 'position' key in the offset is expected to be a Lo
 )
 def test_files(partition: Any, offset: Any, text: str | None) -> None:
     """`FileStreamSourceConnector`: a position in a file, or nothing at all."""
-    assert asked("as FileStreamSourceConnector", (partition, offset), file="/a") == text
+    outcome = outcome_of("as FileStreamSourceConnector", (partition, offset), file="/a")
+    assert outcome == outcome_with(text)
 
 
 def test_standard_input_has_no_offsets() -> None:
     """The removal of an offset is refused, too."""
-    assert asked("as FileStreamSourceConnector") == STDIN
-    assert asked("as FileStreamSourceConnector", (FILE, None), file="") == STDIN
+    refused = HookFailure(STDIN)
+    assert outcome_of("as FileStreamSourceConnector") == refused
+    assert outcome_of("as FileStreamSourceConnector", (FILE, None), file="") == refused
 
 
 WEST = {"cluster": "west", "topic": "orders", "partition": 0}
@@ -115,8 +120,9 @@ SHOWN = "{cluster=west, partition=0, topic=orders}"
 def test_mirrored_topics() -> None:
     """`MirrorSourceConnector` takes offsets of partitions of topics of a cluster."""
     words = "as MirrorSourceConnector"
-    assert asked(words, (WEST, {"offset": 5}), ({}, None)) is None
-    assert asked(words, (None, {"offset": 5})) == "Source partitions may not be null"
+    assert outcome_of(words, (WEST, {"offset": 5}), ({}, None)) == ACCEPTED
+    refused = HookFailure("Source partitions may not be null")
+    assert outcome_of(words, (None, {"offset": 5})) == refused
 
 
 @pytest.mark.parametrize(
@@ -151,8 +157,8 @@ def test_mirrored_topics() -> None:
 )
 def test_malformed_mirrored_partitions_are_refused(partition: Any, shown: str, wrong: str) -> None:
     """The message shows the partition and its fault."""
-    text = asked("as MirrorSourceConnector", (partition, {"offset": 1}))
-    assert text == f"Source partition {shown} {wrong}"
+    outcome = outcome_of("as MirrorSourceConnector", (partition, {"offset": 1}))
+    assert outcome == HookFailure(f"Source partition {shown} {wrong}")
 
 
 @pytest.mark.parametrize(
@@ -173,8 +179,8 @@ def test_malformed_mirrored_partitions_are_refused(partition: Any, shown: str, w
 )
 def test_malformed_mirrored_offsets_are_refused(offset: Any, shown: str, wrong: str) -> None:
     """The message shows the offset and its partition."""
-    text = asked("as MirrorSourceConnector", (WEST, offset))
-    assert text == f"Source offset {shown} for source partition {SHOWN} {wrong}"
+    outcome = outcome_of("as MirrorSourceConnector", (WEST, offset))
+    assert outcome == HookFailure(f"Source offset {shown} for source partition {SHOWN} {wrong}")
 
 
 def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
@@ -185,8 +191,8 @@ def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
         ("as MirrorHeartbeatConnector", beat, "sourceClusterAlias=west, targetClusterAlias=east"),
         ("as MirrorCheckpointConnector", group, "partition=0, topic=orders, group=g"),
     ):
-        assert asked(words, (partition, {"offset": 0})) is None
-        assert asked(words, (partition, {"offset": 3})) == (
+        assert outcome_of(words, (partition, {"offset": 0})) == ACCEPTED
+        assert outcome_of(words, (partition, {"offset": 3})) == HookFailure(
             f"Source offset {{offset=3}} for source partition {{{shown}}} has an invalid value 3 "
             "for the 'offset' key; the only accepted value is 0"
         )
@@ -196,4 +202,5 @@ def test_the_first_offset_that_is_wrong_is_told() -> None:
     """Offsets are checked in the order of the question."""
     wrong = [(FILE, {}), (None, {"position": 1})]
     message = "Offset objects should either be null or contain the key 'position'"
-    assert asked("as FileStreamSourceConnector", (FILE, None), *wrong, file="/a") == message
+    outcome = outcome_of("as FileStreamSourceConnector", (FILE, None), *wrong, file="/a")
+    assert outcome == HookFailure(message)

@@ -34,13 +34,13 @@ class MatrixRow(NamedTuple):
 
 
 def target(state: ClusterState) -> str | None:
-    """Target state of connector `a`."""
+    """Return the target state of connector `a`; None without the connector."""
     target_state = views.target(state, "a")
     return target_state and target_state.value
 
 
 def reported(state: ClusterState) -> str | None:
-    """Reported state of connector `a`."""
+    """Return the reported state of connector `a`; None without a report."""
     reported_status = state.status.connectors.get("a")
     return None if reported_status is None else reported_status.state.value
 

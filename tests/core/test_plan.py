@@ -1,4 +1,4 @@
-"""Refusals as text."""
+"""Texts of refusals: every reason has one."""
 
 import pytest
 

@@ -85,7 +85,7 @@ def offset(reading: WorkerReading) -> Any:
     return next((view.offset for view in offset_views if view.partition == PAGE), None)
 
 
-def kept(reading: WorkerReading) -> str:
+def removed_offset(reading: WorkerReading) -> str:
     """Remains of an offset that was removed."""
     values = reading.state.offsets["connect-offsets"].values
     return "null" if b'["a",{"page":1}]' in values else "nothing"
@@ -265,7 +265,7 @@ ROWS = [
         [*AT_REST, *OFFSET],
         c.ResetOffsets("a"),
         ALTERING,
-        kept,
+        removed_offset,
         {"0.9": "null", "3.4.0": "nothing"},
     ),
     PlanRow(
@@ -279,7 +279,7 @@ ROWS = [
 ]
 
 
-def written(log: Iterable[Entry], plan: Plan) -> list[Entry]:
+def planned_entries(log: Iterable[Entry], plan: Plan) -> list[Entry]:
     """The records of a plan behind a log, a second apart."""
     ends: dict[tuple[str, int], int] = {}
     for entry in log:
@@ -309,7 +309,7 @@ CASES = [(row, writer) for row in ROWS for writer in row.writers]
 def test_effect(row: PlanRow, writer: str) -> None:
     """The view of every release is the expected one."""
     plan = planned(row.log, row.command, writer, hooks=(HookSuccess(definite=True),) * 2)
-    plan_entries = written(row.log, plan)
+    plan_entries = planned_entries(row.log, plan)
     for reader in PROFILES:
         effect = row.view(read(row.log, plan_entries, reader))
         release = NEWEST if reader.release == KIP else reader.release
@@ -320,9 +320,9 @@ def test_deleted_and_created_again() -> None:
     """Older readers give the next connector of that name the tasks of the one before."""
     effects = {"0.9": "runs, 2 tasks", "0.10.0": "STARTED, 2 tasks", "2.5.1": "STARTED, 0 tasks"}
     for writer in SINCE_STATES:
-        deleted = written(ALIVE, planned(ALIVE, c.DeleteConnector("a"), writer))
+        deleted = planned_entries(ALIVE, planned(ALIVE, c.DeleteConnector("a"), writer))
         log = [*ALIVE, *deleted]
-        again = written(log, planned(log, c.CreateConnector("a", PROPERTIES), writer))
+        again = planned_entries(log, planned(log, c.CreateConnector("a", PROPERTIES), writer))
         for reader in PROFILES:
             release = NEWEST if reader.release == KIP else reader.release
             assert lives(read(log, again, reader)) == expected(effects, release)
@@ -342,7 +342,7 @@ def test_reconfigured_while_paused_and_compacted(
     """The commit is older than the config then: newer readers lose the tasks (KAFKA-17719)."""
     changed = c.PutConfig("a", {**PROPERTIES, "file": "g"})
     for writer in writers:
-        whole = [*PAUSED, *written(PAUSED, planned(PAUSED, changed, writer))]
+        whole = [*PAUSED, *planned_entries(PAUSED, planned(PAUSED, changed, writer))]
         last = {entry.key: entry for entry in whole}
         log = [entry for entry in whole if last[entry.key] is entry]
         for reader in PROFILES:

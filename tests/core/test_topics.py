@@ -26,7 +26,7 @@ def test_names_that_no_topic_can_have(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["a", "...", "A-z_0.9", "x" * 249])
 def test_names_of_topics(name: str) -> None:
-    """All other names are accepted."""
+    """Names that Kafka allows for a topic are accepted."""
     check_topics(Topics(status=name))
 
 

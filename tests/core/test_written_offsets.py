@@ -21,14 +21,14 @@ from tests.core.offset_cases import (
     connector,
     key,
     page,
-    written,
+    written_records,
 )
 
 
 def test_an_empty_map_is_an_offset_and_null_is_none() -> None:
     """An unknown partition with a null offset still gets its tombstone."""
     command = alter((page(0), {}), (page(1), None), (page(2), {"row": None}))
-    assert written(STOPPED_A, command) == {
+    assert written_records(STOPPED_A, command) == {
         "write": [f"{key(0)} {{}}", f"{key(1)} ", f'{key(2)} {{"row":null}}']
     }
 
@@ -42,7 +42,7 @@ def test_equal_partitions_collapse(release: str) -> None:
         ({"a": 1.0, "b": 2}, {"row": 3}),
         ({"a": True, "b": 2}, {"row": 4}),
     )
-    records_by_step = written(STOPPED_A, command, release)
+    records_by_step = written_records(STOPPED_A, command, release)
     assert sorted(records_by_step["write"]) == [
         '["a",{"a":1,"b":2}] {"row":2}',
         '["a",{"a":1.0,"b":2}] {"row":3}',
@@ -52,7 +52,7 @@ def test_equal_partitions_collapse(release: str) -> None:
 
 def test_a_partition_may_be_null() -> None:
     """The null partition can be written, but is never listed."""
-    assert written(STOPPED_A, alter((None, {"row": 1})), "3.9") == {
+    assert written_records(STOPPED_A, alter((None, {"row": 1})), "3.9") == {
         "write": ['["a",null] {"row":1}']
     }
 
@@ -65,7 +65,7 @@ def test_values_are_written_as_java_does() -> None:
     spelled = f'["a",{{"cluster":null,"partition":-9223372036854775808,{topic}}}]'
     offset = '{"inf":"Infinity","a":2.0,"pos":1.0E10}'
     for release in ("3.6", "4.3", "kip"):
-        assert written(STOPPED_A, command, release) == {"write": [f"{spelled} {offset}"]}
+        assert written_records(STOPPED_A, command, release) == {"write": [f"{spelled} {offset}"]}
 
 
 SIX = alter(*((page(number), {"row": number} if number % 2 else None) for number in range(6)))
@@ -81,10 +81,10 @@ def test_releases_write_in_the_order_of_javas_maps() -> None:
 
     The orders are those of Kafka's own classes.
     """
-    assert pages(written(STOPPED_A, SIX)["write"]) == [0, 1, 2, 3, 4, 5]
+    assert pages(written_records(STOPPED_A, SIX)["write"]) == [0, 1, 2, 3, 4, 5]
     for release in ("3.6", "3.9", "4.3"):
-        assert pages(written(STOPPED_A, SIX, release)["write"]) == [1, 2, 4, 5, 3, 0]
-    records_by_step = written(STOPPED_WITH_OWN, SIX, "3.9")
+        assert pages(written_records(STOPPED_A, SIX, release)["write"]) == [1, 2, 4, 5, 3, 0]
+    records_by_step = written_records(STOPPED_WITH_OWN, SIX, "3.9")
     assert {name: pages(records_) for name, records_ in records_by_step.items()} == {
         "wipe-copy": [2, 4, 0],
         "write": [1, 2, 4, 5, 3, 0],
@@ -137,9 +137,9 @@ def test_before_3_8_everything_goes_to_the_copy_last(release: str) -> None:
 
 def test_values_alone_need_no_step_before() -> None:
     """A worker's own topic needs none either if the connector names it as its own."""
-    assert list(written(STOPPED_WITH_OWN, ONE)) == ["write", "write-copy"]
+    assert list(written_records(STOPPED_WITH_OWN, ONE)) == ["write", "write-copy"]
     same = connector('"offsets.storage.topic":"connect-offsets"')
-    assert list(written([same, STOPPED], ONE)) == ["write"]
+    assert list(written_records([same, STOPPED], ONE)) == ["write"]
 
 
 def test_we_read_back_what_we_have_written() -> None:
@@ -179,8 +179,8 @@ def test_tasks_are_fenced_before_offsets_are_written(command: Any, release: str)
     )
     assert plan.steps[1].records[0].value == b'{"task-count":0}'
     again = [*log[:-1], ("tasks-fencing-a", '{"task-count":0}'), log[-1]]
-    assert list(written(again, command, release, exactly_once=True)) == [name]
-    assert list(written(log, command, release)) == [name]
+    assert list(written_records(again, command, release, exactly_once=True)) == [name]
+    assert list(written_records(log, command, release)) == [name]
 
 
 def test_fencing_comes_first_even_where_nothing_is_reset() -> None:
@@ -194,7 +194,7 @@ def test_fencing_comes_first_even_where_nothing_is_reset() -> None:
 
 
 def test_nothing_known_means_nothing_written() -> None:
-    """Resetting nothing succeeds."""
+    """A reset without stored offsets succeeds and writes nothing."""
     gone = after(STOPPED_A, *offsets((key(0), "{}"), (key(0), None)))
     for log in (STOPPED_A, gone):
         for release in ALTERING:
@@ -204,7 +204,7 @@ def test_nothing_known_means_nothing_written() -> None:
 
 def test_a_reset_knows_both_topics() -> None:
     """Offsets of either topic are removed from both."""
-    assert written(TWO_TOPICS, RESET) == {
+    assert written_records(TWO_TOPICS, RESET) == {
         "wipe-copy": [f"{key(0)} ", f"{key(1)} "],
         "wipe": [f"{key(0)} ", f"{key(1)} "],
     }
@@ -227,19 +227,19 @@ def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
     """O9: the order of members does not matter, in the log and in the request."""
     log = after(STOPPED_A, *offsets((REORDERED, '{"pos":1}')))
     name = "wipe" if command is RESET else "write"
-    assert written(log, command) == {name: [f"{REORDERED} "]}
-    assert written(log, command, "4.3") == {name: [f"{IN_HASH_ORDER} "]}
+    assert written_records(log, command) == {name: [f"{REORDERED} "]}
+    assert written_records(log, command, "4.3") == {name: [f"{IN_HASH_ORDER} "]}
 
 
 def test_every_spelling_is_removed_and_one_is_altered() -> None:
     """The altered spelling is the worker's own, else the least."""
     present = [(REORDERED, '{"pos":1}'), (SPACED, '{"pos":2}')]
     log = after(STOPPED_A, *offsets(*present))
-    assert written(log, RESET) == {"wipe": [f"{SPACED} ", f"{REORDERED} "]}
+    assert written_records(log, RESET) == {"wipe": [f"{SPACED} ", f"{REORDERED} "]}
     command = alter(({"topic": "t", "cluster": "c"}, {"pos": 9}))
-    assert written(log, command) == {"write": [f'{SPACED} {{"pos":9}}']}
+    assert written_records(log, command) == {"write": [f'{SPACED} {{"pos":9}}']}
     log = after(STOPPED_A, *offsets(*present, (IN_HASH_ORDER, '{"pos":3}')))
-    assert written(log, command) == {"write": [f'{IN_HASH_ORDER} {{"pos":9}}']}
+    assert written_records(log, command) == {"write": [f'{IN_HASH_ORDER} {{"pos":9}}']}
 
 
 def test_one_topic_is_spelled_as_the_other() -> None:
@@ -247,9 +247,15 @@ def test_one_topic_is_spelled_as_the_other() -> None:
     command = alter(({"cluster": "c", "topic": "t"}, {"pos": 9}))
     log = after(STOPPED_WITH_OWN, *offsets((REORDERED, '{"pos":1}')))
     nine = ' {"pos":9}'
-    assert written(log, command) == {"write": [REORDERED + nine], "write-copy": [REORDERED + nine]}
+    assert written_records(log, command) == {
+        "write": [REORDERED + nine],
+        "write-copy": [REORDERED + nine],
+    }
     log += records("own", (SPACED, '{"pos":1}'))
-    assert written(log, command) == {"write": [SPACED + nine], "write-copy": [REORDERED + nine]}
+    assert written_records(log, command) == {
+        "write": [SPACED + nine],
+        "write-copy": [REORDERED + nine],
+    }
 
 
 def test_offsets_that_no_worker_lists_are_reset() -> None:
@@ -259,11 +265,11 @@ def test_offsets_that_no_worker_lists_are_reset() -> None:
         STOPPED_A, *offsets((nested, "{}"), (nowhere, "{}"), (key(0), "{}"), (REORDERED, "{}"))
     )
     log += offsets((SPACED, None), start=4)
-    assert written(log, RESET) == {
+    assert written_records(log, RESET) == {
         "wipe": sorted(f"{raw_key} " for raw_key in (nested, nowhere, key(0), REORDERED))
     }
     without_nested = after(log[:2], *log[3:])
-    assert written(without_nested, RESET, "3.9") == {"wipe": [f"{key(0)} "]}
+    assert written_records(without_nested, RESET, "3.9") == {"wipe": [f"{key(0)} "]}
 
 
 def test_releases_fail_at_nested_partitions_when_they_reset() -> None:

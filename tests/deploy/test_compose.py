@@ -18,7 +18,7 @@ from tests.deploy.test_monitoring import ALERTS
 DEPLOY = ALERTS.parent
 COMPOSE = DEPLOY / "compose.yaml"
 OURS = ("controlplane", "connectors")
-"""Services that run our image."""
+"""Services of the composition that run our image."""
 
 
 def services() -> dict[str, dict[str, Any]]:
@@ -28,7 +28,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def document() -> dict[str, Any]:
-    """The whole composition."""
+    """The parsed file `deploy/compose.yaml`."""
     loaded: dict[str, Any] = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))
     return loaded
 
@@ -198,7 +198,6 @@ def _seconds(duration: str) -> int:
 
 
 def _worker() -> dict[str, str]:
-    """Settings of the Connect worker."""
     lines = read_properties(_file("connect-distributed.properties"))
     return {line.key: line.value for line in lines}
 

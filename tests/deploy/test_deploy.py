@@ -129,7 +129,7 @@ def installed_for(name: str, packages: set[str]) -> set[str]:
 
 
 def locked(*names: str) -> subprocess.CompletedProcess[str]:
-    """Run `tools/locked`."""
+    """Run `tools/locked` for these packages."""
     command = [sys.executable, str(ROOT / "tools" / "locked"), *names]
     return subprocess.run(command, capture_output=True, text=True, check=False)
 

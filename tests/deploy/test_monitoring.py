@@ -35,7 +35,7 @@ TRIES = 300
 
 
 def alerts() -> Iterator[dict[str, Any]]:
-    """Every alert rule."""
+    """Yield every alert rule of the file for Prometheus."""
     for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"]:
         yield from group["rules"]
 
@@ -80,7 +80,7 @@ class Prometheus:
         raise AssertionError(f"nothing was found: {expression}")
 
     async def close(self) -> None:
-        """Forget the connection."""
+        """Close the connection to Prometheus."""
         await self._rest.aclose()
 
 

@@ -57,7 +57,7 @@ class ForkRequest(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the command."""
+        """Name of the command, from the first argument."""
         return Path(self.argv[0]).name
 
 

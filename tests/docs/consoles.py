@@ -35,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 BESIDE = ("examples", "scenarios", "tests")
 PORT_SHOWN = "8083"
 CLONE = ("Makefile", "controlplane", "pyproject.toml", "replay", "requirements.lock", "tools")
-"""Further files of a clone."""
+"""Further files and folders that a clone has, beside those of `BESIDE`."""
 
 SERVE, STANDALONE = "controlplane serve ", "controlplane standalone "
 RUNS = ("make run", "make history")
@@ -50,7 +50,7 @@ class ConsoleStep(NamedTuple):
 
     @property
     def code(self) -> int:
-        """Expected exit code."""
+        """Exit code that the command's comment names; 0 without a comment."""
         said = re.search(r"#.*\bexit code (\d+)$", self.command)
         return int(said[1]) if said else 0
 

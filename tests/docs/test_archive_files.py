@@ -17,7 +17,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archives import capture, log_of
 
 RECORDS = {"life": 354, "roll": 108}
-"""Records of each cluster."""
+"""Number of records of each captured cluster."""
 
 
 @pytest.fixture(scope="module")

@@ -109,7 +109,7 @@ def test_the_counts_in_the_document() -> None:
 
 
 def test_every_law_has_a_test() -> None:
-    """Each label once."""
+    """Each law has one row, labelled with its number, in order."""
     labels = [
         f"{first[0]}{number}"
         for first, last in (law.split("-") for law in LAWS)

@@ -1,4 +1,4 @@
-"""Links between documents lead somewhere."""
+"""Links between documents: each leads to a heading or a file."""
 
 import re
 from pathlib import Path

@@ -25,7 +25,7 @@ TEXT = "".join((DOCS / name).read_text("utf-8") for name in ("embed.md", "testin
 
 
 def blocks(language: str) -> list[str]:
-    """The code in this language."""
+    """Return the fenced code of the document in this language."""
     return re.findall(rf"^```{language}\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
 
 

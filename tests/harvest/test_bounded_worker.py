@@ -20,8 +20,8 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
 VERSION = b'{"version":"3.9.1"}'
 
 
-def whole(body: bytes, head: bytes = OK) -> bytes:
-    """An answer with its length."""
+def sized_answer(body: bytes, head: bytes = OK) -> bytes:
+    """Return an answer whose head has the length of the body."""
     return head + b"content-length: %d\r\nconnection: close\r\n\r\n" % len(body) + body
 
 
@@ -68,15 +68,18 @@ async def answering(*answers: bytes, endless: bytes = b"") -> AsyncIterator[Boun
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (whole(b"<html>"), "as a Connect worker does"),
-        (whole(b"[]"), "as a Connect worker does"),
-        (whole(b'{"version": 1}'), "as a Connect worker does"),
-        (whole(b"[" * 90_000), "as a Connect worker does"),
-        (whole(b"\xff\xfe"), "as a Connect worker does"),
-        (whole(b"{}", OK.replace(b"200 OK", b"401 Unauthorized")), "--user or --token"),
-        (whole(b"{}", OK.replace(b"200 OK", b"302 Found") + b"location: /\r\n"), "refuses GET /"),
+        (sized_answer(b"<html>"), "as a Connect worker does"),
+        (sized_answer(b"[]"), "as a Connect worker does"),
+        (sized_answer(b'{"version": 1}'), "as a Connect worker does"),
+        (sized_answer(b"[" * 90_000), "as a Connect worker does"),
+        (sized_answer(b"\xff\xfe"), "as a Connect worker does"),
+        (sized_answer(b"{}", OK.replace(b"200 OK", b"401 Unauthorized")), "--user or --token"),
         (
-            whole(gzip.compress(b" " * 10_000_000), OK + b"content-encoding: gzip\r\n"),
+            sized_answer(b"{}", OK.replace(b"200 OK", b"302 Found") + b"location: /\r\n"),
+            "refuses GET /",
+        ),
+        (
+            sized_answer(gzip.compress(b" " * 10_000_000), OK + b"content-encoding: gzip\r\n"),
             "compresses its answers",
         ),
     ],
@@ -107,7 +110,7 @@ async def test_an_answer_that_never_comes_is_given_up() -> None:
 
 
 async def test_nobody_listens() -> None:
-    """A sentence names the worker."""
+    """The error for a refused connection names the worker."""
     async with httpx.AsyncClient(base_url="http://127.0.0.1:1") as client:
         with pytest.raises(NoAnswer, match="the worker gave no answer to GET /"):
             await version_of(BoundedWorker(client, "the worker", BOUNDS))
@@ -116,8 +119,8 @@ async def test_nobody_listens() -> None:
 async def test_plugins_without_settings_are_counted() -> None:
     """A worker may list thousands: a few are named."""
     plugin = b'{"class":"io.example.P%d","type":"source"}'
-    listed = whole(b"[" + b",".join(plugin % number for number in range(20)) + b"]")
-    refusal = whole(b"{}", OK.replace(b"200 OK", b"500 Internal Server Error"))
+    listed = sized_answer(b"[" + b",".join(plugin % number for number in range(20)) + b"]")
+    refusal = sized_answer(b"{}", OK.replace(b"200 OK", b"500 Internal Server Error"))
     async with answering(listed, refusal) as worker:
         harvest = await from_worker(
             worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress
@@ -132,8 +135,10 @@ async def test_plugins_without_settings_are_counted() -> None:
 async def test_all_answers_together_are_bounded() -> None:
     """Each may be small enough by itself."""
     plugin = b'{"class":"io.example.P%d","type":"source"}'
-    listed = whole(b"[" + b",".join(plugin % number for number in range(10)) + b"]")
-    async with answering(whole(VERSION), listed, whole(b" " * 90_000 + b"[]")) as worker:
+    listed = sized_answer(b"[" + b",".join(plugin % number for number in range(10)) + b"]")
+    async with answering(
+        sized_answer(VERSION), listed, sized_answer(b" " * 90_000 + b"[]")
+    ) as worker:
         assert await version_of(worker) == "3.9.1"
         with pytest.raises(NoAnswer, match="in all"):
             await from_worker(worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress)
@@ -145,7 +150,7 @@ async def test_all_answers_together_are_bounded() -> None:
 )
 async def test_a_list_of_plugins_that_is_none(listed: bytes) -> None:
     """The list is refused like any other response that is not a worker's."""
-    async with answering(whole(VERSION), whole(listed)) as worker:
+    async with answering(sized_answer(VERSION), sized_answer(listed)) as worker:
         with pytest.raises(NoWorker, match="as a Connect worker does"):
             await from_worker(
                 worker, await version_of(worker), Profile.of("3.9.1"), kafkas_own(), _no_progress

@@ -121,18 +121,18 @@ class MonitorableSource(SourceConnector):
             raise RuntimeError("Injecting errors during connector start")
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return `num.tasks` configs, or `limit`."""
+        """Return `num.tasks` configs; without that setting `limit` of them."""
         tasks = int(self._config.get("num.tasks") or limit)
         return [task_config(self._config, number) for number in range(tasks)]
 
     def stop(self) -> None:
-        """Fail if `connector.stop.inject.error` says so."""
+        """Raise RuntimeError if `connector.stop.inject.error` is true."""
         if is_true(self._config, "connector.stop.inject.error"):
             raise RuntimeError("Injecting errors during connector stop")
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Any) -> bool:
-        """Return what `alter.offsets.result` says."""
+        """Return the boolean of `alter.offsets.result`."""
         del offsets
         return is_true(config, "alter.offsets.result")
 
@@ -141,15 +141,15 @@ class MonitorableSinkTask(SinkTask):
     """Drops its records; the offsets that it is asked about may be committed."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Drop records."""
+        """Drop the records: only their metrics are observed."""
 
     def pre_commit(self, offsets: Any) -> Any:
-        """Return all offsets."""
+        """Return all offsets, so that the worker commits them."""
         return offsets
 
 
 class MonitorableSink(SinkConnector):
-    """Sink that drops its records."""
+    """Sink connector that drops its records."""
 
     java_name = f"{PACKAGE}.MonitorableSinkConnector"
     task = MonitorableSinkTask
@@ -159,12 +159,12 @@ class MonitorableSink(SinkConnector):
         self._config = config
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return `limit` configs."""
+        """Return `limit` configs, each with its number."""
         return [task_config(self._config, number) for number in range(limit)]
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Any) -> bool:
-        """Return what `alter.offsets.result` says."""
+        """Return the boolean of `alter.offsets.result`."""
         del offsets
         return is_true(config, "alter.offsets.result")
 
@@ -173,37 +173,37 @@ class BlockingSinkTask(SinkTask):
     """Hangs for ever in the method that `block` names."""
 
     def start(self, config: ResolvedConfig) -> None:
-        """Read the setting."""
+        """Read the setting `block`, and hang if it names this method."""
         self._block = config.get("block")
         self._hang_in("Task::start")
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Drop records."""
+        """Drop the records, or hang if `block` names this method."""
         del records
         self._hang_in("SinkTask::put")
 
     def flush(self, offsets: Any) -> None:
-        """Do nothing else."""
+        """Return at once, or hang if `block` names this method."""
         del offsets
         self._hang_in("SinkTask::flush")
 
     def pre_commit(self, offsets: Any) -> Any:
-        """Return all offsets."""
+        """Return all offsets, or hang if `block` names this method."""
         self._hang_in("SinkTask::preCommit")
         return offsets
 
     def open(self, partitions: Any) -> None:
-        """Do nothing else."""
+        """Return at once, or hang if `block` names this method."""
         del partitions
         self._hang_in("SinkTask::open")
 
     def close(self, partitions: Any) -> None:
-        """Do nothing else."""
+        """Return at once, or hang if `block` names this method."""
         del partitions
         self._hang_in("SinkTask::close")
 
     def stop(self) -> None:
-        """Do nothing else."""
+        """Return at once, or hang if `block` names this method."""
         self._hang_in("Task::stop")
 
     def _hang_in(self, place: str) -> None:
@@ -212,7 +212,7 @@ class BlockingSinkTask(SinkTask):
 
 
 class BlockingSink(SinkConnector):
-    """Sink whose task hangs."""
+    """Sink connector whose task hangs in the method that `block` names."""
 
     java_name = f"{PACKAGE}.BlockingConnectorTest$BlockingSinkConnector"
     config = (key("block", default=""),)
@@ -223,15 +223,15 @@ class BlockingSink(SinkConnector):
         self._config = config
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return `limit` times the config."""
+        """Return the config of the connector `limit` times."""
         return [self._config] * limit
 
 
 class DroppingSinkTask(SinkTask):
-    """Drops its records."""
+    """Sink task that drops its records."""
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Drop records."""
+        """Drop the records without an error."""
 
 
 class EmptyConfigsSink(SinkConnector):
@@ -241,5 +241,5 @@ class EmptyConfigsSink(SinkConnector):
     task = DroppingSinkTask
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return `limit` empty configs."""
+        """Return `limit` configs that are empty."""
         return [{}] * limit

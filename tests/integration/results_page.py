@@ -31,7 +31,7 @@ CLASS = "\n## {}\n\n| Test | Java | here | Reason |\n|---|---|---|---|\n"
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page, made from the recorded results."""
     recorded = read_failures()
     classes = {name: recorded[name] for name in TEST_CLASSES if name in recorded}
     totals = "".join(_total(name, results) for name, results in classes.items())

@@ -44,5 +44,5 @@ def test_every_reason_is_of_a_test_that_fails() -> None:
 
 
 def test_the_page_has_the_last_results() -> None:
-    """`make kafka-its` has written it."""
+    """The page is made from the last results of `make kafka-its`."""
     assert PAGE.read_text("utf-8") == page()

@@ -17,7 +17,7 @@ from tests.kafka.real_kafka import OAUTH_LISTENER, Broker
 from tests.patience import PATIENCE_S
 
 RESOURCES = {"topic": 2, "group": 3, "cluster": 4, "transactional id": 5}
-"""Numbers of Kafka's resource types."""
+"""Numbers of Kafka's resource types in access rules."""
 
 OPERATIONS = {
     "READ": 3,
@@ -29,7 +29,7 @@ OPERATIONS = {
     "ALTER_CONFIGS": 11,
     "IDEMPOTENT_WRITE": 12,
 }
-"""Numbers of Kafka's operations."""
+"""Numbers of Kafka's operations in access rules."""
 
 _ANY, _LITERAL, _PREFIXED, _ALLOW = 1, 3, 4, 3
 

@@ -44,7 +44,7 @@ BrokerLogin = tuple[str, dict[str, str]]
 
 
 async def ignored(_request: CommandRequest, _step: str) -> None:
-    """Let every step pass."""
+    """Step listener that lets every step pass."""
 
 
 @asynccontextmanager

@@ -19,7 +19,7 @@ class Certificates:
 
     @cached_property
     def authority(self) -> Path:
-        """The authority's certificate, PEM."""
+        """Create the certificate of the authority and return its PEM file."""
         self._openssl(
             *("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", DAYS),
             *("-subj", "/CN=authority", "-keyout", "authority.key", "-out", "authority.pem"),
@@ -46,7 +46,7 @@ class Certificates:
         return identity
 
     def identity_file(self, name: str) -> Path:
-        """File that `identity` writes."""
+        """Return the file that `identity` writes for a name."""
         return self._directory / f"{name}.pem"
 
     def expired(self) -> Path:

@@ -40,7 +40,7 @@ TO_TRY = (
     "controlplane stop lines-source --cluster {url}",
     "controlplane history lines-source --cluster {url}",
 )
-"""Commands for a second shell."""
+"""Commands that the demonstration proposes for a second shell."""
 
 
 @click.command()
@@ -74,7 +74,6 @@ async def _run(folder: Path, release: str, port: int) -> None:
 
 
 def _worker(release: str, broker: Broker) -> KafkaWorker:
-    """Return the worker of `deploy/compose.yaml`."""
     file = read_properties(COMPOSE / "connect-distributed.properties")
     settings: dict[str, Any] = {
         line.key.replace(".", "__"): line.value for line in file if line.key not in OF_THE_CONTAINER

@@ -174,7 +174,7 @@ async def _get(rest: httpx.AsyncClient, path: str) -> Any:
 
 
 async def _answers(rest: httpx.AsyncClient, paths: list[str]) -> dict[str, RecordedAnswer]:
-    return {path: await _given(rest, path) for path in paths}
+    return {path: await _recorded_answer(rest, path) for path in paths}
 
 
 def _differences(
@@ -188,7 +188,7 @@ def _differences(
     }
 
 
-async def _given(rest: httpx.AsyncClient, path: str) -> RecordedAnswer:
+async def _recorded_answer(rest: httpx.AsyncClient, path: str) -> RecordedAnswer:
     answer = await rest.get(path)
     is_json = answer.headers.get("content-type") == "application/json"
     return RecordedAnswer(answer.status_code, answer.json() if is_json else None)

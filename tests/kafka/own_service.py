@@ -40,7 +40,7 @@ def worker_file(folder: Path, topics: Topics, **settings: object) -> Path:
 
 
 def words(broker: Broker, file: Path) -> tuple[str, ...]:
-    """The arguments of `serve`."""
+    """Return the arguments with which `serve` runs its own worker."""
     return f"kafka://{broker.bootstrap}", "--own", "--worker", str(file), "--quiet"
 
 

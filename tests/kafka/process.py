@@ -59,7 +59,7 @@ class JavaProgram:
 
     @property
     def alive(self) -> bool:
-        """True while the process runs."""
+        """True while the process has started and not ended."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -76,7 +76,7 @@ class JavaProgram:
 
     @property
     def log(self) -> Path:
-        """File with all output."""
+        """File with everything that the program prints."""
         return self._directory / f"{self._name}.log"
 
     def start(self) -> None:

@@ -73,7 +73,7 @@ async def _listed(client: AIOKafkaAdminClient, name: str) -> None:
 
 
 async def delete_topic(broker: Broker, name: str) -> None:
-    """Delete a topic."""
+    """Delete a topic of the broker."""
     async with admin(broker) as client:
         await client.delete_topics([name])
 
@@ -134,7 +134,7 @@ class TopicProducer:
 async def writer(
     broker: Broker, *, transactional_id: str | None = None, codec: str | None = None
 ) -> AsyncIterator[TopicProducer]:
-    """A producer, idempotent or transactional."""
+    """Open a producer; a transactional id makes it transactional."""
     producer = AIOKafkaProducer(
         bootstrap_servers=broker.bootstrap,
         enable_idempotence=True,
@@ -185,11 +185,11 @@ async def reading(bootstrap: str, **options: Any) -> AsyncIterator[KafkaReader]:
 
 
 def in_order(entries: Iterable[Entry]) -> list[Entry]:
-    """Entries by place."""
+    """Sort entries by topic, partition and offset."""
     return sorted(entries, key=lambda entry: entry.position)
 
 
-async def found(
+async def read_entries(
     reader: KafkaReader,
     topics: Sequence[str],
     start: Ends | None = None,

@@ -99,12 +99,12 @@ class _Service(ABC):
 
     @property
     def log(self) -> Path:
-        """File with all output."""
+        """File with everything that the program prints."""
         return self._program.log
 
     @property
     def pid(self) -> int:
-        """Id of the process."""
+        """Process id of the program that runs."""
         return self._program.pid
 
     def launch(self) -> None:
@@ -129,7 +129,7 @@ class _Service(ABC):
         self._program.suspend()
 
     async def go_on(self) -> None:
-        """Let it answer again."""
+        """Continue the process that `SIGSTOP` has paused."""
         self._program.tell(signal.SIGCONT)
 
     async def __aenter__(self) -> Self:
@@ -179,7 +179,7 @@ class Broker(_Service):
 
     @property
     def bootstrap(self) -> str:
-        """Address of the plain listener."""
+        """Address of the plain listener (host:port)."""
         return self.address("PLAINTEXT")
 
     def address(self, protocol: str) -> str:
@@ -274,14 +274,14 @@ class GivenBroker(Broker):
 
     @property
     def bootstrap(self) -> str:
-        """Address of the broker."""
+        """Address of the broker that the caller gave."""
         return self._bootstrap
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *why: object) -> None:
-        """Leave the broker running."""
+        """Leave the broker running: another process has started it."""
 
     def __getattr__(self, name: str) -> Any:
         pytest.skip(f"{GIVEN_BROKER} has no {name}")

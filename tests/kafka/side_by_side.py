@@ -42,7 +42,7 @@ class ComparedExchange(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Name of the request."""
+        """Name of the request in reports."""
         return name_of(self.row)
 
 
@@ -71,7 +71,7 @@ async def side_by_side(
             continue
         repeats = TRIES if row.method in READS and name_of(row) not in excepted else 1
         for _ in range(repeats):
-            said = await _asked(row, theirs)
+            said = await _settled_answer(row, theirs)
             own_answer = await ask(mine, request_of(row, prefix, _text(mine), KEY))
             own_answer = own_answer._replace(
                 body=own_answer.body.replace(f"{_text(mine)}{prefix}".encode(), HOST)
@@ -87,7 +87,7 @@ async def side_by_side(
     return exchanges
 
 
-async def _asked(row: ProbeRow, worker: ClientAddress) -> Response:
+async def _settled_answer(row: ProbeRow, worker: ClientAddress) -> Response:
     """The worker's answer, as soon as it is not busy with itself."""
     for _ in range(TRIES):
         answer = await ask(worker, request_of(row, "", _text(worker), KEY))
@@ -102,7 +102,7 @@ async def _holds(wait: ProbeRow, worker: ClientAddress) -> bool:
     assert wait.contains is not None
     looking = msgspec.structs.replace(wait, method="GET")
     for _ in range(TRIES):
-        if wait.contains.encode() in (await _asked(looking, worker)).body:
+        if wait.contains.encode() in (await _settled_answer(looking, worker)).body:
             return True
         await asyncio.sleep(PAUSE_S)
     return False

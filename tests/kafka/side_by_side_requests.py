@@ -58,7 +58,7 @@ PATHS = (
     "/offsets",
     "/tasks/0/status",
 )
-"""Endpoints for reading a connector."""
+"""Endpoints that read a connector."""
 
 
 def script(lines: str, release: str) -> list[ProbeRow]:

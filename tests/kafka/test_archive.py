@@ -34,14 +34,14 @@ async def test_a_broker_is_archived_as_it_is(
         return await LogCapture(reader, target, goes_on=True).run()
 
     async def while_open() -> None:
-        assert archived((await capture()).cluster) == await past.there()
+        assert archived((await capture()).cluster) == await past.present_entries()
         assert (await capture()).added == 0  # nobody knows yet what becomes of the others
 
-    before = await past.there()
+    before = await past.present_entries()
     assert (await capture()).added == len(before)
     await past.goes_on(while_open)
     captured = await capture()
-    entries, cluster = await past.there(), captured.cluster
+    entries, cluster = await past.present_entries(), captured.cluster
     assert captured.added == 2 * len(past.names)
     assert archived(cluster) == entries
     assert len([entry for entry in entries if entry.aborted]) > len(past.names)
@@ -63,12 +63,12 @@ async def test_killed_it_neither_loses_nor_doubles(
     past: TopicHistory, reader: KafkaReader, tmp_path: Path
 ) -> None:
     """Captures of several parts are killed at every step; then the topics go on."""
-    entries = await past.there()
+    entries = await past.present_entries()
     targets = await asyncio.to_thread(killed_at_steps, past, tmp_path)
     lefts = [left_in(target, entries) for target in targets]
     await past.goes_on()
     await removed(past.broker, past.own, 0, 28)
-    entries, starts = await past.there(), await reader.starts(past.names)
+    entries, starts = await past.present_entries(), await reader.starts(past.names)
     gaps = []
     for target, left in zip(targets, lefts, strict=True):
         captured = await LogCapture(reader, target, goes_on=True).run()

@@ -28,7 +28,7 @@ CLUSTER_PATHS = (
     *("/connector-plugins", "/connector-plugins?connectorsOnly=false"),
     "/connector-plugins/FileStreamSource/config",
 )
-"""Paths of the cluster's classes."""
+"""Paths that answer with the classes of the cluster."""
 
 BRIEF = ConnectSettings(patience_ms=1_000)
 """A difference that stays is refused soon."""

@@ -22,7 +22,7 @@ from tests.kafka.conftest import up
 from tests.kafka.consumers import consuming
 from tests.kafka.producer import create_topic
 from tests.kafka.real_kafka import Broker, KafkaWorker
-from tests.kafka.test_verify_against import asked, until
+from tests.kafka.test_verify_against import request_until_done, until
 from tests.patience import PATIENCE_S
 from tests.ports import free_ports
 
@@ -49,9 +49,9 @@ async def cluster(
         KafkaWorker(RELEASE, broker) as worker,
     ):
         config = {"connector.class": SINK, "topics": "lines", "file": str(directory / "out")}
-        await asked(worker, "PUT", "/connectors/archive/config", config)
+        await request_until_done(worker, "PUT", "/connectors/archive/config", config)
         await until(worker, "/connectors/archive/status", lambda status: bool(status["tasks"]))
-        await asked(worker, "PUT", "/connectors/archive/stop")
+        await request_until_done(worker, "PUT", "/connectors/archive/stop")
         await until(worker, "/connectors/archive/status", lambda status: not status["tasks"])
         yield broker, worker
 

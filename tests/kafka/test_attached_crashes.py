@@ -62,7 +62,7 @@ class SteeredCluster:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[SteeredCluster]:
-    """A cluster of one worker."""
+    """A broker and a cluster of one worker."""
     async with (
         up("3.9.1", tmp_path_factory.mktemp("kafka")) as broker,
         KafkaWorker("3.9.1", broker) as worker,
@@ -81,7 +81,7 @@ class CrashAfter:
         self._step = step
 
     async def __call__(self, _: CommandRequest, step: str) -> None:
-        """Fail after the request."""
+        """Raise CrashedHere once the request of this step was sent."""
         if step == self._step:
             raise CrashedHere(step)
 
@@ -302,13 +302,13 @@ async def test_several_connectors_at_once(cluster: SteeredCluster, tmp_path: Pat
     async with _serving(cluster, tmp_path / "trail.db") as url:
         calls = ClusterCalls(url, tmp_path)
         several = ("stop", "--all", "-e", "jdbc-.*")
-        planned = await asyncio.to_thread(calls.done, *several, "--dry-run")
+        planned = await asyncio.to_thread(calls.output, *several, "--dry-run")
         assert planned.startswith("3 connectors would be stopped: 6 records\n")
         shown = await asyncio.to_thread(calls.json, "commands")
         assert [row for row in shown["commands"] if row["principal"] is not None] == []
-        listed = await asyncio.to_thread(calls.done, "commands")
+        listed = await asyncio.to_thread(calls.output, "commands")
         assert len([line for line in listed.splitlines() if "jdbc-" in line]) == len(names)
-        printed = await asyncio.to_thread(calls.done, *several)
+        printed = await asyncio.to_thread(calls.output, *several)
         assert printed.startswith(planned)
         assert printed.splitlines()[-1].split(maxsplit=2) == ["stopped", "3", ", ".join(names)]
         resume = ("resume", "jdbc-a", "nix", "jdbc-c", "-o", "json")

@@ -36,9 +36,9 @@ class AsyncCommands:
         self.cluster = cluster
         self.broker = broker
 
-    async def done(self, *words: object, **environment: str) -> str:
+    async def output(self, *words: object, **environment: str) -> str:
         """Output of a command, which must succeed."""
-        return await asyncio.to_thread(lambda: self.cluster.done(*words, **environment))
+        return await asyncio.to_thread(lambda: self.cluster.output(*words, **environment))
 
     async def refused(self, *words: object) -> str:
         """Error of a command, which must be refused."""
@@ -46,7 +46,7 @@ class AsyncCommands:
 
     async def position(self) -> int | None:
         """Bytes that the source has read."""
-        offsets = json.loads(await self.done("offsets", "orders", "-o", "json"))["offsets"]
+        offsets = json.loads(await self.output("offsets", "orders", "-o", "json"))["offsets"]
         return int(offsets[0]["offset"]["position"]) if offsets else None
 
     async def reads_to(self, position: int) -> None:
@@ -79,7 +79,7 @@ class SharedWorkers:
             broker = await self._broker(release if release in RELEASES else RELEASES[0])
             self._workers[release] = await self._started(release, broker, settings)
         ask = self._workers[release]
-        await ask.done("delete", "--all", "--yes", "--wait")
+        await ask.output("delete", "--all", "--yes", "--wait")
         return ask
 
     async def _broker(self, release: str) -> Broker:
@@ -118,18 +118,18 @@ async def test_a_life(release: str, workers: SharedWorkers) -> None:
     ask = await workers.commands(release)
     folder = ask.cluster.folder
     files = ("-f", folder / "orders.json", "-f", folder / "copy.properties")
-    applied = await ask.done("apply", *files, "--wait")
+    applied = await ask.output("apply", *files, "--wait")
     assert applied.startswith("orders: created\ncopy: created\n")
-    applied = await ask.done("apply", *files)
+    applied = await ask.output("apply", *files)
     assert applied.startswith("orders: unchanged\ncopy: unchanged\n")
-    assert await ask.done("diff", "-f", folder / "orders.json") == "no difference\n"
+    assert await ask.output("diff", "-f", folder / "orders.json") == "no difference\n"
     await ask.reads_to(len(LINES))
-    assert await ask.done("topics", "orders") == "orders\n"
+    assert await ask.output("topics", "orders") == "orders\n"
     restart = ("restart", "orders", "--tasks", "all", "--wait")
-    assert await ask.done(*restart) == "orders: restarted (1 of 1 tasks)\n"
-    await ask.done("restart", "task", "orders/0", "--wait")
-    await ask.done("pause", "--all", "--wait")
-    assert await ask.done("resume", "--state", "paused", "--wait")
+    assert await ask.output(*restart) == "orders: restarted (1 of 1 tasks)\n"
+    await ask.output("restart", "task", "orders/0", "--wait")
+    await ask.output("pause", "--all", "--wait")
+    assert await ask.output("resume", "--state", "paused", "--wait")
     await _offsets(ask)
     await _carried(ask)
 
@@ -138,29 +138,29 @@ async def _offsets(ask: AsyncCommands) -> None:
     """Edit the source's offset in an editor: it continues from there."""
     assert "orders is RUNNING, and only a stopped" in await ask.refused("offsets", "edit", "orders")
     editor = ask.cluster.editor(f'"position": {len(LINES)}', '"position": 4')
-    edited = await ask.done("offsets", "edit", "orders", "--stop", "--yes", editor=editor)
+    edited = await ask.output("offsets", "edit", "orders", "--stop", "--yes", editor=editor)
     assert "orders: altered (The offsets for this connector have been altered" in edited
     await ask.reads_to(len(LINES))
-    await ask.done("stop", "orders", "--wait")
-    await ask.done("offsets", "reset", "orders", "--yes")
+    await ask.output("stop", "orders", "--wait")
+    await ask.output("offsets", "reset", "orders", "--yes")
     assert await ask.position() is None
-    await ask.done("resume", "orders", "--wait")
+    await ask.output("resume", "orders", "--wait")
     await ask.reads_to(len(LINES))
 
 
 async def _carried(ask: AsyncCommands) -> None:
     """Both connectors as a bundle: deleted, and made again with all that they had."""
-    await ask.done("stop", "--all", "--wait")
+    await ask.output("stop", "--all", "--wait")
     bundle = ask.cluster.folder / "bundle.json"
     await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "--all", "-f", bundle))
-    await ask.done("offsets", "reset", "orders", "--yes")
-    await ask.done("delete", "--all", "--yes", "--wait")
-    assert json.loads(await ask.done("get", "-o", "json")) == {}
-    imported = await ask.done("bundle", "import", bundle)
+    await ask.output("offsets", "reset", "orders", "--yes")
+    await ask.output("delete", "--all", "--yes", "--wait")
+    assert json.loads(await ask.output("get", "-o", "json")) == {}
+    imported = await ask.output("bundle", "import", bundle)
     lines = "copy: created (STOPPED, 1 offset)\norders: created (STOPPED, 1 offset)\n"
     assert imported.startswith(lines)
     assert await ask.position() == len(LINES)
-    imported = await ask.done("bundle", "import", bundle)
+    imported = await ask.output("bundle", "import", bundle)
     assert imported.startswith("copy: unchanged\norders: unchanged\n")
 
 
@@ -169,9 +169,9 @@ async def test_options_that_workers_lack_are_refused(
 ) -> None:
     """Options that Kafka's workers would ignore are refused, with a hint to read the log."""
     ask = await workers.commands(RELEASES[0])
-    judged = await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--dry-run")
+    judged = await ask.output("apply", "-f", ask.cluster.folder / "orders.json", "--dry-run")
     assert judged.startswith("orders: would be created (the config is valid")
-    await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
+    await ask.output("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
     bad = ask.cluster.file("bad.json", {"name": "orders", "connector.class": SOURCE})
     refused = await ask.refused("apply", "-f", bad, "--dry-run")
     assert 'not valid: Missing required configuration "topic" which has no' in refused
@@ -185,14 +185,14 @@ async def test_options_that_workers_lack_are_refused(
     ):
         assert lacks in await ask.refused(*words)
     log = AsyncCommands(ClusterCalls(f"kafka://{ask.broker.bootstrap}", tmp_path), ask.broker)
-    document = json.loads(await log.done("stop", "orders", "--dry-run", "-o", "json"))
+    document = json.loads(await log.output("stop", "orders", "--dry-run", "-o", "json"))
     assert [step["name"] for step in document[0]["plan"]["steps"]] == ["tasks", "state"]
-    assert "created" in await log.done("history", "orders")
-    assert await log.done("get") == await ask.done("get")
+    assert "created" in await log.output("history", "orders")
+    assert await log.output("get") == await ask.output("get")
     await ask.reads_to(len(LINES))
-    heads, *_ = (await ask.done("offsets", "orders")).splitlines()
+    heads, *_ = (await ask.output("offsets", "orders")).splitlines()
     assert heads.split() == ["PARTITION", "OFFSET"]
-    heads, *_ = (await log.done("offsets", "orders")).splitlines()
+    heads, *_ = (await log.output("offsets", "orders")).splitlines()
     assert heads.split() == ["PARTITION", "OFFSET", "UNCHANGED", "SINCE", "RECORD"]
 
 
@@ -211,25 +211,25 @@ async def test_odd_names(
     folder = ask.cluster.folder
     config = {"connector.class": SOURCE, "file": f"{folder}/lines.txt", "topic": "orders"}
     documents = [{"name": name, "config": config} for name in names]
-    await ask.done("apply", "-f", ask.cluster.file("odd.json", documents), "--wait")
+    await ask.output("apply", "-f", ask.cluster.file("odd.json", documents), "--wait")
     for name in names:
-        document = json.loads(await ask.done("describe", name, "-o", "json"))
+        document = json.loads(await ask.output("describe", name, "-o", "json"))
         assert (document["name"], document["status"]["name"]) == (name, name)
-        assert await ask.done("pause", name, "--wait") == f"{name}: paused\n"
+        assert await ask.output("pause", name, "--wait") == f"{name}: paused\n"
     for name in unreachable:
         refused = await ask.refused("describe", name)
         assert "whose HTTP server refuses GET /connectors/" in refused
         assert "before Connect sees it (Ambiguous URI path " in refused
-    assert sorted(json.loads(await ask.done("get", "-o", "json"))) == sorted(names)
+    assert sorted(json.loads(await ask.output("get", "-o", "json"))) == sorted(names)
 
 
 async def test_an_older_release(workers: SharedWorkers) -> None:
     """Missing endpoints are named; a patch is sent as a whole config; a bundle has no offsets."""
     ask = await workers.commands("3.4.1", **SECOND_CLUSTER)
-    await ask.done("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
+    await ask.output("apply", "-f", ask.cluster.folder / "orders.json", "--wait")
     refused = await ask.refused("stop", "orders")
     assert "is Kafka Connect 3.4.1, which has no PUT /connectors/orders/stop" in refused
-    patched = await ask.done("patch", "orders", "-s", "batch.size=7", "--wait")
+    patched = await ask.output("patch", "orders", "-s", "batch.size=7", "--wait")
     assert patched == "orders: updated (batch.size: ∅ → 7)\n"
     result = await asyncio.to_thread(lambda: ask.cluster.ask("bundle", "export", "orders"))
     assert (result.code, json.loads(result.out)["connectors"][0]["offsets"]) == (1, None)

@@ -70,7 +70,7 @@ async def holds_sample(log: KafkaReader) -> bool:
 
 
 async def clear(broker: Broker) -> None:
-    """Delete all topics."""
+    """Delete all topics but Kafka's internal ones."""
     async with admin(broker) as client, asyncio.timeout(PATIENCE_S):
         while topics := [name for name in await client.list_topics() if name[0] != "_"]:
             await client.delete_topics(topics)

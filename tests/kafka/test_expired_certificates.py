@@ -33,7 +33,7 @@ QUICK = (
     *("--override", "connect.read.on.ms=500"),
     *("--override", "connect.records.ms=500"),
 )
-"""Limits that are reached soon."""
+"""Overrides that let the service give up after about two seconds."""
 
 EXPIRED = "the certificate of broker {} has expired: renew it there, or set the clock here"
 WORKER_EXPIRED = "its certificate is refused: certificate has expired"
@@ -62,7 +62,7 @@ class TlsWorker:
 
     @asynccontextmanager
     async def url(self) -> AsyncIterator[str]:
-        """Serve, and yield the URL."""
+        """Serve on a free port and yield the URL."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=self._context)
         async with server:
             yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -92,7 +92,7 @@ async def show(broker: Broker, identity: str) -> None:
 
 @asynccontextmanager
 async def client_of(service: RunningService) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a service."""
+    """Open an HTTP client for the service."""
     async with httpx.AsyncClient(base_url=service.url, timeout=PATIENCE_S) as client:
         yield client
 
@@ -102,7 +102,7 @@ async def refused(*words: str) -> str:
     return refusal(await asyncio.to_thread(shell, "serve", "--port", "0", *words))
 
 
-async def _said(*words: str) -> str:
+async def _startup_errors(*words: str) -> str:
     """Output of a service that does not start, while it waits and in the end."""
     said = await asyncio.to_thread(shell, "serve", "--port", "0", *words)
     assert said.code == 2, said
@@ -159,7 +159,7 @@ async def test_certificates_that_expire(tmp_path: Path) -> None:
                     assert answer.is_server_error
                     assert WORKER_EXPIRED in answer.json()["message"]
                     assert "nothing has been done" in answer.json()["message"]
-                    assert WORKER_EXPIRED in (await _said(*attached)).splitlines()[-1]
+                    assert WORKER_EXPIRED in (await _startup_errors(*attached)).splitlines()[-1]
                 for service in (mine, theirs):
                     code, said = await service.end(signal.SIGTERM)
                     assert (code, "Traceback" in said) == (0, False), said
@@ -169,11 +169,11 @@ async def test_certificates_that_expire(tmp_path: Path) -> None:
 async def _broker_refused(client: httpx.AsyncClient, steering: httpx.AsyncClient) -> None:
     """A write fails, reads go on, and the worker is still steered."""
 
-    async def known() -> bool:
+    async def reports_expiry() -> bool:
         health = (await client.get("/health")).json()["message"]
         return "has expired: renew it there" in health
 
-    await until(known)
+    await until(reports_expiry)
     answer = await client.put("/connectors/b/config", json=SOURCE)
     assert answer.is_server_error
     assert "has expired: renew it there" in answer.json()["message"]

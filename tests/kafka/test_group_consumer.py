@@ -29,10 +29,10 @@ class Assignments:
         self.partitions: list[TopicPartition] = []
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Ignore it."""
+        """Ignore the partitions that are taken away."""
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Remember the partitions."""
+        """Add the assigned partitions to `partitions`."""
         self.partitions += partitions
 
 

@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from controlplane import ControlPlane
@@ -96,10 +95,6 @@ async def differing(
             if (theirs.status_code, theirs.content) != (own.status_code, own.content):
                 differences.append(f"{path} {json.dumps(body)}")
         return differences
-
-
-def _told(answer: httpx.Response) -> tuple[int, bytes]:
-    return answer.status_code, answer.content
 
 
 async def test_answers_about_plugins_are_a_workers_to_the_byte(

@@ -35,13 +35,13 @@ async def beside(broker: Broker) -> AsyncIterator[Beside]:
 def state(connector_state: str, *tasks: str) -> Callable[[Any], bool]:
     """Condition: a status has the connector and its tasks in these states."""
 
-    def shown(status: Any) -> bool:
+    def has_states(status: Any) -> bool:
         if status is None:
             return False
         states = [task["state"] for task in status["tasks"]]
         return (status["connector"]["state"], *states) == (connector_state, *tasks)
 
-    return shown
+    return has_states
 
 
 def position(byte_count: int) -> Callable[[Any], bool]:

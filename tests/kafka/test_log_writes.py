@@ -70,7 +70,7 @@ async def committed(log: KafkaLog, topic: str) -> list[Entry]:
 
 
 async def keys(log: KafkaLog, topic: str) -> list[str]:
-    """Keys of these records."""
+    """Return the keys of a topic's committed records, sorted."""
     return sorted((entry.key or b"").decode() for entry in await committed(log, topic))
 
 
@@ -362,7 +362,7 @@ async def test_no_access(broker: Broker, topic: str) -> None:
 
 
 async def test_a_transaction_timeout_that_brokers_refuse(broker: Broker) -> None:
-    """The sentence names both settings."""
+    """The error for a refused transaction timeout names both settings."""
     limits = WriteLimits(transaction_timeout_ms=3_600_000)
     async with opened(broker.bootstrap, writing=limits) as log:
         with pytest.raises(LogNotUsable, match=r"transaction_timeout_ms.*max\.timeout\.ms"):

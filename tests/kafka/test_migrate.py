@@ -28,7 +28,7 @@ BROKER = "4.3.0"
 
 
 class MovingCluster:
-    """A worker, asked over HTTP."""
+    """A worker that a connector moves from or to, and its HTTP client."""
 
     def __init__(self, worker: KafkaWorker) -> None:
         self.worker = worker
@@ -57,7 +57,7 @@ class MovingCluster:
         return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
 
     async def offsets(self, name: str) -> list[dict[str, Any]]:
-        """Offsets that are not null."""
+        """Return the offsets of a connector that are not null."""
         answer = await self.get(f"/connectors/{name}/offsets") or {"offsets": []}
         return [entry for entry in answer["offsets"] if entry["offset"] is not None]
 
@@ -98,7 +98,7 @@ def _worker(release: str, broker: Broker) -> KafkaWorker:
 
 
 async def migrate(name: str, source: str, target: str, *words: object) -> CommandResult:
-    """Run the command."""
+    """Run `migrate` for a connector in a thread."""
     options = ("--from", source, "--to", target, "--yes", "--timeout", PATIENCE_S, *words)
     return await asyncio.to_thread(call, "migrate", name, *options, columns=200)
 

@@ -287,6 +287,6 @@ async def test_compaction_keeps_the_state(broker: Broker, new_topic: NewTopic) -
 
 
 def _lasting(entries: Iterable[Entry], profile: Profile) -> dict[str, Any]:
-    """State that compaction keeps."""
+    """Return the parts of a state that compaction keeps."""
     state = of_loader(Case(tuple(entries)), profile)
     return {name: part for name, part in state.items() if name not in COUNTED}

@@ -27,7 +27,7 @@ Content = tuple[bytes | None, bytes | None]
 NAMES = ("orders", "größe/ümläut 😀", "a'; rm -rf $HOME #", '100% \\t "quoted"\\n', "--all")
 
 
-def done(broker: Broker, command: str) -> None:
+def run_line(broker: Broker, command: str) -> None:
     """Run a line of a plan; any output is an error."""
     environment = os.environ | {"BROKERS": broker.bootstrap}
     result = subprocess.run(
@@ -42,7 +42,7 @@ def done(broker: Broker, command: str) -> None:
 
 
 async def read(reader: KafkaReader, topic: str) -> list[Entry]:
-    """Every record of a topic."""
+    """Read every record of a topic."""
     return list(entries_of([batch async for batch in reader.read([topic])]))
 
 
@@ -58,8 +58,8 @@ async def test_a_record_is_written(
     """The line writes an empty task set, and a tombstone, for any connector name."""
     topic = await new_topic(2)
     key = f"commit-{name}"
-    done(broker, written(topic, 1, key, '{"tasks":0}'))
-    done(broker, written(topic, 1, key, ""))
+    run_line(broker, written(topic, 1, key, '{"tasks":0}'))
+    run_line(broker, written(topic, 1, key, ""))
     assert await contents(reader, topic) == [
         (key.encode(), b'{"tasks":0}'),
         (key.encode(), None),
@@ -82,7 +82,7 @@ async def test_records_are_appended_once_more(
     async with writer(broker) as plain:
         for key, value in records:
             await plain.put(topic, 0, key, value)
-    done(broker, copied(tuple(Position(topic, 0, offset) for offset in (0, 1, 3))))
+    run_line(broker, copied(tuple(Position(topic, 0, offset) for offset in (0, 1, 3))))
     expected = [*records, records[0], records[1], records[3]]
     assert await contents(reader, topic) == expected
 
@@ -105,7 +105,7 @@ async def test_offsets_are_copied_where_kafka_puts_them(
             await plain.producer.send_and_wait(theirs, key=offset[0], value=offset[1])
         for other in ("größ", "größer", '"größe"'):
             await plain.put(source, 0, encode_partition(other, {"file": '["größe",'}), b"{}")
-    done(broker, copied_topic(source, target, through=offsets_of("größe")))
+    run_line(broker, copied_topic(source, target, through=offsets_of("größe")))
     copies, chosen = await by_partition(reader, target), await by_partition(reader, theirs)
     assert copies == chosen
     assert len(copies) > 1
@@ -123,7 +123,7 @@ async def test_envelopes_are_taken_off(
         await plain.put(source, 0, wrapped % key, wrapped % payload)
         await plain.put(source, 0, wrapped % key, None)
         await plain.put(source, 0, b"commit-a", b'{"tasks":2}')
-    done(broker, copied_topic(source, target, UNWRAPPED))
+    run_line(broker, copied_topic(source, target, UNWRAPPED))
     expected = [(key, payload), (key, None), (b"commit-a", b'{"tasks":2}')]
     assert await contents(reader, target) == expected
 

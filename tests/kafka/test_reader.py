@@ -12,8 +12,8 @@ from tests.kafka.producer import (
     ONE_BATCH,
     NewTopic,
     delete_topic,
-    found,
     in_order,
+    read_entries,
     reading,
     send_raw,
     settled,
@@ -34,7 +34,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 async def test_an_empty_topic(reader: KafkaReader, topic: str) -> None:
     """A topic without entries has ends and starts of 0."""
-    assert await found(reader, [topic]) == []
+    assert await read_entries(reader, [topic]) == []
     assert await reader.ends([topic]) == {topic: [0, 0, 0]}
     assert await reader.starts([topic]) == {topic: [0, 0, 0]}
 
@@ -82,7 +82,7 @@ async def test_everything_a_record_holds(
         await out.put(topic, 0, b"\xff\x00", "∅".encode(), timestamp=1)
         await out.put(topic, 1, b"k", None, headers=(("a", b"1"), ("a", None), ("é", b"")))
         await out.put(topic, 1, b"k", b"v" * 100_000)
-    assert await found(reader, [topic]) == in_order(out.written)
+    assert await read_entries(reader, [topic]) == in_order(out.written)
 
 
 @pytest.mark.parametrize("codec", CODECS)
@@ -96,7 +96,7 @@ async def test_every_codec(broker: Broker, topic: str, codec: str) -> None:
         await out.put(topic, 0, b"last", None)
     for limits in (ReadLimits(), ONE_BATCH):
         async with reading(broker.bootstrap, limits=limits) as reader:
-            assert await found(reader, [topic]) == in_order(out.written)
+            assert await read_entries(reader, [topic]) == in_order(out.written)
 
 
 async def test_many_partitions_and_topics(
@@ -108,7 +108,7 @@ async def test_many_partitions_and_topics(
         for number in range(500):
             at = (wide, number % 25) if number % 10 else (narrow, 0)
             together.create_task(out.put(*at, b"%d" % number, b"v"))
-    assert await found(reader, [wide, narrow]) == in_order(out.written)
+    assert await read_entries(reader, [wide, narrow]) == in_order(out.written)
 
 
 async def _interleaved(broker: Broker, topic: str) -> list[Entry]:
@@ -138,7 +138,7 @@ async def test_interleaved_transactions(broker: Broker, topic: str) -> None:
     assert len({entry.aborted for entry in expected}) == 2
     for limits in (ReadLimits(), ONE_BATCH):
         async with reading(broker.bootstrap, limits=limits) as reader:
-            assert await found(reader, [topic]) == expected
+            assert await read_entries(reader, [topic]) == expected
 
 
 async def test_any_part_of_interleaved_transactions(
@@ -148,7 +148,9 @@ async def test_any_part_of_interleaved_transactions(
     expected = [entry for entry in await _interleaved(broker, topic) if entry.partition == 0]
     end = (await reader.ends([topic]))[topic]
     for start, stop in [(0, 5), (1, 2), (3, end[0]), (7, 7), (10, 25), (end[0] - 1, end[0])]:
-        part = await found(reader, [topic], {topic: [start, *end[1:]]}, {topic: [stop, *end[1:]]})
+        part = await read_entries(
+            reader, [topic], {topic: [start, *end[1:]]}, {topic: [stop, *end[1:]]}
+        )
         assert part == [entry for entry in expected if start <= entry.offset < stop]
 
 
@@ -162,10 +164,10 @@ async def test_an_open_transaction_hides_what_follows(
         await out.put(topic, 0, b"open", b"2")
         behind = await other.put(topic, 0, b"behind", b"3")
         assert await reader.ends([topic]) == {topic: [1, 0, 0]}
-        assert await found(reader, [topic]) == [before]
+        assert await read_entries(reader, [topic]) == [before]
         decided = await out.end(commit=False)
     await settled(broker, topic)
-    assert await found(reader, [topic]) == [before, *decided, behind]
+    assert await read_entries(reader, [topic]) == [before, *decided, behind]
 
 
 async def test_read_uncommitted_reads_on(broker: Broker, topic: str) -> None:
@@ -180,7 +182,7 @@ async def test_read_uncommitted_reads_on(broker: Broker, topic: str) -> None:
         await out.producer.begin_transaction()
         still_open = await out.put(topic, 0, b"open", b"2")
         assert await reader.ends([topic]) == {topic: [still_open.offset + 1, 0, 0]}
-        assert await found(reader, [topic]) == [*aborted, still_open]
+        assert await read_entries(reader, [topic]) == [*aborted, still_open]
 
 
 async def test_a_compacted_topic(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
@@ -191,10 +193,10 @@ async def test_a_compacted_topic(broker: Broker, reader: KafkaReader, new_topic:
             await out.put(topic, 0, b"key-%d" % (number % 5), b"%d" % number)
 
         async def few_are_left() -> bool:
-            return len(await found(reader, [topic])) <= SURVIVORS
+            return len(await read_entries(reader, [topic])) <= SURVIVORS
 
         await compacted(lambda: out.put(topic, 0, b"key-0", b"%d" % len(out.written)), few_are_left)
-    entries = await found(reader, [topic])
+    entries = await read_entries(reader, [topic])
     assert entries[-1].offset == len(out.written) - 1
     assert set(entries) <= set(out.written)
     assert {e.key: e.value for e in entries} == {e.key: e.value for e in out.written}
@@ -210,7 +212,7 @@ async def test_deleted_records_are_a_gap(
             await out.put(topic, 0, b"k", b"%d" % number)
     await removed(broker, topic, 0, 7)
     assert await reader.starts([topic]) == {topic: [7]}
-    assert await found(reader, [topic], {topic: [2]}) == out.written[7:]
+    assert await read_entries(reader, [topic], {topic: [2]}) == out.written[7:]
 
 
 async def test_all_records_deleted(
@@ -221,7 +223,7 @@ async def test_all_records_deleted(
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")
     await removed(broker, topic, 0, 1)
-    assert await found(reader, [topic]) == []
+    assert await read_entries(reader, [topic]) == []
 
 
 async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic: NewTopic) -> None:
@@ -229,7 +231,7 @@ async def test_time_of_the_broker(broker: Broker, reader: KafkaReader, new_topic
     topic = await new_topic(1, message__timestamp__type="LogAppendTime")
     async with writer(broker) as out:
         written = await out.put(topic, 0, b"k", b"v", timestamp=5)
-    (entry,) = await found(reader, [topic])
+    (entry,) = await read_entries(reader, [topic])
     assert entry.timestamp == written.timestamp > 5
 
 
@@ -240,7 +242,7 @@ async def test_header_names_that_are_no_text(
     topic = await new_topic()
     named = batch(0, b"a", b"b", headers=(("AB", b"1"),)).replace(b"AB", b"\xffB")
     await send_raw(broker, topic, checked(bytearray(named)))
-    entries = await found(reader, [topic])
+    entries = await read_entries(reader, [topic])
     assert [entry.value for entry in entries] == [b"a", b"b"]
     assert {entry.headers for entry in entries} == {(("\ufffdB", b"1"),)}
 
@@ -253,4 +255,4 @@ async def test_the_id_of_the_cluster(reader: KafkaReader) -> None:
 async def test_positions_that_cannot_be(reader: KafkaReader, topic: str) -> None:
     """A position behind the end is refused: the topic was recreated, or is another one."""
     with pytest.raises(LogNotUsable, match="made anew"):
-        await found(reader, [topic], {topic: [1, 0, 0]})
+        await read_entries(reader, [topic], {topic: [1, 0, 0]})

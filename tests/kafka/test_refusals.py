@@ -12,7 +12,7 @@ from controlplane.settings.access import AccessSettings, kafka_security
 from controlplane.settings.security import KafkaSecurity, Sasl, Secret, Tls
 from controlplane.settings.sources import flag_values
 from tests.kafka.access_rights import unsigned_token
-from tests.kafka.producer import NewTopic, found, reading, writer
+from tests.kafka.producer import NewTopic, read_entries, reading, writer
 from tests.kafka.real_kafka import OAUTH_LISTENER, SASL, USERS, Broker
 from tests.kafka.test_log_writes import keys, opened, put
 from tests.ports import free_ports
@@ -39,7 +39,7 @@ async def test_logging_in(broker: Broker, topic: str, protocol: str, mechanism: 
     async with writer(broker) as out:
         await out.put(topic, 0, b"k", b"v")
     async with reading(broker.address(protocol), security=security) as reader:
-        assert await found(reader, [topic]) == out.written
+        assert await read_entries(reader, [topic]) == out.written
         batch = await anext(reader.tail([topic], {topic: [0, 0, 0]}))
         assert list(batch.entries()) == out.written
 
@@ -124,7 +124,7 @@ async def test_tokens(broker: Broker, topic: str, tmp_path: Path) -> None:
 
 
 async def test_a_mechanism_that_is_not_offered(broker: Broker) -> None:
-    """The sentence names the setting."""
+    """The error for an unsupported mechanism names the setting."""
     tls = Tls(trusted=broker.certificates.authority)
     security = KafkaSecurity(sasl=login(mechanism="SCRAM-SHA-512"), tls=tls)
     with pytest.raises(LogNotUsable, match=r"sasl\.mechanism"):
@@ -139,7 +139,7 @@ async def test_no_access(broker: Broker, topic: str) -> None:
         with pytest.raises(LogNotUsable, match="allow this user READ"):
             await reader.ends([topic])
         with pytest.raises(LogNotUsable, match="allow this user READ"):
-            await found(reader, [topic])
+            await read_entries(reader, [topic])
 
 
 MISMATCHES = {
@@ -184,7 +184,7 @@ async def test_missing_topic(reader: KafkaReader, topic: str) -> None:
     for question in (
         reader.ends([topic, missing]),
         reader.starts([missing]),
-        found(reader, [missing]),
+        read_entries(reader, [missing]),
         anext(reader.tail([missing], {})),
     ):
         with pytest.raises(LogNotUsable, match=f"{missing} does not exist"):

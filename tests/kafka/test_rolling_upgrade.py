@@ -32,7 +32,7 @@ from tests.kafka.conftest import up
 from tests.kafka.live_cluster import TOPICS
 from tests.kafka.producer import reading
 from tests.kafka.real_kafka import Broker, KafkaWorker
-from tests.kafka.test_verify_against import asked, until, waited
+from tests.kafka.test_verify_against import request_until_done, until, waited
 
 pytestmark = [pytest.mark.java, pytest.mark.broker]
 
@@ -55,9 +55,9 @@ class RolledCluster:
         """Create the connectors; one runs, one pauses, and one will be stopped."""
         config = {"connector.class": SOURCE, "file": str(self._lines), "topic": "lines"}
         for name in ("runs", "pauses", "stopped"):
-            await asked(worker, "PUT", f"/connectors/{name}/config", config)
+            await request_until_done(worker, "PUT", f"/connectors/{name}/config", config)
             await self.shows(worker, name, "RUNNING", 1)
-        await asked(worker, "PUT", "/connectors/pauses/pause")
+        await request_until_done(worker, "PUT", "/connectors/pauses/pause")
         await self.shows(worker, "pauses", "PAUSED", 1)
 
     async def stop(self, worker: KafkaWorker) -> int:
@@ -188,7 +188,7 @@ async def _paused_by_the_old(
     )
     (draft,) = next(write for write in stopped.writes if write.request == "pause").records
     before = await cluster.records()
-    await asked(worker, "PUT", "/connectors/stopped/pause")
+    await request_until_done(worker, "PUT", "/connectors/stopped/pause")
 
     async def is_written() -> bool:
         after = await cluster.records()

@@ -170,7 +170,7 @@ class Forwarder:
 
     @asynccontextmanager
     async def address(self) -> AsyncIterator[str]:
-        """Listen, and yield the address."""
+        """Listen on a free port and yield the address."""
         async with await asyncio.start_server(self._serve, "127.0.0.1", 0) as server:
             host, port = server.sockets[0].getsockname()
             yield f"{host}:{port}"

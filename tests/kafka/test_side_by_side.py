@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.java, pytest.mark.broker]
 
 LINES = ["one", "two"]
 REQUESTS = 200
-"""At least so many."""
+"""Number of requests that the script must have at least."""
 
 LOGGERS = "a worker's loggers are those of its libraries, and here no file has set their levels"
 
@@ -55,7 +55,7 @@ async def test_answers_are_equal(
     with capsys.disabled():
         sys.stdout.write(f"\n{release}: {len(exchanges)} asked, {_summary(differing, excepted)}\n")
     unexplained = [exchange for exchange in differing if exchange.name not in excepted]
-    assert not unexplained, "\n".join(map(_told, unexplained))
+    assert not unexplained, "\n".join(map(_difference_text, unexplained))
     assert not excepted.keys() - {exchange.name for exchange in differing}
     assert len(exchanges) >= REQUESTS
 
@@ -66,7 +66,7 @@ def _summary(differing: Sequence[ComparedExchange], excepted: Mapping[str, str])
     return "; ".join(f"{number} differ: {reason}" for reason, number in reasons.most_common())
 
 
-def _told(exchange: ComparedExchange) -> str:
+def _difference_text(exchange: ComparedExchange) -> str:
     return "\n  ".join(
         [f"{exchange.row.n} {exchange.name} {exchange.row.body or ''}"[:300], *exchange.differences]
     )

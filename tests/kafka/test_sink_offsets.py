@@ -96,7 +96,7 @@ async def accepted(rest: httpx.AsyncClient, method: str, path: str, body: Any = 
             await asyncio.sleep(POLL_S)
 
 
-async def shown(rest: httpx.AsyncClient, path: str) -> tuple[int, bytes]:
+async def status_and_body(rest: httpx.AsyncClient, path: str) -> tuple[int, bytes]:
     """Status and bytes of an answer."""
     answer = await rest.get(path)
     return answer.status_code, answer.content
@@ -121,7 +121,7 @@ async def stopped(scene: SinkScene, name: str) -> None:
             await asyncio.sleep(POLL_S)
 
 
-async def known(scene: SinkScene, *names: str) -> None:
+async def wait_for_connectors(scene: SinkScene, *names: str) -> None:
     """Wait until the service has read these connectors."""
     async with asyncio.timeout(PATIENCE_S):
         while not {*names} <= {*(await scene.service.rest.get("/connectors")).json()}:  # noqa: ASYNC110
@@ -150,13 +150,13 @@ async def test_groups_of_running_and_stopped_sinks(scene: SinkScene, tmp_path: P
     await created(
         scene, "elsewhere", tmp_path, admin__override__bootstrap__servers=scene.broker.bootstrap
     )
-    await known(scene, "running", "named", "elsewhere")
+    await wait_for_connectors(scene, "running", "named", "elsewhere")
     for group in ("connect-running", "mine", "connect-elsewhere"):
         await consumed(scene, group)
     for name in ("running", "named", "elsewhere", "nobody"):
         path = f"/connectors/{name}/offsets"
-        theirs = await shown(scene.worker.rest, path)
-        assert await shown(scene.service.rest, path) == theirs
+        theirs = await status_and_body(scene.worker.rest, path)
+        assert await status_and_body(scene.service.rest, path) == theirs
         assert theirs[0] == (404 if name == "nobody" else 200)
     for name in ("named", "elsewhere"):
         await accepted(scene.worker.rest, "DELETE", f"/connectors/{name}")
@@ -195,7 +195,9 @@ async def test_changes_of_a_stopped_sink(scene: SinkScene, tmp_path: Path) -> No
         ]
         theirs, ours = [(answer.status_code, answer.content) for answer in answers]
         assert ours == theirs, f"{number}: {method} {json.dumps(body)}"
-        assert await shown(scene.ours, path) == await shown(scene.worker.rest, path)
+        assert await status_and_body(scene.ours, path) == await status_and_body(
+            scene.worker.rest, path
+        )
     await accepted(scene.worker.rest, "DELETE", f"/connectors/{NAME}")
 
 
@@ -227,9 +229,9 @@ async def test_cluster_of_an_override_is_down(scene: SinkScene, tmp_path: Path) 
         tmp_path,
         admin__override__bootstrap__servers=f"127.0.0.1:{port}",
     )
-    await known(scene, "lost")
+    await wait_for_connectors(scene, "lost")
     # A worker waits for 90 s, and then answers that the request has timed out.
-    status, body = await shown(scene.service.rest, "/connectors/lost/offsets")
+    status, body = await status_and_body(scene.service.rest, "/connectors/lost/offsets")
     words = "Failed to retrieve consumer group offsets for sink connector lost"
     assert (status, json.loads(body)["message"]) == (500, words)
     assert (await scene.service.rest.get("/connectors/lost/status")).status_code == 200
@@ -270,10 +272,10 @@ async def test_commands_on_the_topics(scene: SinkScene, tmp_path: Path) -> None:
     cluster = ClusterCalls(f"kafka://{scene.broker.bootstrap}", tmp_path)
     shown = await asyncio.to_thread(cluster.json, "offsets", "progress", "running")
     assert (shown["group"], shown["lag"]) == ("connect-running", 5)
-    rows = await asyncio.to_thread(cluster.done, "offsets", "progress", "running")
+    rows = await asyncio.to_thread(cluster.output, "offsets", "progress", "running")
     assert "lag of consumer group connect-running: 5 records" in rows
-    assert await asyncio.to_thread(cluster.done, "offsets", "running") == rows
-    described = await asyncio.to_thread(cluster.done, "describe", "running")
+    assert await asyncio.to_thread(cluster.output, "offsets", "running") == rows
+    described = await asyncio.to_thread(cluster.output, "describe", "running")
     assert "Consumer group: connect-running\nLag: 5 records\n" in described
     listed = await asyncio.to_thread(cluster.json, "get", "--lag", "running")
     assert listed["running"]["lag"] == 5

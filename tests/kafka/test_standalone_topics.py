@@ -64,14 +64,18 @@ class Pipeline:
     def source(self, **settings: str) -> Path:
         """Write the file of the source; `__` in a setting's name is a dot."""
         file = str(self.folder / "in.txt")
-        return self._written(self.names[0], "FileStreamSource", file, topic=self.topic, **settings)
+        return self._write_config(
+            self.names[0], "FileStreamSource", file, topic=self.topic, **settings
+        )
 
     def sink(self, **settings: str) -> Path:
         """Write the file of the sink."""
         file = str(self.out)
-        return self._written(self.names[1], "FileStreamSink", file, topics=self.topic, **settings)
+        return self._write_config(
+            self.names[1], "FileStreamSink", file, topics=self.topic, **settings
+        )
 
-    def _written(self, name: str, connector: str, file: str, **settings: str) -> Path:
+    def _write_config(self, name: str, connector: str, file: str, **settings: str) -> Path:
         config = {"name": name, "connector.class": connector, "tasks.max": "1", "file": file}
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
         return write_json(self.folder / f"{connector}.json", config | dotted)
@@ -83,7 +87,7 @@ class Pipeline:
 
     @property
     def committed(self) -> Mapping[bytes | None, bytes | None]:
-        """Content of the offsets file."""
+        """Keys and values of the offsets file."""
         return decode_offsets(self.offsets.read_bytes())
 
 
@@ -164,11 +168,11 @@ async def test_offsets_of_a_sink(broker: Broker, pipeline: Pipeline) -> None:
         assert (await client.get("/compat/3.9")).json()["kafka_cluster_id"] == CLUSTER_ID
         await until_lines(pipeline.out, "one", "two")
 
-        async def shown() -> Any:
+        async def shows_offset() -> Any:
             answer = (await client.get(f"/compat/3.9{offsets}")).json()
             return answer == {"offsets": [{"partition": place, "offset": {"kafka_offset": 2}}]}
 
-        await until(shown)
+        await until(shows_offset)
         assert (await client.put(f"/connectors/{name}/stop")).is_success
         change = {"offsets": [{"partition": place, "offset": {"kafka_offset": 1}}]}
 

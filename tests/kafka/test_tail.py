@@ -18,8 +18,8 @@ from tests.kafka.producer import (
     NewTopic,
     create_topic,
     delete_topic,
-    found,
     in_order,
+    read_entries,
     reading,
     writer,
 )
@@ -64,7 +64,7 @@ class TailTask:
 
 @asynccontextmanager
 async def following(reader: KafkaReader, topics: list[str], start: Ends) -> AsyncIterator[TailTask]:
-    """A tail, stopped on exit."""
+    """Follow topics within the block; cancel the tail at its end."""
     tail = TailTask(reader, topics, start)
     try:
         yield tail
@@ -91,7 +91,7 @@ async def test_an_idle_tail_does_not_delay_others(
     """While a tail waits for a broker's answer, the same reader answers everything else."""
     async with writer(broker) as out, following(reader, [topic], {topic: [0, 0, 0]}) as tail:
         entry = await out.put(topic, 0, b"k", b"v")
-        assert await found(reader, [topic]) == await tail.take(1) == [entry]
+        assert await read_entries(reader, [topic]) == await tail.take(1) == [entry]
         assert await reader.ends([topic]) == {topic: [1, 0, 0]}
 
 
@@ -249,7 +249,7 @@ async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> No
     ):
         await create_topic(broker, "followed", 3)
         async with following(reader, ["followed"], {"followed": [0, 0, 0]}) as tail:
-            before = await _written(broker, "followed", 20)
+            before = await _write_records(broker, "followed", 20)
             assert in_order(await tail.take(20)) == before
             assert _interruption(reader) is None
             await broker.kill9()
@@ -260,13 +260,13 @@ async def test_a_broker_killed_and_restarted(release: str, tmp_path: Path) -> No
                 while not isinstance(_interruption(reader), LogUnavailable):  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             await broker.start()
-            after = await _written(broker, "followed", 20)
+            after = await _write_records(broker, "followed", 20)
             assert in_order(await tail.take(20)) == after
             assert _interruption(reader) is None
-        assert await found(reader, ["followed"]) == in_order(before + after)
+        assert await read_entries(reader, ["followed"]) == in_order(before + after)
 
 
-async def _written(broker: Broker, topic: str, count: int) -> list[Entry]:
+async def _write_records(broker: Broker, topic: str, count: int) -> list[Entry]:
     async with writer(broker) as out:
         for number in range(count):
             await out.put(topic, number % 3, b"k", b"%d" % number)

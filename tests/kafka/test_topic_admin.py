@@ -24,7 +24,7 @@ QUICK = ReadLimits(connect_timeout_ms=1_000, admin_patience_ms=500)
 
 @pytest_asyncio.fixture
 async def cluster(broker: Broker) -> AsyncIterator[Cluster]:
-    """Connections to the shared broker."""
+    """Connections to the shared broker, closed at the end."""
     opened = Cluster(addresses(broker.bootstrap), KafkaSecurity(), ReadLimits())
     yield opened
     await opened.close()

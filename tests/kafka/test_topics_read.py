@@ -96,7 +96,9 @@ COMMANDS = {
 """Exit codes of commands about a cluster."""
 
 
-async def said(words: tuple[str, ...], broker: Broker, folder: Path) -> tuple[int | None, str]:
+async def run_replay(
+    words: tuple[str, ...], broker: Broker, folder: Path
+) -> tuple[int | None, str]:
     """The exit code and the output of a command about a cluster."""
     command = [sys.executable, "-m", "replay", words[0], f"kafka://{broker.bootstrap}", *words[1:]]
     process = await asyncio.create_subprocess_exec(
@@ -116,7 +118,7 @@ async def test_no_topic_of_a_user_is_fetched(tmp_path: Path) -> None:
         await fill(broker)
         for words, expected in COMMANDS.items():
             relay.fetched = 0
-            code, out = await said(words, broker, tmp_path)
+            code, out = await run_replay(words, broker, tmp_path)
             assert code == expected, out
             assert 0 < relay.fetched < RECORDS * RECORD // 10, words
             if words[0] == "audit":

@@ -54,18 +54,18 @@ class CheckedCluster:
     async def create(self, worker: KafkaWorker, name: str, **config: Any) -> None:
         """Create a connector and wait until its task reports a state."""
         body = {"connector.class": SOURCE, "file": str(self.lines), "topic": "lines", **config}
-        await asked(worker, "PUT", f"/connectors/{name}/config", body)
+        await request_until_done(worker, "PUT", f"/connectors/{name}/config", body)
         await until(worker, f"/connectors/{name}/status", lambda status: bool(status["tasks"]))
         task = f"/connectors/{name}/tasks/0/status"
         await until(worker, task, lambda status: status["state"] in ("RUNNING", "FAILED"))
 
     async def delete(self, worker: KafkaWorker, name: str) -> None:
         """Delete a connector and wait until its statuses are gone."""
-        await asked(worker, "DELETE", f"/connectors/{name}")
+        await request_until_done(worker, "DELETE", f"/connectors/{name}")
         await until_status(worker, f"/connectors/{name}/status", httpx.codes.NOT_FOUND)
 
 
-async def asked(worker: KafkaWorker, method: str, path: str, body: Any = None) -> None:
+async def request_until_done(worker: KafkaWorker, method: str, path: str, body: Any = None) -> None:
     """Send a request, again while the worker rebalances."""
 
     async def is_done() -> bool:
@@ -137,7 +137,7 @@ async def _clean(cluster: CheckedCluster, worker: KafkaWorker) -> None:
     await cluster.create(worker, "archive", **sink)
     await cluster.create(worker, "broken", **{**sink, "file": "/missing/folder/file"})
     await cluster.create(worker, "resting")
-    await asked(worker, "PUT", "/connectors/resting/stop")
+    await request_until_done(worker, "PUT", "/connectors/resting/stop")
     await until(worker, "/connectors/resting/status", lambda status: not status["tasks"])
     result = await cluster.verify(worker, options=("-o", "json"))
     (document,) = result.json["workers"]

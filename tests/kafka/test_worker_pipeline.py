@@ -46,7 +46,7 @@ def sink(folder: Path, topic: str, **settings: str) -> dict[str, str]:
 
 
 EXAMPLE = ROOT / "examples" / "connectors" / "kafka.properties"
-"""Worker's file of docs/connectors.md."""
+"""The worker's file that docs/connectors.md describes."""
 
 
 @NEWEST

@@ -258,7 +258,7 @@ async def test_a_record_that_the_broker_refuses(
 # --- exactly once ---------------------------------------------------------------------------------
 
 exactly_once = partial(worker_on, exactly__once__source__support="enabled")
-"""A worker with exactly-once support."""
+"""Open a worker that supports exactly-once delivery."""
 
 
 @NEWEST

@@ -32,7 +32,7 @@ class NumberedSource(Source):
     """True for each run that has ended."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Write the number."""
+        """Yield records that have the number of this run."""
         number = len(self.ended)
         self.ended.append(False)
         try:

@@ -27,7 +27,7 @@ CLIENTS = ("producer", "consumer", "admin")
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
-    """A second cluster."""
+    """A second cluster, with a SASL_SSL listener alone."""
     folder = tmp_path_factory.mktemp("elsewhere")
     async with up(RELEASES[0], folder, listeners=("SASL_SSL",)) as broker:
         yield broker

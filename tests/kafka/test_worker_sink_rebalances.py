@@ -32,7 +32,7 @@ class SlowSink(Sink):
     """Keeps what it gets; the first `put` of the connector `slow` waits until it may return."""
 
     taken: ClassVar[dict[str, list[str]]] = {}
-    """Values of each connector."""
+    """Values that each connector has got, by its name."""
     busy: ClassVar[dict[KafkaPartition, str]] = {}
     """Connector within a `put` of this partition."""
     overlaps: ClassVar[list[KafkaPartition]] = []
@@ -71,7 +71,7 @@ class SeekingSink(Sink):
         task.rewind(dict.fromkeys(partitions, 1))
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep the values."""
+        """Keep the values; rewind to the start at the first `2`."""
         for record in records:
             again = "2" in self.taken
             self.taken.append(str(record.value))
@@ -85,7 +85,9 @@ def _nothing_put() -> None:
     SeekingSink.taken.clear()
 
 
-async def written(broker: Broker, topic: str, values: Sequence[str], partitions: int = 2) -> None:
+async def write_values(
+    broker: Broker, topic: str, values: Sequence[str], partitions: int = 2
+) -> None:
     """Write values, one partition after another."""
     async with writer(broker) as out:
         for number, value in enumerate(values):
@@ -107,7 +109,7 @@ async def test_a_rebalance_waits_for_a_slow_put(
     Kafka's consumer lets a rebalance wait for `max.poll.interval.ms`.
     """
     topic = await new_topic(2, cleanup__policy="delete")
-    await written(broker, topic, VALUES)
+    await write_values(broker, topic, VALUES)
     config = slow(topic, **{"request.timeout.ms": "6000"})
     async with worker_on(broker, own_topics, SlowSink) as worker:
         await worker.plane.execute(CreateConnector("slow", config))
@@ -117,7 +119,7 @@ async def test_a_rebalance_waits_for_a_slow_put(
         assert not SlowSink.taken.get("other")
         SlowSink.go_on.set()
         await until_committed(worker, f"group-{topic}", 4, 4)
-        await written(broker, topic, ["a", "b"])
+        await write_values(broker, topic, ["a", "b"])
         await until_committed(worker, f"group-{topic}", 5, 5)
         assert task_trace(worker, "slow") == task_trace(worker, "other") == ""
     taken = SlowSink.taken
@@ -130,7 +132,7 @@ async def test_a_put_beyond_the_poll_interval_loses_the_partitions(
 ) -> None:
     """The other member puts the records again, and the late commit is refused: nothing is lost."""
     topic = await new_topic(2, cleanup__policy="delete")
-    await written(broker, topic, VALUES)
+    await write_values(broker, topic, VALUES)
     notices = RecordedNotices()
     config = slow(topic, **{"max.poll.interval.ms": "1000"})
     async with worker_on(broker, own_topics, SlowSink, notices=notices) as worker:
@@ -143,7 +145,7 @@ async def test_a_put_beyond_the_poll_interval_loses_the_partitions(
         await until(lambda: SlowSink.taken.get("slow"))
 
         async def member_again() -> bool:
-            await written(broker, topic, ["later", "later"])
+            await write_values(broker, topic, ["later", "later"])
             return "later" in SlowSink.taken["slow"]
 
         await until_true(member_again)
@@ -156,7 +158,7 @@ async def test_a_put_beyond_the_poll_interval_loses_the_partitions(
 async def test_a_sink_seeks(broker: Broker, own_topics: Topics, new_topic: NewTopic) -> None:
     """A rewind in `open` precedes all records; one in `put` repeats records, also earlier ones."""
     topic = await new_topic(1, cleanup__policy="delete")
-    await written(broker, topic, ["0", "1", "2"], partitions=1)
+    await write_values(broker, topic, ["0", "1", "2"], partitions=1)
     config = config_of(SeekingSink) | {
         "topics": topic,
         "consumer.override.group.id": f"group-{topic}",

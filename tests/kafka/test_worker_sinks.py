@@ -44,7 +44,7 @@ def _empty() -> None:
 
 
 async def sink_topic(broker: Broker, partitions: int = 1) -> str:
-    """A topic for data."""
+    """Create a topic for data, which is not compacted."""
     name = unused_name()
     await create_topic(broker, name, partitions, cleanup__policy="delete")
     return name

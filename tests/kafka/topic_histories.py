@@ -102,10 +102,10 @@ class TopicHistory:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the topics."""
+        """Names of the topics of this history."""
         return (self.topics.config, self.topics.offsets, self.topics.status, self.own)
 
-    async def there(self) -> list[Entry]:
+    async def present_entries(self) -> list[Entry]:
         """Written records that are still in the topics, in order."""
         partitions = {(entry.topic, entry.partition) for entry in self._written}
         present = await offsets_there(self.broker, partitions)

@@ -19,7 +19,7 @@ LEFT_OVER = (
 """Offsets left by an earlier connector of the same name."""
 
 
-def asked(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **fields: Any) -> Body:
+def creation_body(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **fields: Any) -> Body:
     """The body of a request that makes the connector `new`."""
     return {"name": "new", "config": config, "initial_offsets": offsets} | fields
 

@@ -31,7 +31,7 @@ class Script:
         self.polls = [*polls]
         self.hook = hook
         self.calls: list[str] = []
-        self.shown: list[dict[str, Any]] = []
+        self.offsets_shown: list[dict[str, Any]] = []
         """Offsets that each call of the hook was shown, by the name of the partition."""
 
 
@@ -43,13 +43,13 @@ class ScriptedTask(SourceTask):
     """Returns the polls of the script, then nothing."""
 
     def poll(self) -> Sequence[SourceRecord] | None:
-        """Return the next poll."""
+        """Note the call and return the next scripted poll."""
         script = scripts[-1]
         script.calls.append("poll")
         return script.polls.pop(0) if script.polls else None
 
     def commit(self) -> None:
-        """Note the call."""
+        """Note the call in the script."""
         scripts[-1].calls.append("commit")
 
 
@@ -60,7 +60,7 @@ class HookedTask(ScriptedTask):
         """Call the hook of the script."""
         script = scripts[-1]
         script.calls.append("hook")
-        script.shown.append({partition["p"]: offset for partition, offset in offsets})
+        script.offsets_shown.append({partition["p"]: offset for partition, offset in offsets})
         return None if script.hook is None else script.hook(offsets)
 
 
@@ -73,13 +73,13 @@ class PlainSource(SourceConnector):
     boundaries = True
 
     def start(self, config: Any) -> None:
-        """Keep the config."""
-        self.given = config
+        """Keep the config for the task."""
+        self.config_read = config
 
     def task_configs(self, limit: int) -> Any:
-        """Return one task."""
+        """Return one task with the config of the connector."""
         del limit
-        return [self.given]
+        return [self.config_read]
 
 
 class HookedSource(PlainSource):
@@ -89,7 +89,7 @@ class HookedSource(PlainSource):
 
 
 def record(partition: str, at: int, topic: str = "t") -> SourceRecord:
-    """A record with its offset."""
+    """Return a source record whose value is its offset."""
     return SourceRecord(
         topic=topic, value=str(at), source_partition={"p": partition}, source_offset={"at": at}
     )

@@ -1,8 +1,8 @@
 """A control plane that gets requests as over HTTP: request → command → outcome → answer.
 
 The log it stands on is that of a small cluster, as its workers have written it: `orders` is a
-source with two running tasks, `sales` a sink with one. No worker runs here: `given` writes the
-records that workers would report.
+source with two running tasks, `sales` a sink with one. No worker runs here: `write_foreign` writes
+the records that workers would report.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from controlplane.rest.endpoints.reads import Reading
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.world import ConsumerGroups
-from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written
+from tests.controller.scene import COMMANDS, CONFIG, OFFSETS, STATUS, plane_on, raw, written_texts
 from tests.patience import PATIENCE_S
 
 SOURCE, SURE_SOURCE, FUSSY_SOURCE, SINK = "lab.Source", "lab.Sure", "lab.Fussy", "lab.Sink"
@@ -55,12 +55,12 @@ class Beyond(ConsumerGroups):
 
     def __init__(self) -> None:
         super().__init__()
-        self.done: list[AnyAction] = []
+        self.performed: list[AnyAction] = []
 
     async def perform(self, action: AnyAction) -> None:
-        """Note what was done."""
+        """Perform an action and append it to `performed`."""
         await super().perform(action)
-        self.done.append(action)
+        self.performed.append(action)
 
 
 class RefusingLog(MemoryLog):
@@ -73,7 +73,7 @@ class RefusingLog(MemoryLog):
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append, or not."""
+        """Append records, or raise LogUnavailable for those to refuse."""
         if self.refuses is not None and any(map(self.refuses, records)):
             raise LogUnavailable("it is away")
         return await super().append(records, epoch)
@@ -117,7 +117,9 @@ class AskedService:
             return refused(refusal.rejected).answer()
         return answer_to(CompletedCommand(command, outcome, self.state, self._profile, PLUGINS))
 
-    async def told(self, method: str, target: str, body: Body = None) -> tuple[int, Any]:
+    async def status_and_message(
+        self, method: str, target: str, body: Body = None
+    ) -> tuple[int, Any]:
         """Status and what is said: the message of an error, else the whole body ("": nothing)."""
         got = await self.ask(method, target, body)
         is_error = isinstance(got.body, dict) and "error_code" in got.body
@@ -125,7 +127,7 @@ class AskedService:
 
     async def shows(self, target: str) -> Any:
         """JSON body of a GET, which must succeed."""
-        status, body = await self.told("GET", target)
+        status, body = await self.status_and_message("GET", target)
         assert status == 200, body
         return body
 
@@ -135,7 +137,7 @@ class AskedService:
         assert isinstance(plan, Plan), plan
         return plan
 
-    async def given(self, *records: Record) -> None:
+    async def write_foreign(self, *records: Record) -> None:
         """Records from a foreign hand, read before this returns."""
         ends = {(at.topic, at.partition): at.offset + 1 for at in await self._log.append(records)}
         async with asyncio.timeout(PATIENCE_S):
@@ -145,11 +147,11 @@ class AskedService:
 
     async def holds(self, topic: str) -> list[tuple[str, str | None]]:
         """Keys and values of everything in a topic."""
-        return await written(self._log, topic)
+        return await written_texts(self._log, topic)
 
     async def everything(self) -> list[tuple[str, str | None]]:
         """Keys and values of everything in Connect's own topics."""
-        return await written(self._log, CONFIG, OFFSETS, STATUS)
+        return await written_texts(self._log, CONFIG, OFFSETS, STATUS)
 
     def _command(self, method: str, target: str, body: Body, *, signed: bool = False) -> AnyCommand:
         sent = None if body is None else msgspec.json.encode(body)
@@ -191,7 +193,7 @@ async def running(*records: Record) -> MemoryLog:
 
 
 def configured(name: str, config: Fields) -> Record:
-    """A connector config."""
+    """Return the record of a connector config."""
     return raw(CONFIG, f"connector-{name}", _json({"properties": {**config, "name": name}}))
 
 
@@ -204,7 +206,7 @@ def published(name: str, *configs: Fields) -> list[Record]:
     return [*tasks, raw(CONFIG, f"commit-{name}", _json({"tasks": len(configs)}))]
 
 
-def wanted(name: str, **state: str) -> Record:
+def target_state(name: str, **state: str) -> Record:
     """A target state: its value's fields, `v2` for `state.v2`."""
     spelled = {"state.v2" if key == "v2" else key: value for key, value in state.items()}
     return raw(CONFIG, f"target-state-{name}", _json(spelled))

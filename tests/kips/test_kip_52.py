@@ -23,7 +23,7 @@ from tests.kips.service import (
     reported,
     running,
     serving,
-    wanted,
+    target_state,
 )
 
 PAUSE, RESUME = "/connectors/orders/pause", "/connectors/orders/resume"
@@ -48,7 +48,9 @@ async def ours() -> AsyncIterator[AskedService]:
 def restarts(service: AskedService) -> list[tuple[int | None, ...]]:
     """Restarts sent to workers: the connector as None, tasks by number."""
     assert isinstance(service.beyond, Beyond)
-    return [done.instances for done in service.beyond.done if isinstance(done, RestartInstances)]
+    return [
+        done.instances for done in service.beyond.performed if isinstance(done, RestartInstances)
+    ]
 
 
 class TestPauseConnector:
@@ -56,21 +58,21 @@ class TestPauseConnector:
 
     async def test_put_asks_for_it(self, connect: AskedService) -> None:
         """The request is a PUT to the path `pause` below the connector; nothing else will do."""
-        assert (await connect.told("PUT", PAUSE))[0] == 202
-        assert (await connect.told("POST", PAUSE))[0] == 405
+        assert (await connect.status_and_message("PUT", PAUSE))[0] == 202
+        assert (await connect.status_and_message("POST", PAUSE))[0] == 405
         assert views.target(connect.state, "orders") is Target.PAUSED
 
     async def test_nobody_waits_for_the_tasks(self, connect: AskedService) -> None:
         """Pausing answers before the connector or a task changes its state."""
         before = await connect.shows("/connectors/orders/status")
-        assert (await connect.told("PUT", PAUSE))[0] == 202
+        assert (await connect.status_and_message("PUT", PAUSE))[0] == 202
         assert await connect.shows("/connectors/orders/status") == before
 
     async def test_twice_is_as_good_as_once(self, connect: AskedService) -> None:
         """A second pause changes no config, target state or task count."""
-        await connect.told("PUT", PAUSE)
+        await connect.status_and_message("PUT", PAUSE)
         once = connect.state.config
-        await connect.told("PUT", PAUSE)
+        await connect.status_and_message("PUT", PAUSE)
         again = connect.state.config
         assert (again.targets, again.task_counts, again.tasks) == (
             once.targets,
@@ -83,18 +85,18 @@ class TestPauseConnector:
         """Later processes find the target state in the log."""
         log = await running()
         async with serving(log, release) as first:
-            await first.told("PUT", PAUSE)
+            await first.status_and_message("PUT", PAUSE)
         async with serving(log, release) as later:
             assert views.target(later.state, "orders") is Target.PAUSED
 
     async def test_202(self, connect: AskedService) -> None:
         """Accepted, with nothing more to say, also where there is nothing to do."""
-        assert [await connect.told("PUT", PAUSE) for _ in range(2)] == [(202, "")] * 2
+        assert [await connect.status_and_message("PUT", PAUSE) for _ in range(2)] == [(202, "")] * 2
 
     async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be paused."""
         expected = (404, "Unknown connector nobody")
-        assert await connect.told("PUT", "/connectors/nobody/pause") == expected
+        assert await connect.status_and_message("PUT", "/connectors/nobody/pause") == expected
 
 
 class TestResumeConnector:
@@ -102,34 +104,36 @@ class TestResumeConnector:
 
     async def test_put_asks_for_it(self, connect: AskedService) -> None:
         """The request is a PUT to the path `resume` below the connector."""
-        await connect.told("PUT", PAUSE)
-        assert (await connect.told("PUT", RESUME))[0] == 202
-        assert (await connect.told("POST", RESUME))[0] == 405
+        await connect.status_and_message("PUT", PAUSE)
+        assert (await connect.status_and_message("PUT", RESUME))[0] == 202
+        assert (await connect.status_and_message("POST", RESUME))[0] == 405
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_nobody_waits_for_the_tasks(self, connect: AskedService) -> None:
-        """Resuming answers before anything runs."""
-        await connect.told("PUT", PAUSE)
-        await connect.given(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
-        assert (await connect.told("PUT", RESUME))[0] == 202
+        """`resume` answers 202 while the tasks are still paused."""
+        await connect.status_and_message("PUT", PAUSE)
+        await connect.write_foreign(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
+        assert (await connect.status_and_message("PUT", RESUME))[0] == 202
         shown = await connect.shows("/connectors/orders/status")
         assert shown["connector"]["state"] == shown["tasks"][0]["state"] == "PAUSED"
 
     async def test_nothing_happens_to_what_runs(self, connect: AskedService) -> None:
         """Resuming a running connector changes no target state."""
         before = connect.state.config.targets
-        await connect.told("PUT", RESUME)
+        await connect.status_and_message("PUT", RESUME)
         assert connect.state.config.targets == before
 
     async def test_202(self, connect: AskedService) -> None:
         """Accepted, also where there is nothing to do."""
-        await connect.told("PUT", PAUSE)
-        assert [await connect.told("PUT", RESUME) for _ in range(2)] == [(202, "")] * 2
+        await connect.status_and_message("PUT", PAUSE)
+        assert [await connect.status_and_message("PUT", RESUME) for _ in range(2)] == [
+            (202, "")
+        ] * 2
 
     async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be resumed."""
         expected = (404, "Unknown connector nobody")
-        assert await connect.told("PUT", "/connectors/nobody/resume") == expected
+        assert await connect.status_and_message("PUT", "/connectors/nobody/resume") == expected
 
 
 class SlowRestarts(Beyond):
@@ -137,12 +141,12 @@ class SlowRestarts(Beyond):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked = asyncio.Event()
+        self.restart_requested = asyncio.Event()
         self.let = asyncio.Event()
 
     async def perform(self, action: AnyAction) -> None:
-        """Wait."""
-        self.asked.set()
+        """Report that the restart was requested, then wait for `let`."""
+        self.restart_requested.set()
         await self.let.wait()
         await super().perform(action)
 
@@ -151,8 +155,8 @@ async def answered_behind(target: str) -> None:
     """Check that a restart is answered when it is done, and not before."""
     slow = SlowRestarts()
     async with serving(await running(), beyond=slow) as service:
-        asker = asyncio.create_task(service.told("POST", target))
-        await slow.asked.wait()
+        asker = asyncio.create_task(service.status_and_message("POST", target))
+        await slow.restart_requested.wait()
         assert not asker.done()
         slow.let.set()
         assert await asker == (204, "")
@@ -164,8 +168,8 @@ class TestRestartConnector:
 
     async def test_post_asks_for_it(self, connect: AskedService) -> None:
         """The request is a POST to the path `restart` below the connector."""
-        assert (await connect.told("PUT", RESTART))[0] == 405
-        assert (await connect.told("POST", RESTART))[0] == 204
+        assert (await connect.status_and_message("PUT", RESTART))[0] == 405
+        assert (await connect.status_and_message("POST", RESTART))[0] == 204
         assert restarts(connect) == [(None,)]
 
     async def test_answered_when_done(self) -> None:
@@ -174,18 +178,18 @@ class TestRestartConnector:
 
     async def test_204(self, connect: AskedService) -> None:
         """Done, with nothing more to say."""
-        assert await connect.told("POST", RESTART) == (204, "")
+        assert await connect.status_and_message("POST", RESTART) == (204, "")
 
     async def test_404(self, connect: AskedService) -> None:
         """A connector that is not there cannot be restarted."""
         expected = (404, "Unknown connector: nobody")
-        assert await connect.told("POST", "/connectors/nobody/restart") == expected
+        assert await connect.status_and_message("POST", "/connectors/nobody/restart") == expected
 
     async def test_409(self, ours: AskedService) -> None:
         """While one restart goes on there is no second."""
-        await ours.given(reported("orders", "RESTARTING"))
+        await ours.write_foreign(reported("orders", "RESTARTING"))
         expected = (409, "Connector orders is already being restarted")
-        assert await ours.told("POST", RESTART) == expected
+        assert await ours.status_and_message("POST", RESTART) == expected
         assert restarts(ours) == []
 
     @pytest.mark.parametrize("forward", ["true", "false"])
@@ -193,7 +197,7 @@ class TestRestartConnector:
         self, connect: AskedService, forward: str
     ) -> None:
         """A single worker ignores `forward`: it is the leader."""
-        assert (await connect.told("POST", f"{RESTART}?forward={forward}"))[0] == 204
+        assert (await connect.status_and_message("POST", f"{RESTART}?forward={forward}"))[0] == 204
         assert restarts(connect) == [(None,)]
 
 
@@ -202,8 +206,8 @@ class TestRestartTask:
 
     async def test_post_asks_for_it(self, connect: AskedService) -> None:
         """The request is a POST to `restart` below the task; it concerns that task alone."""
-        assert (await connect.told("PUT", RESTART_1))[0] == 405
-        assert (await connect.told("POST", RESTART_1))[0] == 204
+        assert (await connect.status_and_message("PUT", RESTART_1))[0] == 405
+        assert (await connect.status_and_message("POST", RESTART_1))[0] == 204
         assert restarts(connect) == [(1,)]
 
     async def test_answered_when_done(self) -> None:
@@ -212,7 +216,7 @@ class TestRestartTask:
 
     async def test_204(self, connect: AskedService) -> None:
         """Done, with nothing more to say."""
-        assert await connect.told("POST", RESTART_1) == (204, "")
+        assert await connect.status_and_message("POST", RESTART_1) == (204, "")
 
     @pytest.mark.parametrize(
         ("target", "message"),
@@ -223,21 +227,25 @@ class TestRestartTask:
     )
     async def test_404(self, connect: AskedService, target: str, message: str) -> None:
         """A missing task cannot be restarted, nor a task of a missing connector."""
-        assert await connect.told("POST", target) == (404, message)
+        assert await connect.status_and_message("POST", target) == (404, message)
 
     async def test_409(self, ours: AskedService) -> None:
         """While the task is being restarted; its brother can be."""
-        await ours.given(reported("orders", "RESTARTING", 1))
+        await ours.write_foreign(reported("orders", "RESTARTING", 1))
         expected = (409, "Task orders-1 is already being restarted")
-        assert await ours.told("POST", RESTART_1) == expected
-        assert (await ours.told("POST", "/connectors/orders/tasks/0/restart"))[0] == 204
+        assert await ours.status_and_message("POST", RESTART_1) == expected
+        assert (await ours.status_and_message("POST", "/connectors/orders/tasks/0/restart"))[
+            0
+        ] == 204
 
     @pytest.mark.parametrize("forward", ["true", "false"])
     async def test_forward_is_no_matter_to_who_need_not_forward(
         self, connect: AskedService, forward: str
     ) -> None:
         """A single worker ignores `forward`: it is the leader."""
-        assert (await connect.told("POST", f"{RESTART_1}?forward={forward}"))[0] == 204
+        assert (await connect.status_and_message("POST", f"{RESTART_1}?forward={forward}"))[
+            0
+        ] == 204
         assert restarts(connect) == [(1,)]
 
 
@@ -247,7 +255,7 @@ class TestPauseResumeConnector:
     async def test_the_wish_lies_in_the_config_topic(self, connect: AskedService) -> None:
         """One record there, and none in the topic in which workers report."""
         before, reports = await connect.holds(CONFIG), await connect.holds(STATUS)
-        await connect.told("PUT", PAUSE)
+        await connect.status_and_message("PUT", PAUSE)
         now = await connect.holds(CONFIG)
         assert now == [*before, ("target-state-orders", PAUSED)]
         assert await connect.holds(STATUS) == reports
@@ -256,9 +264,9 @@ class TestPauseResumeConnector:
         """The topic is compacted, and the last word on each connector survives that."""
         log = await running()
         async with serving(log) as first:
-            await first.told("PUT", PAUSE)
-            await first.told("PUT", RESUME)
-            await first.told("PUT", PAUSE)
+            await first.status_and_message("PUT", PAUSE)
+            await first.status_and_message("PUT", RESUME)
+            await first.status_and_message("PUT", PAUSE)
         assert await log.compact(CONFIG) == 2
         async with serving(log) as later:
             assert views.target(later.state, "orders") is Target.PAUSED
@@ -266,13 +274,13 @@ class TestPauseResumeConnector:
     async def test_the_value_is_a_small_object(self) -> None:
         """A property `state`, in the same JSON as configs; the first release wrote no more."""
         async with serving(await running(), "0.10.0") as first:
-            await first.told("PUT", PAUSE)
+            await first.status_and_message("PUT", PAUSE)
             assert (await first.holds(CONFIG))[-1][1] == '{"state":"PAUSED"}'
 
     async def test_the_status_tells_when_it_is_done(self, connect: AskedService) -> None:
         """The status changes as workers report; a client polls it."""
-        await connect.told("PUT", PAUSE)
-        await connect.given(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
+        await connect.status_and_message("PUT", PAUSE)
+        await connect.write_foreign(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
         shown = await connect.shows("/connectors/orders/status")
         states = [report["state"] for report in (shown["connector"], *shown["tasks"])]
         assert states == ["PAUSED"] * 3
@@ -282,8 +290,8 @@ class TestPauseResumeConnector:
 
         The connector is paused only as a wish then.
         """
-        await connect.told("PUT", PAUSE)
-        await connect.given(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
+        await connect.status_and_message("PUT", PAUSE)
+        await connect.write_foreign(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
         shown = await connect.shows("/connectors/orders/status")
         assert [task["state"] for task in shown["tasks"]] == ["PAUSED", "RUNNING"]
 
@@ -292,7 +300,7 @@ class Failing(Beyond):
     """Workers that cannot start what they have stopped."""
 
     async def perform(self, action: AnyAction) -> None:
-        """Fail."""
+        """Perform the action, then raise ExternalActionFailed."""
         await super().perform(action)
         raise ExternalActionFailed("Failed to start connector: orders")
 
@@ -301,7 +309,7 @@ class Dying(Beyond):
     """Worker that restarts what it is asked to, and dies."""
 
     async def perform(self, action: AnyAction) -> None:
-        """Die."""
+        """Perform the action, then raise Crash."""
         await super().perform(action)
         raise Crash
 
@@ -313,21 +321,21 @@ class TestRestartTasks:
     async def test_nothing_is_kept(self, connect: AskedService, target: str) -> None:
         """A restart is an event: no topic of Connect's has a word of it."""
         before = await connect.everything()
-        await connect.told("POST", target)
+        await connect.status_and_message("POST", target)
         assert await connect.everything() == before
 
     async def test_it_fails_when_it_is_asked_for(self) -> None:
         """A failed restart is the answer to its own request."""
         async with serving(await running(), beyond=Failing()) as service:
             expected = (500, "Failed to start connector: orders")
-            assert await service.told("POST", RESTART) == expected
+            assert await service.status_and_message("POST", RESTART) == expected
 
     async def test_it_is_not_made_up_for(self) -> None:
         """A worker that ended over it leaves no restart to the next one."""
         log = await running()
         async with serving(log, beyond=Dying()) as service:
             with pytest.raises(Crash):
-                await service.told("POST", RESTART)
+                await service.status_and_message("POST", RESTART)
             assert [trace.unfinished for trace in service.state.commands.values()] == [True]
         async with serving(log) as later:
             assert restarts(later) == []
@@ -335,12 +343,14 @@ class TestRestartTasks:
 
     async def test_a_refused_restart_may_be_repeated(self, ours: AskedService) -> None:
         """A restart is refused only while another restart of the instance is running."""
-        await ours.given(reported("orders", "RESTARTING"), reported("orders", "RESTARTING", 1))
-        assert (await ours.told("POST", RESTART))[0] == 409
-        assert (await ours.told("POST", RESTART_1))[0] == 409
-        await ours.given(reported("orders", "RUNNING"), reported("orders", "RUNNING", 1))
-        assert (await ours.told("POST", RESTART))[0] == 204
-        assert (await ours.told("POST", RESTART_1))[0] == 204
+        await ours.write_foreign(
+            reported("orders", "RESTARTING"), reported("orders", "RESTARTING", 1)
+        )
+        assert (await ours.status_and_message("POST", RESTART))[0] == 409
+        assert (await ours.status_and_message("POST", RESTART_1))[0] == 409
+        await ours.write_foreign(reported("orders", "RUNNING"), reported("orders", "RUNNING", 1))
+        assert (await ours.status_and_message("POST", RESTART))[0] == 204
+        assert (await ours.status_and_message("POST", RESTART_1))[0] == 204
 
 
 class TestCompatibility:
@@ -351,7 +361,7 @@ class TestCompatibility:
         base = "/connectors/orders"
         paths = ("/connectors", base, f"{base}/config", f"{base}/tasks", f"{base}/status")
         before = [await connect.shows(path) for path in paths]
-        await connect.told("PUT", PAUSE)
+        await connect.status_and_message("PUT", PAUSE)
         assert [await connect.shows(path) for path in paths] == before
 
     async def test_without_a_word_it_is_started(self, connect: AskedService) -> None:
@@ -370,7 +380,7 @@ class TestCompatibility:
 
     async def test_an_old_worker_passes_over_it(self) -> None:
         """0.9 has never heard of the key: it ignores the record, and knows what it knew before."""
-        log = await running(wanted("orders", state="PAUSED"))
+        log = await running(target_state("orders", state="PAUSED"))
         fold = Fold(Profile.of("0.9"))
         *others, last = await entries(log, [CONFIG])
         fold.apply_all(others)
@@ -387,7 +397,7 @@ class TestCompatibility:
     @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", KIP])
     async def test_behind_the_upgrade_all_agree(self, release: str) -> None:
         """A state that was written while old workers were there is read by all who follow."""
-        log = await running(wanted("orders", state="PAUSED"), *published("orders", {}, {}))
+        log = await running(target_state("orders", state="PAUSED"), *published("orders", {}, {}))
         async with serving(log, release) as service:
             assert views.target(service.state, "orders") is Target.PAUSED
 
@@ -398,7 +408,7 @@ class TestCompatibility:
     async def test_older_releases_have_none_of_it(self, method: str, target: str) -> None:
         """A tool that needs these paths gets nowhere with 0.9."""
         async with serving(await running(), "0.9") as old:
-            assert await old.told(method, target) == (404, "HTTP 404 Not Found")
+            assert await old.status_and_message(method, target) == (404, "HTTP 404 Not Found")
 
 
 class TestWhereKafkaDiffers:
@@ -408,7 +418,7 @@ class TestWhereKafkaDiffers:
     async def test_the_key_is_called_otherwise(self, release: str) -> None:
         """The KIP would call it connector-state; no release ever did, so nor do we."""
         async with serving(await running(), release) as service:
-            await service.told("PUT", PAUSE)
+            await service.status_and_message("PUT", PAUSE)
             keys = {key for key, _ in await service.holds(CONFIG)}
         assert "target-state-orders" in keys
         assert "connector-state-orders" not in keys
@@ -419,4 +429,4 @@ class TestWhereKafkaDiffers:
         """A release does not look whether another restart is under way: it comes after it."""
         log: MemoryLog = await running(reported("orders", "RESTARTING", task))
         async with serving(log, release) as service:
-            assert (await service.told("POST", target))[0] == 204
+            assert (await service.status_and_message("POST", target))[0] == 204

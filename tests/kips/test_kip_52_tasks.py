@@ -60,17 +60,17 @@ class TestPauseAndResume:
 
 
 class Unstartable(SourceConnector):
-    """Raises in `start`."""
+    """Connector that raises ValueError in `start`."""
 
     config = (key("database"),)
     task = SourceTask
 
     def start(self, config: Any) -> None:
-        """Raise."""
+        """Raise ValueError with the config's database."""
         raise ValueError(f"no database {config['database']}")
 
     def task_configs(self, limit: int) -> Sequence[Any]:
-        """Return none."""
+        """Return no task configs."""
         del limit
         return []
 

@@ -90,7 +90,7 @@ class TestStoringAndReturning:
 
     async def test_every_worker_hears_of_news(self, connect: AskedService) -> None:
         """A record that is written later is read by all who run."""
-        await connect.given(used("orders", "v", 1))
+        await connect.write_foreign(used("orders", "v", 1))
         assert await topics_of(connect) == {"t", "u", "v"}
 
     async def test_older_workers_skip_it(self) -> None:
@@ -118,36 +118,40 @@ class TestFormat:
     @pytest.mark.parametrize("name", ["a:b", "x:connector-y", "status-topic-t:connector-z", ":"])
     async def test_a_colon_parts_the_names(self, connect: AskedService, name: str) -> None:
         """The first one does: no topic has any. What follows may be called anything."""
-        await connect.given(configured(name, SOURCE_CONFIG), used(name, "t.1_2-3"))
+        await connect.write_foreign(configured(name, SOURCE_CONFIG), used(name, "t.1_2-3"))
         assert views.active_topics(connect.state, name) == ["t.1_2-3"]
 
     async def test_a_value_means_that_the_topic_is_used(self, connect: AskedService) -> None:
         """The latest record of a topic and a connector counts."""
-        await connect.given(used("orders", "v", None), used("orders", "v"))
+        await connect.write_foreign(used("orders", "v", None), used("orders", "v"))
         assert "v" in await topics_of(connect)
 
     async def test_a_tombstone_means_that_it_is_not(self, connect: AskedService) -> None:
         """A tombstone removes the topic of one connector only."""
-        await connect.given(used("orders", "t", None))
+        await connect.write_foreign(used("orders", "t", None))
         assert await topics_of(connect) == {"u"}
         assert await topics_of(connect, "sales") == {"t"}
 
     async def test_the_rest_of_the_value_decides_nothing(self, connect: AskedService) -> None:
         """Another task and another time leave the set as it is."""
         before = await topics_of(connect)
-        await connect.given(used("orders", "t", 99))
+        await connect.write_foreign(used("orders", "t", 99))
         assert await topics_of(connect) == before
 
     async def test_the_last_task_is_known(self, connect: AskedService) -> None:
         """The last record wins where several tasks report one topic."""
-        await connect.given(used("orders", "t", 1), used("orders", "t", 0), used("orders", "t", 7))
+        await connect.write_foreign(
+            used("orders", "t", 1), used("orders", "t", 0), used("orders", "t", 7)
+        )
         activity = connect.state.status.active_topics["orders"]["t"]
         assert (activity.task, activity.discovered_at_ms) == (7, 1579297899)
 
     async def test_statuses_are_not_touched(self, connect: AskedService) -> None:
         """Statuses have keys with another prefix, whatever the connector's name."""
         before = connect.state.status
-        await connect.given(configured("topic-orders", SOURCE_CONFIG), used("topic-orders", "t"))
+        await connect.write_foreign(
+            configured("topic-orders", SOURCE_CONFIG), used("topic-orders", "t")
+        )
         after = connect.state.status
         assert (after.connectors, after.tasks) == (before.connectors, before.tasks)
 
@@ -157,19 +161,19 @@ class TestRecording:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_a_new_connector_has_used_none(self, release: str) -> None:
-        """The set begins empty."""
+        """The set of topics of a new connector is empty."""
         async with serving(await running(), release) as service:
             made = {"name": "new", "config": SOURCE_CONFIG}
-            assert (await service.told("POST", "/connectors", made))[0] == 201
+            assert (await service.status_and_message("POST", "/connectors", made))[0] == 201
             assert await topics_of(service, "new") == set()
 
     async def test_many_may_report_the_same(self, connect: AskedService) -> None:
         """Records that repeat each other have one key, and so are one topic."""
-        await connect.given(*(used("orders", "v", task) for task in (0, 1, 0, 1)))
+        await connect.write_foreign(*(used("orders", "v", task) for task in (0, 1, 0, 1)))
         assert await topics_of(connect) == {"t", "u", "v"}
 
     async def test_repetitions_collapse(self) -> None:
-        """Compaction leaves one of them."""
+        """Compaction leaves one record for each topic and connector."""
         log = await running(*(used("orders", "v", task) for task in (0, 1, 0, 1)))
         await log.compact(STATUS)
         async with serving(log) as service:
@@ -185,7 +189,7 @@ class TestResetting:
         """New records add topics; a topic that is no longer used stays."""
         for topic in "vwx":
             before = await topics_of(connect)
-            await connect.given(used("orders", topic))
+            await connect.write_foreign(used("orders", topic))
             assert await topics_of(connect) == before | {topic}
 
     async def test_each_topic_gets_a_tombstone(self, connect: AskedService) -> None:
@@ -214,23 +218,23 @@ class TestResetting:
 
     async def test_the_last_record_counts(self, connect: AskedService) -> None:
         """The set contains a use recorded after the reset, and no use from before it."""
-        await connect.given(used("orders", "v"))
+        await connect.write_foreign(used("orders", "v"))
         await connect.ask("PUT", RESET)
-        await connect.given(used("orders", "u"))
+        await connect.write_foreign(used("orders", "u"))
         assert await topics_of(connect) == {"u"}
 
     async def test_it_need_not_be_stopped_for_that(self, connect: AskedService) -> None:
         """A connector that runs, and goes on running, may be reset."""
         before = await connect.shows("/connectors/orders/status")
         assert before["connector"]["state"] == "RUNNING"
-        assert (await connect.told("PUT", RESET))[0] < 300
+        assert (await connect.status_and_message("PUT", RESET))[0] < 300
         assert await connect.shows("/connectors/orders/status") == before
 
     async def test_a_topic_in_use_comes_back(self, connect: AskedService) -> None:
         """A reset topic returns when a task reports it again."""
         await connect.ask("PUT", RESET)
         assert await topics_of(connect) == set()
-        await connect.given(used("orders", "t", 1))
+        await connect.write_foreign(used("orders", "t", 1))
         assert await topics_of(connect) == {"t"}
 
 
@@ -240,20 +244,26 @@ class TestLifeOfAConnector:
     async def test_a_restart_changes_nothing(self, connect: AskedService) -> None:
         """A restart keeps the active topics, whether or not it writes a record."""
         for query in ("", "?includeTasks=true"):
-            assert (await connect.told("POST", f"/connectors/orders/restart{query}"))[0] < 300
+            assert (await connect.status_and_message("POST", f"/connectors/orders/restart{query}"))[
+                0
+            ] < 300
             assert await topics_of(connect) == {"t", "u"}
 
     async def test_another_config_changes_nothing(self, connect: AskedService) -> None:
         """A new config leaves the active topics as they are."""
         config = {**SOURCE_CONFIG, "tasks.max": "1"}
-        assert (await connect.told("PUT", "/connectors/orders/config", config))[0] == 200
+        assert (await connect.status_and_message("PUT", "/connectors/orders/config", config))[
+            0
+        ] == 200
         assert await topics_of(connect) == {"t", "u"}
 
     async def test_a_sink_keeps_the_topics_of_its_old_config(self, connect: AskedService) -> None:
         """The set also keeps topics that the sink never reads again."""
         config = {**SINK_CONFIG, "topics": "other"}
-        assert (await connect.told("PUT", "/connectors/sales/config", config))[0] == 200
-        await connect.given(used("sales", "other"))
+        assert (await connect.status_and_message("PUT", "/connectors/sales/config", config))[
+            0
+        ] == 200
+        await connect.write_foreign(used("sales", "other"))
         assert await topics_of(connect, "sales") == {"t", "other"}
 
     async def test_until_they_are_reset(self, connect: AskedService) -> None:
@@ -261,12 +271,12 @@ class TestLifeOfAConnector:
         config = {**SINK_CONFIG, "topics": "other"}
         await connect.ask("PUT", "/connectors/sales/config", config)
         await connect.ask("PUT", "/connectors/sales/topics/reset")
-        await connect.given(used("sales", "other"))
+        await connect.write_foreign(used("sales", "other"))
         assert await topics_of(connect, "sales") == {"other"}
 
     async def test_a_half_made_reset_is_finished_by_another(self, connect: AskedService) -> None:
         """Some tombstones are there: the next request writes those that are missing."""
-        await connect.given(used("orders", "t", None))
+        await connect.write_foreign(used("orders", "t", None))
         before = len(await connect.holds(STATUS))
         await connect.ask("PUT", RESET)
         written = (await connect.holds(STATUS))[before:]
@@ -288,7 +298,7 @@ class TestExtensions:
         """The set then contains later uses alone."""
         await connect.ask("PUT", RESET)
         assert await connect.shows(TOPICS) == {"orders": {"topics": []}}
-        assert (await connect.told("POST", RESET))[0] == 405
+        assert (await connect.status_and_message("POST", RESET))[0] == 405
 
     @pytest.mark.parametrize(
         ("release", "status"), [(KIP, 200), ("2.5", 202), ("3.9", 202), ("4.3", 202)]
@@ -296,20 +306,20 @@ class TestExtensions:
     async def test_done_without_a_word(self, release: str, status: int) -> None:
         """200 says the KIP; every release says that it has been accepted."""
         async with serving(await running(), release) as service:
-            assert await service.told("PUT", RESET) == (status, "")
+            assert await service.status_and_message("PUT", RESET) == (status, "")
 
     async def test_the_connectors_state_makes_no_difference(self, connect: AskedService) -> None:
         """A failed or paused connector can be reset, and one without any status."""
         for state in ("FAILED", "PAUSED", None):
-            await connect.given(reported("orders", state), used("orders", "t"))
-            assert (await connect.told("PUT", RESET))[0] < 300
+            await connect.write_foreign(reported("orders", state), used("orders", "t"))
+            assert (await connect.status_and_message("PUT", RESET))[0] < 300
             assert await topics_of(connect) == set()
 
     async def test_a_deleted_one_can_be_reset(self, connect: AskedService) -> None:
         """Again and again, and also one that never was."""
         await connect.ask("DELETE", "/connectors/orders")
         for target in (RESET, RESET, "/connectors/nobody/topics/reset"):
-            assert (await connect.told("PUT", target))[0] < 300
+            assert (await connect.status_and_message("PUT", target))[0] < 300
         assert await topics_of(connect) == set()
 
     @pytest.mark.parametrize(("release", "end"), [(KIP, ""), ("2.5", "."), ("4.3", ".")])
@@ -324,9 +334,9 @@ class TestExtensions:
 
     @pytest.mark.parametrize(("method", "target"), [("GET", TOPICS), ("PUT", RESET)])
     async def test_older_releases_have_neither(self, method: str, target: str) -> None:
-        """Older releases lack both paths."""
+        """2.4 answers both paths with 404."""
         async with serving(await running(), "2.4") as old:
-            assert await old.told(method, target) == (404, "HTTP 404 Not Found")
+            assert await old.status_and_message(method, target) == (404, "HTTP 404 Not Found")
 
 
 class TestConfiguration:
@@ -357,14 +367,17 @@ class TestConfiguration:
         off = DecisionSettings(topic_tracking_enable=False)
         async with serving(await running(), release, worker=off) as service:
             before = await service.everything()
-            assert await service.told(method, target) == (403, "Topic tracking is disabled.")
+            assert await service.status_and_message(method, target) == (
+                403,
+                "Topic tracking is disabled.",
+            )
             assert await service.everything() == before
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_without_resets_topics_are_shown_all_the_same(self, release: str) -> None:
         """The second forbids the reset and nothing else."""
         async with serving(await running(), release, worker=FORBIDDEN) as service:
-            await service.given(used("orders", "v"))
+            await service.write_foreign(used("orders", "v"))
             assert await topics_of(service) == {"t", "u", "v"}
 
 

@@ -39,7 +39,7 @@ class TopicsSource(Source):
 
 
 def active(worker: ConnectWorker) -> list[str]:
-    """Active topics of the connector."""
+    """Return the active topics of connector `c`, sorted."""
     return sorted(worker.plane.state.status.active_topics.get("c", {}))
 
 

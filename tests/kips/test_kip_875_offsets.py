@@ -30,7 +30,7 @@ from tests.kips.service import (
     reported,
     running,
     serving,
-    wanted,
+    target_state,
 )
 from tests.patience import NEVER_RETRIED
 from tests.scenario.playback import printed
@@ -61,14 +61,14 @@ async def ours() -> AsyncIterator[AskedService]:
     """The small cluster as the KIP has it, with both connectors stopped."""
     async with serving(await running()) as service:
         for name in ("orders", "sales"):
-            assert (await service.told("PUT", f"/connectors/{name}/stop"))[0] == 204
+            assert (await service.status_and_message("PUT", f"/connectors/{name}/stop"))[0] == 204
         yield service
 
 
 TWO_TOPICS = (
     configured("orders", OWN),
     *published("orders"),
-    wanted("orders", state="PAUSED", v2="STOPPED"),
+    target_state("orders", state="PAUSED", v2="STOPPED"),
     came_to("orders", {"table": "a"}, {"pos": 1}),
     came_to("orders", {"table": "b"}, {"pos": 2}),
     came_to("orders", {"table": "a"}, {"pos": 3}, "own"),
@@ -81,24 +81,24 @@ class TestEndpoints:
 
     async def test_get_shows_the_offsets_of_what_is_there(self, connect: AskedService) -> None:
         """GET shows offsets of an existing connector, and 404 otherwise."""
-        assert (await connect.told("GET", AT))[0] == 200
-        assert (await connect.told("GET", "/connectors/nobody/offsets"))[0] == 404
+        assert (await connect.status_and_message("GET", AT))[0] == 200
+        assert (await connect.status_and_message("GET", "/connectors/nobody/offsets"))[0] == 404
 
     async def test_delete_wants_it_stopped(self, connect: AskedService) -> None:
         """DELETE needs an existing, stopped connector."""
-        assert (await connect.told("DELETE", "/connectors/nobody/offsets"))[0] == 404
-        assert (await connect.told("DELETE", AT))[0] == 400
+        assert (await connect.status_and_message("DELETE", "/connectors/nobody/offsets"))[0] == 404
+        assert (await connect.status_and_message("DELETE", AT))[0] == 400
         await connect.ask("PUT", STOP)
-        assert (await connect.told("DELETE", AT))[0] < 300
+        assert (await connect.status_and_message("DELETE", AT))[0] < 300
         assert views.source_offsets(connect.state, "orders") == []
 
     async def test_stop_does_not_delete(self, connect: AskedService) -> None:
         """Stopping keeps the connector; an unknown connector is 404."""
         before = await connect.shows("/connectors/orders/config")
-        assert (await connect.told("PUT", STOP))[0] == 204
+        assert (await connect.status_and_message("PUT", STOP))[0] == 204
         assert await connect.shows("/connectors/orders/config") == before
         expected = (404, "Unknown connector nobody")
-        assert await connect.told("PUT", "/connectors/nobody/stop") == expected
+        assert await connect.status_and_message("PUT", "/connectors/nobody/stop") == expected
 
     @pytest.mark.parametrize(
         ("method", "target", "first", "without"),
@@ -114,9 +114,9 @@ class TestEndpoints:
         """The KIP was released in two halves: 3.5 could not change what it showed."""
         before = "3.5" if first == "3.6" else "3.4"
         async with serving(await running(), before) as old:
-            assert await old.told(method, target) == without
+            assert await old.status_and_message(method, target) == without
         async with serving(await running(), first) as new:
-            assert (await new.told(method, target))[0] not in {404, 405}
+            assert (await new.status_and_message(method, target))[0] not in {404, 405}
 
 
 class TestResponseFormat:
@@ -134,7 +134,7 @@ class TestResponseFormat:
         """Partitions and offsets may have any fields, in any order."""
         partition = {"db": "x", "shard": 3, "live": True, "none": None, "note": "ü\n"}
         offset = {"lsn": 2**62, "at": 1.5, "done": False}
-        await ours.given(came_to("orders", partition, offset))
+        await ours.write_foreign(came_to("orders", partition, offset))
         shown = await ours.shows(AT)
         assert {"partition": partition, "offset": offset} in shown["offsets"]["source"]
 
@@ -148,10 +148,10 @@ class TestResponseFormat:
     async def test_shown_offsets_can_be_sent_back(self, ours: AskedService) -> None:
         """A request takes offsets in the form of the response, for sources and for sinks."""
         shown = await ours.shows(AT)
-        assert (await ours.told("PATCH", AT, shown))[0] == 200
+        assert (await ours.status_and_message("PATCH", AT, shown))[0] == 200
         sink = {"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}
         body = {"offsets": {"sink": [sink]}}
-        assert (await ours.told("PATCH", "/connectors/sales/offsets", body))[0] == 200
+        assert (await ours.status_and_message("PATCH", "/connectors/sales/offsets", body))[0] == 200
         assert await ours.beyond.group_offsets("connect-sales") == (("t", 0, 5),)
 
 
@@ -161,45 +161,45 @@ class TestGet:
     async def test_a_connector_that_runs_is_looked_at(self, connect: AskedService) -> None:
         """GET sees each commit of a running connector's tasks."""
         assert views.target(connect.state, "orders") is Target.STARTED
-        await connect.given(came_to("orders", {"table": "a"}, {"pos": 42}))
+        await connect.write_foreign(came_to("orders", {"table": "a"}, {"pos": 42}))
         assert str((await connect.shows(AT))["offsets"]).count("'pos': 42") == 1
 
     async def test_its_config_tells_its_kind(self, ours: AskedService) -> None:
         """The connector's config decides between source and sink."""
         assert list((await ours.shows(AT))["offsets"]) == ["source"]
-        status, message = await ours.told("GET", "/connectors/sales/offsets")
+        status, message = await ours.status_and_message("GET", "/connectors/sales/offsets")
         assert (status, "sink connector sales" in message) == (500, True)
 
     async def test_404(self, connect: AskedService) -> None:
         """Offsets that a connector has left behind are not shown: the connector is not there."""
         await connect.ask("DELETE", "/connectors/orders")
-        assert await connect.told("GET", AT) == (404, "Connector orders not found")
+        assert await connect.status_and_message("GET", AT) == (404, "Connector orders not found")
 
 
 class TestDelete:
     """Offsets endpoints behavior – DELETE."""
 
     async def test_a_stopped_connector_loses_them(self, ours: AskedService) -> None:
-        """Other connectors keep their offsets."""
-        await ours.given(came_to("users", {"table": "a"}, {"pos": 1}))
-        assert await ours.told("DELETE", AT) == (204, "")
+        """A delete removes the offsets of this connector and no others."""
+        await ours.write_foreign(came_to("users", {"table": "a"}, {"pos": 1}))
+        assert await ours.status_and_message("DELETE", AT) == (204, "")
         assert await ours.shows(AT) == {"offsets": {"source": []}}
         assert views.offset_owners(ours.state) == ["users"]
 
     async def test_the_config_topic_tells_whether_it_is_there(self, connect: AskedService) -> None:
         """Offsets and statuses of a name make no connector of it."""
-        await connect.given(came_to("users", {"table": "a"}, {"pos": 1}))
-        await connect.given(reported("users", "STOPPED"))
+        await connect.write_foreign(came_to("users", {"table": "a"}, {"pos": 1}))
+        await connect.write_foreign(reported("users", "STOPPED"))
         expected = (404, "Connector users not found")
-        assert await connect.told("DELETE", "/connectors/users/offsets") == expected
+        assert await connect.status_and_message("DELETE", "/connectors/users/offsets") == expected
 
     @pytest.mark.parametrize(
         "records",
         [
             [],
-            [wanted("orders", state="PAUSED", v2="PAUSED")],
-            [wanted("orders", state="STARTED", v2="STARTED")],
-            [wanted("orders", state="PAUSED", v2="STOPPED")],
+            [target_state("orders", state="PAUSED", v2="PAUSED")],
+            [target_state("orders", state="STARTED", v2="STARTED")],
+            [target_state("orders", state="PAUSED", v2="STOPPED")],
         ],
         ids=["nothing said", "paused", "started", "stopped with tasks"],
     )
@@ -208,7 +208,7 @@ class TestDelete:
         """A reset in any other state, also on the way to STOPPED, is refused and writes nothing."""
         async with serving(await running(*records), release) as service:
             before = await service.everything()
-            assert await service.told("DELETE", AT) == (400, NOT_STOPPED)
+            assert await service.status_and_message("DELETE", AT) == (400, NOT_STOPPED)
             assert await service.everything() == before
 
     @pytest.mark.parametrize("release", ["3.6", "3.9", "4.3"])
@@ -216,14 +216,14 @@ class TestDelete:
         """The KIP has nothing to say and says 204; releases say 200, and how sure they are."""
         async with serving(await running(), release) as service:
             await service.ask("PUT", STOP)
-            status, body = await service.told("DELETE", AT)
+            status, body = await service.status_and_message("DELETE", AT)
         assert (status, list(body)) == (200, ["message"])
 
     async def test_again_and_again(self, ours: AskedService) -> None:
         """Repeated resets succeed, and the first one alone writes records."""
-        assert await ours.told("DELETE", AT) == (204, "")
+        assert await ours.status_and_message("DELETE", AT) == (204, "")
         once = await ours.everything()
-        assert [await ours.told("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
+        assert [await ours.status_and_message("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
         assert await ours.everything() == once
 
     async def test_a_tombstone_for_each_partition(self, connect: AskedService) -> None:
@@ -251,7 +251,7 @@ class TestDelete:
     async def test_both_topics_have_to_be_clean(self) -> None:
         """An offset that is in either of the two is taken away from it."""
         async with serving(await log_of(*TWO_TOPICS)) as service:
-            assert await service.told("DELETE", AT) == (204, "")
+            assert await service.status_and_message("DELETE", AT) == (204, "")
             left = {topic: offsets.values for topic, offsets in service.state.offsets.items()}
         assert not any(left[OFFSETS].values())
         assert not any(left["own"].values())
@@ -266,7 +266,7 @@ class TestDelete:
             with pytest.raises(NotWritten):
                 await service.ask("DELETE", AT)
             log.refuses = None
-            assert await service.told("DELETE", AT) == (204, "")
+            assert await service.status_and_message("DELETE", AT) == (204, "")
 
 
 FENCED = raw(CONFIG, "tasks-fencing-orders", '{"task-count":2}')
@@ -286,7 +286,7 @@ class TestDeleteExactlyOnce:
             await service.ask("DELETE", AT)
             assert isinstance(service.beyond, Beyond)
             ids = ("connect-cluster-orders-0", "connect-cluster-orders-1")
-            assert service.beyond.done == [FenceProducers("orders", ids)]
+            assert service.beyond.performed == [FenceProducers("orders", ids)]
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_none_where_none_were_counted(self, release: str) -> None:
@@ -295,7 +295,7 @@ class TestDeleteExactlyOnce:
             await service.ask("PUT", STOP)
             await service.ask("DELETE", AT)
             assert isinstance(service.beyond, Beyond)
-            assert service.beyond.done == []
+            assert service.beyond.performed == []
 
     async def test_a_transaction_for_each_topic(self) -> None:
         """All tombstones of the one topic are one batch, and those of the other another one."""
@@ -323,14 +323,16 @@ class TestDeleteOfSinks:
         """The consumer group is deleted at once, even if it has committed no offset."""
         async with serving(await running(), release) as service:
             await service.ask("PUT", "/connectors/sales/stop")
-            assert (await service.told("DELETE", "/connectors/sales/offsets"))[0] < 300
+            assert (await service.status_and_message("DELETE", "/connectors/sales/offsets"))[
+                0
+            ] < 300
             assert isinstance(service.beyond, Beyond)
-            assert service.beyond.done == [DeleteGroup("sales", "connect-sales")]
+            assert service.beyond.performed == [DeleteGroup("sales", "connect-sales")]
 
     async def test_no_record_is_written(self, ours: AskedService) -> None:
         """Connect's topics have nothing of a sink's offsets."""
         before = await ours.everything()
-        assert await ours.told("DELETE", "/connectors/sales/offsets") == (204, "")
+        assert await ours.status_and_message("DELETE", "/connectors/sales/offsets") == (204, "")
         assert await ours.everything() == before
 
 
@@ -372,7 +374,7 @@ class TestFutureWork:
         ]
         async with serving(await running(), release) as service:
             await service.ask("PUT", STOP)
-            assert (await service.told("PATCH", AT, {"offsets": change}))[0] == 200
+            assert (await service.status_and_message("PATCH", AT, {"offsets": change}))[0] == 200
             shown = (await service.shows(AT))["offsets"]
         assert shown == ({"source": change[:1]} if release == KIP else change[:1])
 
@@ -381,7 +383,7 @@ class TestFutureWork:
         before = await connect.shows(AT)
         await connect.ask("DELETE", "/connectors/orders")
         made = {"name": "orders", "config": SOURCE_CONFIG}
-        assert (await connect.told("POST", "/connectors", made))[0] == 201
+        assert (await connect.status_and_message("POST", "/connectors", made))[0] == 201
         assert await connect.shows(AT) == before
 
 
@@ -391,12 +393,15 @@ class TestRejectedAlternatives:
     async def test_sinks_are_not_left_out(self, ours: AskedService) -> None:
         """Sources and sinks have the same interface."""
         for name in ("orders", "sales"):
-            assert await ours.told("DELETE", f"/connectors/{name}/offsets") == (204, "")
+            assert await ours.status_and_message("DELETE", f"/connectors/{name}/offsets") == (
+                204,
+                "",
+            )
 
     async def test_the_way_round_for_what_runs(self, connect: AskedService) -> None:
         """A running connector is stopped, reset and resumed; only the stopped one can be reset."""
-        assert (await connect.told("DELETE", AT))[0] == 400
+        assert (await connect.status_and_message("DELETE", AT))[0] == 400
         await connect.ask("PUT", STOP)
-        assert (await connect.told("DELETE", AT))[0] < 300
-        assert (await connect.told("PUT", "/connectors/orders/resume"))[0] == 202
-        assert (await connect.told("DELETE", AT))[0] == 400
+        assert (await connect.status_and_message("DELETE", AT))[0] < 300
+        assert (await connect.status_and_message("PUT", "/connectors/orders/resume"))[0] == 202
+        assert (await connect.status_and_message("DELETE", AT))[0] == 400

@@ -48,38 +48,43 @@ class TestOffsets:
     """Test Plan – Offsets tests."""
 
     async def test_a_connector_that_is_not_there_shows_none(self, connect: AskedService) -> None:
-        """Cannot be viewed."""
-        assert await connect.told("GET", f"{NOBODY}/offsets") == (404, "Connector nobody not found")
+        """The offsets of an unknown connector are answered with 404."""
+        assert await connect.status_and_message("GET", f"{NOBODY}/offsets") == (
+            404,
+            "Connector nobody not found",
+        )
 
     async def test_a_source_that_runs_shows_its_offsets(self, connect: AskedService) -> None:
         """Can be viewed, as its tasks have committed them; and what they commit next, too."""
         before = [("{'table': 'a'}", "{'pos': 41}"), ("{'table': 'b'}", "{'pos': 7}")]
         assert sorted(await offsets_of(connect)) == before
-        await connect.given(came_to("orders", {"table": "b"}, {"pos": 8}))
+        await connect.write_foreign(came_to("orders", {"table": "b"}, {"pos": 8}))
         assert sorted(await offsets_of(connect))[1] == ("{'table': 'b'}", "{'pos': 8}")
 
     async def test_a_connector_that_is_not_there_cannot_be_reset(
         self, connect: AskedService
     ) -> None:
-        """An unknown connector is 404."""
+        """Resetting the offsets of an unknown connector is answered with 404."""
         expected = (404, "Connector nobody not found")
-        assert await connect.told("DELETE", f"{NOBODY}/offsets") == expected
+        assert await connect.status_and_message("DELETE", f"{NOBODY}/offsets") == expected
 
     @EITHER
     async def test_a_paused_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
         """Tasks of a paused connector still exist and could resume at their old offsets."""
         await connect.ask("PUT", f"{base}/pause")
-        assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
+        assert (await connect.status_and_message("DELETE", f"{base}/offsets"))[0] == 400
 
     @EITHER
     async def test_a_running_one_cannot_be_reset(self, connect: AskedService, base: str) -> None:
         """Running tasks would overwrite the reset with their next commit."""
-        assert (await connect.told("DELETE", f"{base}/offsets"))[0] == 400
+        assert (await connect.status_and_message("DELETE", f"{base}/offsets"))[0] == 400
 
     async def test_a_stopped_source_can_be_reset(self, connect: AskedService) -> None:
         """A reset leaves no offsets of a stopped source."""
         await connect.ask("PUT", f"{ORDERS}/stop")
-        assert (await connect.told("DELETE", f"{ORDERS}/offsets"))[0] == connect.reset_status
+        assert (await connect.status_and_message("DELETE", f"{ORDERS}/offsets"))[
+            0
+        ] == connect.reset_status
         assert await offsets_of(connect) == []
 
     async def test_a_stopped_sink_can_be_reset(self, connect: AskedService) -> None:
@@ -89,16 +94,18 @@ class TestOffsets:
         change = {"offsets": [{"partition": at, "offset": {"kafka_offset": 9}}]}
         await connect.ask("PATCH", f"{SALES}/offsets", change)
         assert await connect.beyond.group_offsets("connect-sales") == (("t", 0, 9),)
-        assert (await connect.told("DELETE", f"{SALES}/offsets"))[0] == connect.reset_status
+        assert (await connect.status_and_message("DELETE", f"{SALES}/offsets"))[
+            0
+        ] == connect.reset_status
         assert await connect.beyond.group_offsets("connect-sales") == ()
 
     @EITHER
     async def test_a_second_reset_succeeds_as_well(self, connect: AskedService, base: str) -> None:
         """The second reset gets the same answer."""
         await connect.ask("PUT", f"{base}/stop")
-        first = await connect.told("DELETE", f"{base}/offsets")
+        first = await connect.status_and_message("DELETE", f"{base}/offsets")
         assert first[0] == connect.reset_status
-        assert await connect.told("DELETE", f"{base}/offsets") == first
+        assert await connect.status_and_message("DELETE", f"{base}/offsets") == first
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
     async def test_a_sink_with_a_group_of_its_own(self, release: str) -> None:
@@ -106,9 +113,11 @@ class TestOffsets:
         config = {**SINK_CONFIG, "consumer.override.group.id": "mine"}
         async with serving(await log_of(configured("sales", config)), release) as service:
             await service.ask("PUT", f"{SALES}/stop")
-            assert (await service.told("DELETE", f"{SALES}/offsets"))[0] == service.reset_status
+            assert (await service.status_and_message("DELETE", f"{SALES}/offsets"))[
+                0
+            ] == service.reset_status
             assert isinstance(service.beyond, Beyond)
-            assert service.beyond.done == [DeleteGroup("sales", "mine")]
+            assert service.beyond.performed == [DeleteGroup("sales", "mine")]
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
     async def test_a_source_with_a_topic_of_its_own(self, release: str) -> None:
@@ -116,7 +125,9 @@ class TestOffsets:
         async with serving(await own_topic(), release) as service:
             assert await offsets_of(service) == [("{'table': 'a'}", "{'pos': 5}")]
             await service.ask("PUT", f"{ORDERS}/stop")
-            assert (await service.told("DELETE", f"{ORDERS}/offsets"))[0] == service.reset_status
+            assert (await service.status_and_message("DELETE", f"{ORDERS}/offsets"))[
+                0
+            ] == service.reset_status
             assert await offsets_of(service) == []
             assert not any(service.state.offsets["own"].values.values())
 
@@ -129,7 +140,9 @@ class TestOffsets:
         async with serving(log, release, worker=near) as service:
             assert len(await offsets_of(service)) == 2
             await service.ask("PUT", f"{ORDERS}/stop")
-            assert (await service.told("DELETE", f"{ORDERS}/offsets"))[0] == service.reset_status
+            assert (await service.status_and_message("DELETE", f"{ORDERS}/offsets"))[
+                0
+            ] == service.reset_status
             assert await offsets_of(service) == []
 
 
@@ -147,45 +160,45 @@ class TestStopped:
     """Test Plan – Stopped state tests."""
 
     async def test_a_running_connector_can_be_stopped(self, connect: AskedService) -> None:
-        """From STARTED to STOPPED."""
-        assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
+        """`stop` changes the target state from STARTED to STOPPED."""
+        assert await connect.status_and_message("PUT", f"{ORDERS}/stop") == (204, "")
         assert views.target(connect.state, "orders") is Target.STOPPED
 
     async def test_a_paused_connector_can_be_stopped(self, connect: AskedService) -> None:
-        """From PAUSED to STOPPED."""
+        """`stop` changes the target state from PAUSED to STOPPED."""
         await connect.ask("PUT", f"{ORDERS}/pause")
-        assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
+        assert await connect.status_and_message("PUT", f"{ORDERS}/stop") == (204, "")
         assert views.target(connect.state, "orders") is Target.STOPPED
 
     async def test_its_tasks_are_not_seen(self, connect: AskedService) -> None:
         """Task configs are not shown, nor task statuses once the leader has removed them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.shows(f"{ORDERS}/tasks") == []
-        await connect.given(*(reported("orders", None, task) for task in (0, 1)))
+        await connect.write_foreign(*(reported("orders", None, task) for task in (0, 1)))
         assert (await connect.shows(f"{ORDERS}/status"))["tasks"] == []
         expected = (404, "No status found for task orders-0")
-        assert await connect.told("GET", f"{ORDERS}/tasks/0/status") == expected
+        assert await connect.status_and_message("GET", f"{ORDERS}/tasks/0/status") == expected
 
     async def test_a_stopped_connector_can_be_resumed(self, connect: AskedService) -> None:
         """From STOPPED to STARTED; tasks come when its owner publishes them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
-        assert await connect.told("PUT", f"{ORDERS}/resume") == (202, "")
+        assert await connect.status_and_message("PUT", f"{ORDERS}/resume") == (202, "")
         assert views.target(connect.state, "orders") is Target.STARTED
         published_ = await connect.ask("POST", f"{ORDERS}/tasks", [{}, {}], signed=True)
         assert published_.status == 204
         assert len(await connect.shows(f"{ORDERS}/tasks")) == 2
 
     async def test_a_stopped_connector_can_be_paused(self, connect: AskedService) -> None:
-        """From STOPPED to PAUSED."""
+        """`pause` changes the target state from STOPPED to PAUSED."""
         await connect.ask("PUT", f"{ORDERS}/stop")
-        assert await connect.told("PUT", f"{ORDERS}/pause") == (202, "")
+        assert await connect.status_and_message("PUT", f"{ORDERS}/pause") == (202, "")
         assert views.target(connect.state, "orders") is Target.PAUSED
 
     async def test_a_failed_connector_can_be_stopped(self, connect: AskedService) -> None:
         """A failed connector is STOPPED as soon as its worker reports it."""
-        await connect.given(reported("orders", "FAILED"))
-        assert await connect.told("PUT", f"{ORDERS}/stop") == (204, "")
-        await connect.given(reported("orders", "STOPPED"))
+        await connect.write_foreign(reported("orders", "FAILED"))
+        assert await connect.status_and_message("PUT", f"{ORDERS}/stop") == (204, "")
+        await connect.write_foreign(reported("orders", "STOPPED"))
         assert (await connect.shows(f"{ORDERS}/status"))["connector"]["state"] == "STOPPED"
 
     @pytest.mark.parametrize("before", ["FAILED", "RUNNING"])
@@ -193,8 +206,8 @@ class TestStopped:
         self, connect: AskedService, before: str
     ) -> None:
         """A connector that failed before or during the stop can be resumed."""
-        await connect.given(reported("orders", before))
+        await connect.write_foreign(reported("orders", before))
         await connect.ask("PUT", f"{ORDERS}/stop")
-        await connect.given(reported("orders", "FAILED"))
-        assert await connect.told("PUT", f"{ORDERS}/resume") == (202, "")
+        await connect.write_foreign(reported("orders", "FAILED"))
+        assert await connect.status_and_message("PUT", f"{ORDERS}/resume") == (202, "")
         assert views.target(connect.state, "orders") is Target.STARTED

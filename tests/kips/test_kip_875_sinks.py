@@ -56,7 +56,7 @@ async def committed(broker: Broker, group: str, offset: int) -> None:
         await groups.commit(group, {("t", 0): offset})
 
 
-async def shown(client: httpx.AsyncClient, name: str) -> Any:
+async def offsets_of(client: httpx.AsyncClient, name: str) -> Any:
     """Offsets of a connector, which must be shown."""
     answer = await client.get(f"/connectors/{name}/offsets")
     assert answer.status_code == 200, answer.text
@@ -79,7 +79,7 @@ class TestResponseFormat:
         await committed(broker, f"connect-{name}", 3)
         async with served(broker.bootstrap) as (plane, client):
             await plane.execute(CreateConnector(name, SINK))
-            assert await shown(client, name) == at(3)
+            assert await offsets_of(client, name) == at(3)
 
 
 @pytest.mark.asyncio(loop_scope="module")
@@ -91,10 +91,10 @@ class TestBehavior:
         name = unused_name()
         async with served(broker.bootstrap) as (plane, client):
             await plane.execute(CreateConnector(name, SINK))
-            assert await shown(client, name) == {"sink": []}
+            assert await offsets_of(client, name) == {"sink": []}
             for offset in (3, 8):
                 await committed(broker, f"connect-{name}", offset)
-                assert await shown(client, name) == at(offset)
+                assert await offsets_of(client, name) == at(offset)
 
     async def test_fenced_producer(self, broker: Broker) -> None:
         """A fenced producer cannot write any more."""
@@ -125,7 +125,7 @@ class TestOffsetsOfSinks:
         ):
             await plane.execute(CreateConnector(name, SINK))
             await consumer.commit(dict.fromkeys(consumer.assignment(), 5))
-            assert await shown(client, name) == at(5)
+            assert await offsets_of(client, name) == at(5)
 
     async def test_group_of_its_own(self, broker: Broker) -> None:
         """Offsets: those of a sink with a consumer group of its own can be viewed."""
@@ -134,7 +134,7 @@ class TestOffsetsOfSinks:
         async with served(broker.bootstrap) as (plane, client):
             config = {**SINK, "consumer.override.group.id": group}
             await plane.execute(CreateConnector(name, config))
-            assert await shown(client, name) == at(6)
+            assert await offsets_of(client, name) == at(6)
 
     async def test_other_cluster(self, broker: Broker) -> None:
         """Offsets: a sink that reads from another Kafka cluster can be viewed and reset."""
@@ -146,7 +146,7 @@ class TestOffsetsOfSinks:
         await committed(broker, f"connect-{name}", 7)
         async with served(f"127.0.0.1:{port}") as (plane, client):
             await plane.execute(CreateConnector(name, {**SINK, **overrides}))
-            assert await shown(client, name) == at(7)
+            assert await offsets_of(client, name) == at(7)
             await plane.execute(StopConnector(name))
             assert (await client.delete(f"/connectors/{name}/offsets")).status_code == 204
-            assert await shown(client, name) == {"sink": []}
+            assert await offsets_of(client, name) == {"sink": []}

@@ -17,7 +17,7 @@ from tests.kips.service import (
     reported,
     running,
     serving,
-    wanted,
+    target_state,
 )
 
 ORDERS = "/connectors/orders"
@@ -35,14 +35,14 @@ async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]
 
 @pytest.fixture
 async def stopped(connect: AskedService) -> AskedService:
-    """The same, with `orders` stopped."""
-    assert await connect.told("PUT", STOP) == (204, "")
+    """The service of `connect`, with `orders` stopped."""
+    assert await connect.status_and_message("PUT", STOP) == (204, "")
     return connect
 
 
 async def read_by(release: str, *states: str) -> ConfigState:
     """Config state of a worker of a release after these target states."""
-    records = [wanted("orders", **_fields(state)) for state in states]
+    records = [target_state("orders", **_fields(state)) for state in states]
     fold = Fold(Profile.of(release))
     fold.apply_all(await entries(await running(*records), [CONFIG]))
     return fold.snapshot().config
@@ -120,8 +120,8 @@ class TestNewState:
 
     async def test_nothing_shows_tasks_any_more(self, stopped: AskedService) -> None:
         """Wherever a connector is shown with its tasks it has none, once workers have followed."""
-        await stopped.given(*(reported("orders", None, task) for task in (0, 1)))
-        await stopped.given(reported("orders", "STOPPED"))
+        await stopped.write_foreign(*(reported("orders", None, task) for task in (0, 1)))
+        await stopped.write_foreign(reported("orders", "STOPPED"))
         assert (await stopped.shows(ORDERS))["tasks"] == []
         assert await stopped.shows(f"{ORDERS}/tasks") == []
         assert (await stopped.shows(f"{ORDERS}/status"))["tasks"] == []
@@ -131,9 +131,9 @@ class TestNewState:
     @pytest.mark.parametrize("before", ["RUNNING", "PAUSED", "FAILED", "UNASSIGNED"])
     async def test_it_is_shown_as_stopped(self, connect: AskedService, before: str) -> None:
         """A STOPPED report replaces any earlier report, a failure as well."""
-        await connect.given(reported("orders", before))
-        assert (await connect.told("PUT", STOP))[0] == 204
-        await connect.given(reported("orders", "STOPPED"))
+        await connect.write_foreign(reported("orders", before))
+        assert (await connect.status_and_message("PUT", STOP))[0] == 204
+        await connect.write_foreign(reported("orders", "STOPPED"))
         shown = await connect.shows(f"{ORDERS}/status")
         assert shown["connector"]["state"] == "STOPPED"
 
@@ -156,7 +156,7 @@ class TestOutOfIt:
 
         With releases, too: only that a paused one is asked for them is the KIP's alone.
         """
-        assert (await stopped.told("PUT", way))[0] == 202
+        assert (await stopped.status_and_message("PUT", way))[0] == 202
         made = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
         assert made.status == 204
 
@@ -201,8 +201,8 @@ class TestCompatibilityOfOffsets:
         """Offsets that an older release wrote are visible to a newer worker."""
         log = await running()
         async with serving(log, "2.8") as old:
-            assert (await old.told("GET", f"{ORDERS}/offsets"))[0] == 404
-            await old.given(came_to("orders", {"table": "c"}, {"pos": 1}))
+            assert (await old.status_and_message("GET", f"{ORDERS}/offsets"))[0] == 404
+            await old.write_foreign(came_to("orders", {"table": "c"}, {"pos": 1}))
         async with serving(log, release) as new:
             assert len(views.source_offsets(new.state, "orders")) == 3
 
@@ -234,7 +234,7 @@ class TestCompatibilityOfStopped:
 
     @pytest.mark.parametrize("release", ["3.5", "3.9", "4.3", KIP])
     async def test_newer_workers_stop(self, release: str) -> None:
-        """Newer workers read `state.v2` first."""
+        """Newer workers prefer `state.v2` to `state` and stop the connector."""
         config = await read_by(release, "PAUSED/STOPPED")
         assert config.targets["orders"] is Target.STOPPED
 

@@ -38,18 +38,18 @@ def _no_calls() -> None:
 
 
 class TracedTask(SourceTask):
-    """Notes its calls."""
+    """Task that notes each of its calls."""
 
     def start(self, config: Any) -> None:
-        """Note the call."""
+        """Note the start of the task."""
         del config
         calls.append("task start")
 
     def poll(self) -> None:
-        """Return nothing."""
+        """Return no records."""
 
     def stop(self) -> None:
-        """Note the call."""
+        """Note the stop of the task."""
         calls.append("task stop")
 
 
@@ -61,7 +61,7 @@ class TracedSource(SourceConnector):
 
     def start(self, config: Any) -> None:
         """Note the call; fail once in the process if the config says so."""
-        self.given = config
+        self.start_config = config
         calls.append("start")
         if config["fail"] == "start" and calls.count("start") == 1:
             raise ValueError("no start")
@@ -69,12 +69,12 @@ class TracedSource(SourceConnector):
     def task_configs(self, limit: int) -> Any:
         """Return a config for each task."""
         calls.append("task configs")
-        return [self.given] * limit
+        return [self.start_config] * limit
 
     def stop(self) -> None:
         """Note the call; fail if the config says so."""
         calls.append("stop")
-        if self.given["fail"] == "stop":
+        if self.start_config["fail"] == "stop":
             raise ValueError("no stop")
 
 

@@ -54,7 +54,7 @@ class TestPublicInterfaces:
             await until(lambda: committed(worker) == {"a": 1} and "commit" in script.calls)
             hook_call = script.calls.index("hook")
             assert hook_call < script.calls.index("commit")
-            assert {"a": {"at": 1}} in script.shown
+            assert {"a": {"at": 1}} in script.offsets_shown
 
     async def test_added(self) -> None:
         """The task may add offsets of partitions that are not among the shown ones."""
@@ -107,8 +107,8 @@ class TestProposedChanges:
         async with scripted(script, log=log) as worker:
             await until(lambda: committed(worker) == {"a": 2})
             await until(lambda: not script.polls)
-            assert all(shown in ({}, {"a": {"at": 2}}) for shown in script.shown)
-            assert {"a": {"at": 2}} in script.shown
+            assert all(shown in ({}, {"a": {"at": 2}}) for shown in script.offsets_shown)
+            assert {"a": {"at": 2}} in script.offsets_shown
             log.released.set()
             await until(lambda: committed(worker) == {"a": 3})
 
@@ -118,7 +118,7 @@ class TestProposedChanges:
             await until(lambda: committed(worker) == {"a": 9})
 
     async def test_empty(self) -> None:
-        """An empty map changes nothing."""
+        """A hook that returns an empty map changes no offset."""
         script = Script([[record("a", 1)]], lambda _: {})
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1})
@@ -157,7 +157,7 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 1})
             script.polls.append([record("a", 2)])
             await until(lambda: committed(worker) == {"a": 2})
-            assert [shown for shown in script.shown if shown][-1] == {"a": {"at": 2}}
+            assert [shown for shown in script.offsets_shown if shown][-1] == {"a": {"at": 2}}
 
     async def test_acknowledged(self) -> None:
         """A partition is committed only after a record of it has been acknowledged."""
@@ -222,13 +222,13 @@ class AheadTask(ScriptedTask):
         return [SourceRecord(topic="t", value=str(self.position))]
 
     def update_offsets(self, offsets: Pairs) -> Any:
-        """Return the position."""
+        """Return the current position as offset of partition `a`."""
         del offsets
         return [({"p": "a"}, {"at": self.position})]
 
 
 class AheadSource(PlainSource):
-    """Connector of that task."""
+    """Source whose task is an `AheadTask`."""
 
     task = AheadTask
 
@@ -265,7 +265,10 @@ class TestExactlyOnceSupportEnabled:
         script = Script([[record("a", 1)], [record("b", 2)]])
         async with scripted(script, boundary="poll") as worker:
             await until(lambda: committed(worker) == {"a": 1, "b": 2})
-        assert [shown for shown in script.shown if shown] == [{"a": {"at": 1}}, {"b": {"at": 2}}]
+        assert [shown for shown in script.offsets_shown if shown] == [
+            {"a": {"at": 1}},
+            {"b": {"at": 2}},
+        ]
 
     async def test_same_transaction(self) -> None:
         """An offset that it returns is part of the same transaction."""

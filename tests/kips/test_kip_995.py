@@ -8,7 +8,7 @@ import pytest
 from controlplane.core import views
 from controlplane.core.records import Target
 from tests.controller.scene import CONFIG, OFFSETS
-from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
+from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, creation_body, left_of, offsets_of
 from tests.kips.service import (
     SINK_CONFIG,
     SOURCE_CONFIG,
@@ -35,7 +35,7 @@ class TestPost:
 
     async def test_a_field_may_say_where_to_begin(self, connect: AskedService) -> None:
         """A creation with initial offsets writes the connector and its offsets."""
-        assert (await connect.told("POST", "/connectors", asked()))[0] == 200
+        assert (await connect.status_and_message("POST", "/connectors", creation_body()))[0] == 200
         assert await offsets_of(connect) == AT_100
 
     @pytest.mark.parametrize(
@@ -60,7 +60,9 @@ class TestPost:
     async def test_400_for_another_form(self, connect: AskedService, offsets: Any) -> None:
         """Offsets that are no list in the form of KIP-875 are the client's error."""
         before = await connect.everything()
-        assert (await connect.told("POST", "/connectors", asked(offsets)))[0] == 400
+        assert (await connect.status_and_message("POST", "/connectors", creation_body(offsets)))[
+            0
+        ] == 400
         assert await connect.everything() == before
 
     @pytest.mark.parametrize("offsets", [{}, {"initial_offsets": None}], ids=["absent", "null"])
@@ -90,7 +92,7 @@ class TestPost:
     ) -> None:
         """200 either way: with a hook that vouches for the offsets, and without one."""
         config = {**SOURCE_CONFIG, "connector.class": plugin}
-        answer = await connect.ask("POST", "/connectors", asked(config=config))
+        answer = await connect.ask("POST", "/connectors", creation_body(config=config))
         assert answer.status == 200
         assert answer.body["initial_offsets_response"] == message
         assert answer.body["name"] == "new"
@@ -98,7 +100,7 @@ class TestPost:
 
     async def test_other_fields_stay(self, connect: AskedService) -> None:
         """The KIP's example leaves them away; who decodes every creation alike needs them."""
-        answer = await connect.ask("POST", "/connectors", asked())
+        answer = await connect.ask("POST", "/connectors", creation_body())
         assert list(answer.body) == ["name", "config", "tasks", "type", "initial_offsets_response"]
         assert answer.headers == {"location": NEW}
 
@@ -107,7 +109,9 @@ class TestPost:
         """A field that is unknown is an error there, and nothing is made."""
         async with serving(await running(), release) as service:
             before = await service.everything()
-            status, message = await service.told("POST", "/connectors", asked())
+            status, message = await service.status_and_message(
+                "POST", "/connectors", creation_body()
+            )
             assert status == 500
             assert message.startswith('Unrecognized field "initial_offsets"')
             assert await service.everything() == before
@@ -118,7 +122,7 @@ class TestSteps:
 
     async def test_in_this_order(self, connect: AskedService) -> None:
         """Wipe, set, create, each read back before the next; checks come before all of them."""
-        plan = await connect.plan("POST", "/connectors", asked(initial_state="PAUSED"))
+        plan = await connect.plan("POST", "/connectors", creation_body(initial_state="PAUSED"))
         assert [(step.name, step.read_back) for step in plan.steps] == [
             ("wipe", (OFFSETS,)),
             ("write", (OFFSETS,)),
@@ -131,7 +135,9 @@ class TestSteps:
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "name": "other"}
         broken: Any = [{"partition": {"table": []}, "offset": None}]
-        status, message = await connect.told("POST", "/connectors", asked(broken, config))
+        status, message = await connect.status_and_message(
+            "POST", "/connectors", creation_body(broken, config)
+        )
         assert (status, "(other)" in message) == (400, True)
         assert await connect.everything() == before
 
@@ -155,15 +161,20 @@ class TestSteps:
         self, connect: AskedService, config: Any, offsets: Any
     ) -> None:
         """Creation refuses what `PATCH` refuses, with the step in front of the same words."""
-        await connect.given(configured("other", config))
+        await connect.write_foreign(configured("other", config))
         await connect.ask("PUT", "/connectors/other/stop")
         altered = {"offsets": offsets}
-        status, message = await connect.told("PATCH", "/connectors/other/offsets", altered)
+        status, message = await connect.status_and_message(
+            "PATCH", "/connectors/other/offsets", altered
+        )
         assert status == 400
         before = await connect.everything()
         step = "Failed to validate the initial offsets of connector new: "
         expected = (400, step + message)
-        assert await connect.told("POST", "/connectors", asked(offsets, config)) == expected
+        assert (
+            await connect.status_and_message("POST", "/connectors", creation_body(offsets, config))
+            == expected
+        )
         assert await connect.everything() == before
 
     @pytest.mark.parametrize("state", ["RUNNING", "PAUSED", "STOPPED", None])
@@ -171,12 +182,14 @@ class TestSteps:
         self, connect: AskedService, state: str | None
     ) -> None:
         """A new connector need not exist and be stopped, whatever its initial state."""
-        got = await connect.told("POST", "/connectors", asked(initial_state=state))
+        got = await connect.status_and_message(
+            "POST", "/connectors", creation_body(initial_state=state)
+        )
         assert got[0] == 200
 
     async def test_3_nothing_of_before_is_merged_in(self, connect: AskedService) -> None:
         """Partitions that the request does not name have no offset any more."""
-        await connect.ask("POST", "/connectors", asked())
+        await connect.ask("POST", "/connectors", creation_body())
         assert await offsets_of(connect) == AT_100
         assert left_of(connect) == {'["new",{"table":"a"}]': '{"pos":100}'}
 
@@ -184,7 +197,7 @@ class TestSteps:
         """Each of them; of two for one partition the later one."""
         others = [{"partition": {"table": name}, "offset": {"pos": 5}} for name in "cd"]
         first = [{"partition": {"table": "a"}, "offset": {"pos": 99}}]
-        await connect.ask("POST", "/connectors", asked([*first, *others, *AT_100]))
+        await connect.ask("POST", "/connectors", creation_body([*first, *others, *AT_100]))
         shown = await offsets_of(connect)
         assert len(shown) == 3
         assert all(offset in shown for offset in [*AT_100, *others])
@@ -192,7 +205,9 @@ class TestSteps:
     async def test_4_a_null_asks_for_none(self, connect: AskedService) -> None:
         """A partition without an offset has none, as it had none after the wiping."""
         nothing = [{"partition": {"table": "a"}, "offset": None}]
-        assert (await connect.told("POST", "/connectors", asked(nothing)))[0] == 200
+        assert (await connect.status_and_message("POST", "/connectors", creation_body(nothing)))[
+            0
+        ] == 200
         assert await offsets_of(connect) == []
 
     @pytest.mark.parametrize(
@@ -208,9 +223,9 @@ class TestSteps:
         self, connect: AskedService, state: str | None, target: Target, record: str | None
     ) -> None:
         """The state that was asked for stands before the config; without one nothing does."""
-        plan = await connect.plan("POST", "/connectors", asked(initial_state=state))
+        plan = await connect.plan("POST", "/connectors", creation_body(initial_state=state))
         *states, config = plan.steps[-1].records
         assert config.key == b"connector-new"
         assert [draft.value for draft in states] == ([record.encode()] if record else [])
-        await connect.ask("POST", "/connectors", asked(initial_state=state))
+        await connect.ask("POST", "/connectors", creation_body(initial_state=state))
         assert views.target(connect.state, "new") is target

@@ -17,7 +17,7 @@ from controlplane.logs.log import Record
 from controlplane.plane import ControlPlane, Surroundings
 from controlplane.rest.endpoints.offline import command_of
 from tests.controller.scene import CONFIG, OFFSETS
-from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, asked, left_of, offsets_of
+from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, creation_body, left_of, offsets_of
 from tests.kips.service import (
     FUSSY_SOURCE,
     PLUGINS,
@@ -43,22 +43,22 @@ async def connect() -> AsyncIterator[AskedService]:
 
 
 def wiping(record: Record) -> bool:
-    """Step 3."""
+    """True for a record that wipes an offset (step 3 of KIP-995)."""
     return record.topic == OFFSETS and record.value is None
 
 
 def setting(record: Record) -> bool:
-    """Step 4."""
+    """True for a record that sets an offset (step 4 of KIP-995)."""
     return record.topic == OFFSETS and record.value is not None
 
 
 def creating(record: Record) -> bool:
-    """Step 5."""
+    """True for a record that creates the connector (step 5 of KIP-995)."""
     return record.topic == CONFIG
 
 
 AT_5 = {"sink": [{"partition": {"topic": "t", "partition": 0}, "offset": {"offset": 5}}]}
-AS_SINK = asked(AT_5, SINK_CONFIG)
+AS_SINK = creation_body(AT_5, SINK_CONFIG)
 OLD = AlterGroup("new", "connect-new", (("t", 0, 99), ("t", 1, 99)))
 """Offsets that an earlier sink of that name has committed."""
 
@@ -67,7 +67,7 @@ class Refusing(Beyond):
     """A Kafka cluster that sets one offset of a group, and then no more."""
 
     async def perform(self, action: AnyAction) -> None:
-        """Fail half-way."""
+        """Perform the action; then raise for an alteration other than `OLD`."""
         await super().perform(action)
         if isinstance(action, AlterGroup) and action != OLD:
             raise ExternalActionFailed("Failed to alter consumer group offsets for connector new")
@@ -87,7 +87,9 @@ class TestFailures:
         """The error names the step at which the connector throws; nothing is written."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **extra_config}
-        status, message = await connect.told("POST", "/connectors", asked(config=config))
+        status, message = await connect.status_and_message(
+            "POST", "/connectors", creation_body(config=config)
+        )
         assert status == 500
         assert message.startswith(f"Failed to {step} of connector new: Offset")
         assert await connect.everything() == before
@@ -108,7 +110,7 @@ class TestFailures:
         async with serving(log, limits=NEVER_RETRIED) as service:
             log.refuses = refuses
             with pytest.raises(NotWritten, match=step):
-                await service.ask("POST", "/connectors", asked())
+                await service.ask("POST", "/connectors", creation_body())
 
     async def test_4_of_a_sink(self) -> None:
         """The error names the step; old offsets are gone, the new ones are taken back."""
@@ -117,7 +119,10 @@ class TestFailures:
         async with serving(await log_of(), beyond=beyond) as service:
             step = "Failed to set the initial offsets of connector new: "
             why = "Failed to alter consumer group offsets for connector new"
-            assert await service.told("POST", "/connectors", AS_SINK) == (500, step + why)
+            assert await service.status_and_message("POST", "/connectors", AS_SINK) == (
+                500,
+                step + why,
+            )
             assert await beyond.group_offsets("connect-new") == ()
             assert await service.shows("/connectors") == []
             assert await service.everything() == []
@@ -133,12 +138,14 @@ class TestFailures:
         async with serving(log, limits=NEVER_RETRIED) as service:
             log.refuses = refuses
             with pytest.raises(NotWritten):
-                await service.ask("POST", "/connectors", asked())
+                await service.ask("POST", "/connectors", creation_body())
             log.refuses = None
-            assert (await service.told("DELETE", NEW))[0] == 404  # waits for what is to be ended
+            assert (await service.status_and_message("DELETE", NEW))[
+                0
+            ] == 404  # waits for what is to be ended
             assert left_of(service) == {}
             made = {"name": "new", "config": SOURCE_CONFIG}
-            assert (await service.told("POST", "/connectors", made))[0] == 201
+            assert (await service.status_and_message("POST", "/connectors", made))[0] == 201
             assert await offsets_of(service) == []
 
 
@@ -147,9 +154,9 @@ class TestRace:
 
     async def test_with_offsets_first(self, connect: AskedService) -> None:
         """The second of two requests for one name is refused: here the one without offsets."""
-        both = asked(), {"name": "new", "config": SOURCE_CONFIG}
+        both = creation_body(), {"name": "new", "config": SOURCE_CONFIG}
         first, second = await asyncio.gather(
-            *(connect.told("POST", "/connectors", body) for body in both)
+            *(connect.status_and_message("POST", "/connectors", body) for body in both)
         )
         assert (first[0], second) == (200, (409, "Connector new already exists"))
         assert await offsets_of(connect) == AT_100
@@ -157,9 +164,9 @@ class TestRace:
     async def test_without_offsets_first(self, connect: AskedService) -> None:
         """The second request, with offsets, is refused and neither wipes nor sets any."""
         before = left_of(connect)
-        both = {"name": "new", "config": SOURCE_CONFIG}, asked()
+        both = {"name": "new", "config": SOURCE_CONFIG}, creation_body()
         first, second = await asyncio.gather(
-            *(connect.told("POST", "/connectors", body) for body in both)
+            *(connect.status_and_message("POST", "/connectors", body) for body in both)
         )
         assert (first[0], second) == (201, (409, "Connector new already exists"))
         assert left_of(connect) == before
@@ -169,11 +176,11 @@ class TestRace:
         before = await connect.everything()
         nested: Any = [{"partition": {"table": {}}, "offset": None}]
         refused = [
-            await connect.told("POST", "/connectors", body)
+            await connect.status_and_message("POST", "/connectors", body)
             for body in (
-                asked(config={"name": "other"}),
-                asked(nested),
-                asked(name="orders"),
+                creation_body(config={"name": "other"}),
+                creation_body(nested),
+                creation_body(name="orders"),
             )
         ]
         assert [status for status, _ in refused] == [400, 400, 409]
@@ -188,7 +195,7 @@ class TestRemanentOffsets:
         await connect.ask("DELETE", "/connectors/orders")
         before = len(await connect.holds(OFFSETS))
         body = {"name": "orders", "config": SOURCE_CONFIG, "initial_offsets": AT_100}
-        assert (await connect.told("POST", "/connectors", body))[0] == 200
+        assert (await connect.status_and_message("POST", "/connectors", body))[0] == 200
         assert (await connect.holds(OFFSETS))[before:] == [
             ('["orders",{"table":"a"}]', None),
             ('["orders",{"table":"b"}]', None),
@@ -201,7 +208,7 @@ class TestRemanentOffsets:
         beyond = Beyond()
         await beyond.perform(OLD)
         async with serving(await log_of(), beyond=beyond) as service:
-            assert (await service.told("POST", "/connectors", AS_SINK))[0] == 200
+            assert (await service.status_and_message("POST", "/connectors", AS_SINK))[0] == 200
             assert await beyond.group_offsets("connect-new") == (("t", 0, 5),)
 
 
@@ -216,7 +223,7 @@ class TestCompatibility:
             await plain.ask("PATCH", f"{NEW}/offsets", {"offsets": AT_100})
             config, *_ = await plain.holds(CONFIG)
             offsets = await plain.holds(OFFSETS)
-        await connect.ask("POST", "/connectors", asked())
+        await connect.ask("POST", "/connectors", creation_body())
         assert (await connect.holds(CONFIG))[-1:] == [config]
         assert (await connect.holds(OFFSETS))[-1:] == offsets
 
@@ -225,10 +232,10 @@ class TestCompatibility:
         """An older worker shows the offsets as if the connector had committed them."""
         log = await log_of()
         async with serving(log) as ours:
-            await ours.ask("POST", "/connectors", asked())
+            await ours.ask("POST", "/connectors", creation_body())
         async with serving(log, release) as old:
             assert await old.shows(f"{NEW}/offsets") == {"offsets": AT_100}
-            await old.given(came_to("new", {"table": "a"}, {"pos": 101}))
+            await old.write_foreign(came_to("new", {"table": "a"}, {"pos": 101}))
             (shown,) = (await old.shows(f"{NEW}/offsets"))["offsets"]
             assert shown["offset"] == {"pos": 101}
 
@@ -243,7 +250,7 @@ class TestPlan:
         """One process with one file: offsets, and offsets together with a state; for good."""
         where = f"sqlite:///{tmp_path / 'state.db'}"
         around = Surroundings(plugins=PLUGINS)
-        body = msgspec.json.encode(asked(initial_state=state))
+        body = msgspec.json.encode(creation_body(initial_state=state))
         async with ControlPlane.open(where, around=around) as plane:
             command = command_of("POST", "/connectors", body, Profile.of(KIP))
             outcome = await plane.execute(command)
@@ -287,7 +294,7 @@ view connectors
         """The error is reported, and nothing is left of the creation."""
         beyond = Refusing()
         async with serving(await log_of(), beyond=beyond) as service:
-            assert (await service.told("POST", "/connectors", AS_SINK))[0] == 500
+            assert (await service.status_and_message("POST", "/connectors", AS_SINK))[0] == 500
             assert await service.everything() == []
             assert await beyond.group_offsets("connect-new") == ()
 
@@ -297,6 +304,10 @@ class TestRejectedAlternatives:
 
     async def test_it_need_not_begin_stopped(self, connect: AskedService) -> None:
         """Offsets are taken for a connector that is to run at once."""
-        assert (await connect.told("POST", "/connectors", asked(initial_state="RUNNING")))[0] == 200
+        assert (
+            await connect.status_and_message(
+                "POST", "/connectors", creation_body(initial_state="RUNNING")
+            )
+        )[0] == 200
         assert views.target(connect.state, "new") is Target.STARTED
         assert await offsets_of(connect) == AT_100

@@ -82,7 +82,7 @@ def _tested(kip: str, node: ast.ClassDef) -> Section:
 
 
 def text_of(kip: str, shared: Path) -> str:
-    """Text of a KIP."""
+    """Return the text of a KIP."""
     return (shared / "kips" / f"{kip.lower()}.txt").read_text(encoding="utf-8")
 
 

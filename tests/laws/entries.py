@@ -28,7 +28,7 @@ ACTIVE = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}
 
 
 def deep(levels: int) -> bytes:
-    """Nested lists."""
+    """Return the JSON of lists nested this deep."""
     return b"[" * levels + b"]" * levels
 
 

@@ -92,19 +92,19 @@ command_records: st.SearchStrategy[CommandRecord] = st.one_of(
 
 @given(config_records)
 def test_config_records_come_back(record: ConfigRecord) -> None:
-    """decode(encode(record)) = record."""
+    """Decoding an encoded config record gives the same record."""
     assert decode_config(*encode_config(record, NEWEST), NEWEST) == record
 
 
 @given(status_records)
 def test_status_records_come_back(record: StatusRecord) -> None:
-    """decode(encode(record)) = record."""
+    """Decoding an encoded status record gives the same record."""
     assert decode_status(*encode_status(record, NEWEST), NEWEST) == record
 
 
 @given(command_records)
 def test_command_records_come_back(record: CommandRecord) -> None:
-    """decode(encode(record)) = record."""
+    """Decoding an encoded command record gives the same record."""
     assert decode_command(*encode_command(record)) == record
 
 
@@ -112,7 +112,7 @@ def test_command_records_come_back(record: CommandRecord) -> None:
 def test_offsets_come_back(
     name: str, partition: dict[str, object], offset: dict[str, object]
 ) -> None:
-    """decode(encode(offset)) = offset."""
+    """Decoding an encoded source offset gives the same partition and offset."""
     key, value = encode_offset(name, partition, offset)
     assert decode_partition(key, NEWEST) == SourcePartition(name, partition)
     assert decode_offset(value, NEWEST) == offset

@@ -76,7 +76,7 @@ def lived(steps: Iterable[tuple[str, LifeStep, int]]) -> list[Pair]:
     return pairs
 
 
-def shown(state: ClusterState) -> Any:
+def shown_connectors(state: ClusterState) -> Any:
     """Configs and target states as REST shows them."""
     return {
         name: (
@@ -90,7 +90,7 @@ def shown(state: ClusterState) -> Any:
 
 
 def lives(*without: LifeStep) -> st.SearchStrategy[list[tuple[str, LifeStep, int]]]:
-    """Random lives of two connectors."""
+    """Strategy for random lives of two connectors, without some steps."""
     steps = st.sampled_from([step for step in LifeStep if step not in without])
     return st.lists(st.tuples(st.sampled_from("ab"), steps, st.integers(0, 3)), max_size=25)
 
@@ -124,7 +124,7 @@ def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile:
     if profile.commit_needs_deferred:
         log = [entry for entry in log if entry.value != b'{"tasks":0}']
     after = compacted(log, ["connect-configs"])
-    assert shown(fold(after, profile)) == shown(fold(log, profile))
+    assert shown_connectors(fold(after, profile)) == shown_connectors(fold(log, profile))
 
 
 @given(logs(), profiles)
@@ -154,7 +154,7 @@ def breaks(life: list[tuple[str, LifeStep, int]], profile: Profile) -> bool:
     """True if compaction changes what this release shows of such a life."""
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])
-    return bool(shown(fold(after, profile)) != shown(fold(log, profile)))
+    return bool(shown_connectors(fold(after, profile)) != shown_connectors(fold(log, profile)))
 
 
 def span(alike: list[Profile]) -> list[str]:
@@ -191,4 +191,4 @@ def test_a_new_commit_heals(release: str) -> None:
     life = [*RECONFIGURED, ("a", LifeStep.START_TASKS, 2)]
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])
-    assert shown(read(after, release)) == shown(read(log, release))
+    assert shown_connectors(read(after, release)) == shown_connectors(read(log, release))

@@ -46,7 +46,7 @@ def override(call: int, offsets: OffsetPairs, read: Mapping[int, int]) -> Offset
 
 
 def plans(**fixed: Any) -> st.SearchStrategy[LifePlan]:
-    """Return examples of plans."""
+    """Strategy for life plans; some parts can be fixed."""
     drawn: dict[str, Any] = {
         "batches": batches,
         "fates": fates,

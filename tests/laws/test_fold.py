@@ -19,7 +19,7 @@ from controlplane.rest.endpoints.reads import Reading
 from tests.laws.entries import logs, profiles, statuses
 
 
-def known(state: ClusterState) -> Any:
+def facts_of(state: ClusterState) -> Any:
     """Facts of a state, without the bookkeeping of their origin."""
     return state.config, state.status, dict(state.offsets), state.commands
 
@@ -60,7 +60,7 @@ def test_ignored_records_change_only_the_position(log: list[Entry], profile: Pro
         config = msgspec.structs.replace(before.config, offset=offset)
         assert after.config == config
         assert offset in (before.config.offset, entry.offset + 1)
-        assert known(after)[1:] == known(before)[1:]
+        assert facts_of(after)[1:] == facts_of(before)[1:]
 
 
 @given(logs() | statuses(), profiles, st.booleans())
@@ -72,7 +72,7 @@ def test_loading_in_bulk_is_folding_in_order(
     fast = Fold(profile, exactly_once=exactly_once)
     load(fast, [batch_of([entry]) for entry in log])
     loaded = fast.snapshot()
-    assert known(loaded) == known(slow)
+    assert facts_of(loaded) == facts_of(slow)
     assert bookkeeping(loaded) == bookkeeping(slow)
     assert loaded.unreadable.items() <= slow.unreadable.items()
 
@@ -138,4 +138,4 @@ def test_one_key_in_two_partitions_beside_another_spelling_of_it() -> None:
     ]
     fast = Fold(Profile.of("4.3"))
     load(fast, [batch_of([entry]) for entry in log])
-    assert known(fast.snapshot()) == known(fold(in_order(log), Profile.of("4.3")))
+    assert facts_of(fast.snapshot()) == facts_of(fold(in_order(log), Profile.of("4.3")))

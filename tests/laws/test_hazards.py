@@ -47,7 +47,7 @@ def throws(hazard: Hazard) -> bool:
     return hazard.danger in THROWN.values() and "more than one partition" not in hazard.reason
 
 
-def asked(key: bytes) -> int:
+def asked_count(key: bytes) -> int:
     """Number of releases in which all readings of an offset's key occur."""
     asked_profiles: list[Profile] = []
 
@@ -62,9 +62,9 @@ def asked(key: bytes) -> int:
 
 def test_keys_that_all_read_alike_are_asked_a_few_times() -> None:
     """A plain key is read in one way, a fraction in the ways of four parsers, an odd one in all."""
-    assert asked(b'["c",{"file":"a","line":1}]') == 1
-    assert asked(b'["c",{"file":"a","line":1.5}]') == 4
-    assert asked(b'["c",{"file":01}]') > 4
+    assert asked_count(b'["c",{"file":"a","line":1}]') == 1
+    assert asked_count(b'["c",{"file":"a","line":1.5}]') == 4
+    assert asked_count(b'["c",{"file":01}]') > 4
 
 
 def test_a_behaviour_counts_however_late_it_is_looked_at() -> None:

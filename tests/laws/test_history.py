@@ -32,7 +32,7 @@ ODD_KEYS = [
 """Keys that mean more than they say: edges 7 and 23, and bytes that are no UTF-8."""
 
 
-def told(log: list[Entry], name: str, profile: Profile) -> AspectValues:
+def values_by_events(log: list[Entry], name: str, profile: Profile) -> AspectValues:
     """Remains of a connector after every event of its history."""
     facts: AspectValues = {}
     for event in history(log, name, profile).events:
@@ -41,7 +41,7 @@ def told(log: list[Entry], name: str, profile: Profile) -> AspectValues:
     return {place: value for place, value in facts.items() if value not in (None, 0)}
 
 
-def known(log: list[Entry], name: str, profile: Profile) -> AspectValues:
+def values_by_diff(log: list[Entry], name: str, profile: Profile) -> AspectValues:
     """State of the connector in a worker that has read the whole log."""
     return {
         (change.aspect, change.item): change.after
@@ -54,7 +54,7 @@ def known(log: list[Entry], name: str, profile: Profile) -> AspectValues:
 def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profile) -> None:
     """Records of other connectors have no influence, not even on source offsets."""
     log = in_order(log)
-    assert told(log, name, profile) == known(log, name, profile)
+    assert values_by_events(log, name, profile) == values_by_diff(log, name, profile)
     own = [entry for entry in log if owner(entry.topic, entry.key, TOPICS, profile) == name]
     differing = {change.connector for change in diff(fold(own, profile), fold(log, profile))}
     assert name not in differing
@@ -64,5 +64,5 @@ def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profil
 @pytest.mark.parametrize("name", ["c", "\ufffd"])
 def test_keys_that_mean_more_than_they_say(name: str, profile: Profile) -> None:
     """A sign and trailing dashes in a task id, any separator, bytes that Java replaces."""
-    assert told(ODD_KEYS, name, profile) == known(ODD_KEYS, name, profile)
-    assert known(ODD_KEYS, name, profile)
+    assert values_by_events(ODD_KEYS, name, profile) == values_by_diff(ODD_KEYS, name, profile)
+    assert values_by_diff(ODD_KEYS, name, profile)

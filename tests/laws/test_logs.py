@@ -108,7 +108,7 @@ async def _answer(log: OwnLog, step: LogOperation) -> Any:
 
 
 async def _live(path: Path, life: list[LogOperation]) -> None:
-    """One life of two logs."""
+    """Run the same operations on both logs and compare them after each."""
     memory, sqlite = MemoryLog(), await SqliteLog.open(path, settings=SMALL)
     for step in (_create("config", 1), _create("offsets", 3), *life):
         assert await _answer(memory, step) == await _answer(sqlite, step)

@@ -89,11 +89,11 @@ class PlannedLog:
 
     @property
     def state(self) -> ClusterState:
-        """State of a worker."""
+        """State of a worker that has read the entries."""
         return fold(in_order(self.entries), self.profile, exactly_once=self.exactly_once)
 
     def plan(self, command: AnyCommand) -> Plan:
-        """Decision; the hook accepts."""
+        """Decide a command, with a hook that accepts the offsets."""
         hooks = (HookSuccess(definite=True),) * 2
         context = Context(profile=self.profile, plugins=PLUGINS, hooks=hooks)
         plan = decide(self.state, command, context)
@@ -102,7 +102,7 @@ class PlannedLog:
 
     @property
     def effective(self) -> EffectiveOffsets:
-        """Offsets of the connector."""
+        """Offsets of the connector that are not null, by partition."""
         offset_views = views.source_offsets(self.state, "a")
         return {
             frozen(view.partition): view.offset for view in offset_views if view.offset is not None
@@ -174,7 +174,7 @@ def prefixes(cluster: PlannedLog, plan: Plan) -> Iterator[PlannedLog]:
     return (cluster.apply(plan.steps[:done]) for done in range(len(plan.steps) + 1))
 
 
-def wanted(cluster: PlannedLog, command: AlterOffsets | ResetOffsets) -> EffectiveOffsets:
+def expected_offsets(cluster: PlannedLog, command: AlterOffsets | ResetOffsets) -> EffectiveOffsets:
     """Offsets that the connector must have in the end."""
     if isinstance(command, ResetOffsets):
         return {}
@@ -192,7 +192,7 @@ def test_o1_success_means_what_was_asked(
 ) -> None:
     """Each partition has its offset or none, the others theirs; a reset leaves none anywhere."""
     after = cluster.apply(cluster.plan(command).steps)
-    assert after.effective == wanted(cluster, command)
+    assert after.effective == expected_offsets(cluster, command)
     if isinstance(command, ResetOffsets):
         assert not any(after.keys().values())
 
@@ -202,7 +202,7 @@ def test_o3_no_crash_brings_an_older_offset_back(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
     """Each partition has the old offset or the new one at each crash point."""
-    old, new = cluster.effective, wanted(cluster, command)
+    old, new = cluster.effective, expected_offsets(cluster, command)
     for crashed in prefixes(cluster, cluster.plan(command)):
         now = crashed.effective
         for partition in {*old, *new, *now}:

@@ -97,7 +97,7 @@ def test_recorded_clusters_come_back(histories: Path, release: str) -> None:
 
 
 ONE, ANOTHER = b'["a",{"p":1}]', b'["a",{"p":1 }]'
-"""Two spellings of one key."""
+"""Two spellings of one offset key."""
 
 
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
@@ -139,7 +139,7 @@ json_values = st.recursive(
 
 @given(json_values)
 def test_a_flat_value_comes_back(value: Any) -> None:
-    """unflat(flat(value)) = value, through MessagePack."""
+    """A value survives `flat`, MessagePack and `unflat` unchanged."""
     tokens = msgspec.msgpack.decode(msgspec.msgpack.encode(flat(value)))
     assert repr(unflat(tokens)) == repr(value)
 

@@ -203,10 +203,10 @@ def test_the_order_within_a_key_decides(records: list[TaskStatus]) -> None:
             )
             expected = expected if late else record.status
         actual = status_of(state, task)
-        assert shown(actual) == shown(expected)
+        assert compared_status(actual) == compared_status(expected)
 
 
-def shown(status: Status | None) -> Any:
+def compared_status(status: Status | None) -> Any:
     """Return what is compared of a status."""
     return None if status is None else (status.state, status.worker_id, status.generation)
 
@@ -218,9 +218,9 @@ def test_folding_is_idempotent(records: list[TaskStatus]) -> None:
     doubled = fold(entries_of([record for record in records for _ in range(2)]), KIP)
     repeated = fold(entries_of([*records, *records]), KIP)
     for task in (0, 1):
-        expected = shown(status_of(once, task))
-        assert shown(status_of(doubled, task)) == expected
-        assert shown(status_of(repeated, task)) == expected
+        expected = compared_status(status_of(once, task))
+        assert compared_status(status_of(doubled, task)) == expected
+        assert compared_status(status_of(repeated, task)) == expected
 
 
 # --- active topics --------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from tests.logs.contract import make_topics
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Path of the log."""
+    """Path of the log of a test."""
     return tmp_path / "control.log"
 
 

@@ -37,13 +37,13 @@ def record(topic: str, partition: int, text: str = "x") -> Record:
 def entry(
     offset: int, key: str | None = "k", value: str | None = "v", *, aborted: bool = False
 ) -> Entry:
-    """An entry of `config`."""
+    """Return an entry of the topic `config`."""
     raw_key, raw_value = (None if text is None else text.encode() for text in (key, value))
     return Entry("config", 0, offset, T0 + offset, raw_key, raw_value, aborted=aborted)
 
 
 async def make_topics(log: Log) -> None:
-    """The topics of the sample."""
+    """Create the topics that the sample needs."""
     for topic, partitions in TOPICS.items():
         await log.create_topic(topic, partitions)
 

@@ -12,5 +12,5 @@ def everything_below(folder: Path) -> dict[str, bytes | None]:
 
 
 def names(folder: Path) -> list[str]:
-    """Names in a folder, sorted."""
+    """Return the sorted names of a folder's files."""
     return sorted(path.name for path in folder.iterdir())

@@ -47,7 +47,7 @@ ENDS = {"config": [8], "offsets": [1, 0, 3], "status": [0, 0]}
 
 
 async def entries_of(batches: AsyncIterator[Batch]) -> list[Entry]:
-    """All entries of a read."""
+    """Collect all entries of a read."""
     return [entry async for batch in batches for entry in batch.entries()]
 
 
@@ -57,7 +57,7 @@ async def everything(log: ReadableLog) -> list[Entry]:
 
 
 def by_place(entries: Iterable[Entry]) -> list[Entry]:
-    """Sorted by topic, partition, offset."""
+    """Sort entries by topic, partition and offset."""
     return sorted(entries, key=lambda entry: entry.position)
 
 

@@ -57,7 +57,7 @@ class Read:
         self.path = path
 
     def __call__(self, content: bytes, **options: str) -> Dump:
-        """Read `content`."""
+        """Write `content` to the file and read it as a dump."""
         self.path.write_bytes(content)
         return read_dump(self.path, **options)  # type: ignore[arg-type]
 
@@ -69,7 +69,7 @@ class Read:
 
 
 def line(offset: int, /, **fields: object) -> bytes:
-    """A line of a history."""
+    """Return a line of a history with these fields."""
     place = {"topic": CONFIG, "partition": 0, "offset": offset, "timestamp": 5, "key": "k"}
     return json.dumps({**place, "value": "v", **fields}).encode() + b"\n"
 
@@ -329,7 +329,7 @@ def test_one_place_twice(read: Read) -> None:
 
 
 def test_a_history_cut_off_between_lines(read: Read) -> None:
-    """Its first line promises more."""
+    """The reader reports how many records the first line promised."""
     whole = HISTORIES[0].read_bytes()
     cut = whole[: whole[:-1].rindex(b"\n") + 1]
     dump = read(cut)

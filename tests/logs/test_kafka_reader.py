@@ -90,7 +90,7 @@ def read(
 
 
 def decoded(read_batch: Batch | None) -> ColumnBatch | None:
-    """All columns of it."""
+    """Return all columns of a batch; None without a batch."""
     return batch_of(list(read_batch.entries())) if read_batch else None
 
 
@@ -320,7 +320,7 @@ async def test_a_name_that_does_not_resolve() -> None:
 
 
 async def test_nobody_listens(unused_tcp_port: int) -> None:
-    """The sentence names the address."""
+    """The error for a refused connection names the address."""
     with pytest.raises(LogUnavailable, match=f"no broker listens at 127.0.0.1:{unused_tcp_port}"):
         await KafkaReader.open(f"127.0.0.1:{unused_tcp_port}", limits=QUICK)
 

@@ -17,7 +17,7 @@ T0 = 1_700_000_000_000
 
 
 def entry(topic: str, partition: int, offset: int, key: str, value: str | None = "{}") -> Entry:
-    """A record with a header."""
+    """Return a record with the header `h`."""
     headers = (("h", b"x"),)
     octets = None if value is None else value.encode()
     return Entry(topic, partition, offset, T0 + offset, key.encode(), octets, headers=headers)
@@ -34,7 +34,7 @@ CONTENT = (
 
 
 async def log_of(*entries: Entry, **sizes: int) -> MemoryLog:
-    """A log with these records."""
+    """Return a log in memory with these records."""
     log = MemoryLog()
     for topic, size in (SIZES | sizes).items():
         await log.create_topic(topic, size)
@@ -43,13 +43,13 @@ async def log_of(*entries: Entry, **sizes: int) -> MemoryLog:
 
 
 async def contents(log: MemoryLog) -> list[Entry]:
-    """Every record, by its position."""
+    """Return every record of a log, by position."""
     batches = [batch async for batch in log.read(list(await log.topics()))]
     return sorted(entries_of(batches), key=lambda entry: entry.position)
 
 
 async def copied(source: MemoryLog, target: MemoryLog) -> LogCopy:
-    """A copy that has run."""
+    """Run a copy to its end and return it; its progress never decreases."""
     steps: list[tuple[int, int]] = []
     copying = LogCopy(source, target, TOPICS, lambda done, total: steps.append((done, total)))
     await copying.run()

@@ -57,7 +57,7 @@ async def test_an_embedded_log_by_path_or_address(
 
 
 async def test_a_log_that_was_opened_cannot_be_written(embedded: Path) -> None:
-    """Opening is for reading."""
+    """`open_log` opens a log for reading only."""
     opened = await open_log(str(embedded))
     assert isinstance(opened.log, SqliteLog)
     with pytest.raises(LogNotUsable):

@@ -14,7 +14,7 @@ class TestMemoryLog(EmbeddedContract):
 
     @pytest.fixture
     def log(self) -> MemoryLog:
-        """An empty log."""
+        """An empty log in memory."""
         return MemoryLog()
 
 

@@ -10,11 +10,11 @@ from tests.logs.embedded_contract import EmbeddedContract
 
 
 class TestSqliteLog(EmbeddedContract):
-    """The contract, on a file."""
+    """The contract of embedded logs, on a SQLite file."""
 
     @pytest.fixture
     async def log(self, tmp_path: Path) -> AsyncIterator[SqliteLog]:
-        """An empty log."""
+        """An empty log in a SQLite file."""
         log = await SqliteLog.open(tmp_path / "control.log")
         yield log
         await log.close()

@@ -35,7 +35,7 @@ CELLS = {
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """An embedded log."""
+    """An embedded log with the sample entries."""
     return embedded(tmp_path / "log.db", ENTRIES)
 
 

@@ -48,7 +48,7 @@ def sql(path: Path, *statements: str) -> None:
 
 
 def cut(path: Path, length: int) -> None:
-    """Cut a file off."""
+    """Truncate a file to a length in bytes."""
     os.truncate(path, length)
 
 
@@ -243,10 +243,10 @@ def test_upgrade_from_every_version(version: int) -> None:
 
 
 TABLES = ("VIEW entry", "TABLE log", "TABLE fence", "TABLE partition")
-"""Objects of schema version 1."""
+"""Tables and views of schema version 1."""
 
 LATER_TABLES = ("TABLE snapshot", "TABLE piece", "TABLE cluster", "TABLE assumed_partitions")
-"""Tables added since version 1."""
+"""Tables that later schema versions have added."""
 
 UNCHECKED = "ALTER TABLE log DROP COLUMN checksum"
 """Makes records as they were before version 4."""

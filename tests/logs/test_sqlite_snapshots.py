@@ -17,7 +17,7 @@ ROOM = 2
 
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
-    """The sample, on a file."""
+    """The sample in a SQLite file."""
     log = await SqliteLog.open(tmp_path / "control.log")
     await make_topics(log)
     await log.put(SAMPLE)
@@ -43,7 +43,7 @@ async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[
 
 
 async def pieces(shelf: SnapshotStore, number: int) -> list[bytes]:
-    """Pieces of a snapshot."""
+    """Collect the pieces of a snapshot."""
     return [piece async for piece in shelf.pieces(number)]
 
 

@@ -16,12 +16,12 @@ RECORD = Record("t", 0, 1, b"k", b"v")
 
 
 async def read_all(log: SqliteLog) -> list[Entry]:
-    """Every record."""
+    """Read every record of the topic `t`."""
     return list(entries_of([batch async for batch in log.read(["t"])]))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file."""
+    """Return the content of every file in a folder, by name."""
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 

@@ -16,7 +16,7 @@ NOBODY = 65_534
 
 
 async def main(path: str, how: str) -> None:
-    """Try to open the log."""
+    """Try to open the log; a root process does so as `nobody`."""
     if os.geteuid() == 0:
         # Import `asyncio`'s thread pool as root: `nobody` may be unable to read its file.
         await asyncio.to_thread(os.getpid)

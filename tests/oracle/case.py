@@ -34,7 +34,7 @@ class Case(NamedTuple):
     """The worker has exactly-once support enabled: all its consumers are `read_committed`."""
 
     @property
-    def seen(self) -> tuple[Entry, ...]:
+    def visible_entries(self) -> tuple[Entry, ...]:
         """Entries that reach the stores: `read_committed` consumers drop aborted records.
 
         Consumers of connectors' own offsets topics are always `read_committed` (KIP-618).
@@ -45,8 +45,8 @@ class Case(NamedTuple):
     def batches(self) -> tuple[tuple[tuple[Entry, ...], ...], tuple[tuple[Entry, ...], ...]]:
         """Entries that reach the stores, in batches: at start-up, and later."""
         sizes = cycle(self.batch)
-        early = self._replace(entries=self.entries[: self.startup]).seen
-        late = self._replace(entries=self.entries[self.startup :]).seen
+        early = self._replace(entries=self.entries[: self.startup]).visible_entries
+        late = self._replace(entries=self.entries[self.startup :]).visible_entries
         return _cut(early, sizes), _cut(late, sizes)
 
     def drops(self, entry: Entry) -> bool:
@@ -65,10 +65,13 @@ def _cut(entries: tuple[Entry, ...], sizes: Iterator[int]) -> tuple[tuple[Entry,
 
 def packed(case: Case) -> bytes:
     """The bytes that the harness reads of a case."""
-    startup = len(case._replace(entries=case.entries[: case.startup]).seen)
+    startup = len(case._replace(entries=case.entries[: case.startup]).visible_entries)
     sizes = [len(batch) for part in case.batches for batch in part] if case.batch else []
-    parts = [_HEAD.pack(len(case.seen), startup), *map(_LENGTH.pack, (len(sizes), *sizes))]
-    for entry in case.seen:
+    parts = [
+        _HEAD.pack(len(case.visible_entries), startup),
+        *map(_LENGTH.pack, (len(sizes), *sizes)),
+    ]
+    for entry in case.visible_entries:
         parts += (_PLACE.pack(STORES[entry.topic], entry.offset), _sized(entry.key))
         parts.append(_sized(entry.value))
     return b"".join(parts)

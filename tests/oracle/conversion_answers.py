@@ -50,7 +50,7 @@ def kafkas_answers(questions: Iterable[ConversionQuestion]) -> list[ConversionAn
 
 
 def our_answer(question: ConversionQuestion) -> ConversionAnswer:
-    """Our answer to a question."""
+    """Return our answer to a question, in the form of Kafka's."""
     try:
         return _answered(question)
     except DataError as error:

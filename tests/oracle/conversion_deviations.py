@@ -22,7 +22,7 @@ _BOXED = re.compile(
 )
 _NUMERIC = re.compile(r"\b(INT|FLOAT)\d+\b|serialize to (short|integer|long|float|double)")
 _NEGATIVE_ZERO = "8000000000000000"
-"""The bits of a double."""
+"""Bits of the double -0.0, in hex."""
 
 
 def comparable(answer: ConversionAnswer) -> ConversionAnswer:
@@ -151,7 +151,7 @@ def _validated(kind: str, value: ValueDescription, **attributes: Any) -> Convers
     return {"op": "validate", "schema": schema, "value": value}
 
 
-def _written(class_name: str, value: ValueDescription, schema: Any = None) -> ConversionQuestion:
+def _encoding(class_name: str, value: ValueDescription, schema: Any = None) -> ConversionQuestion:
     return {"op": "encode", "class": class_name, "config": {}, "schema": schema, "value": value}
 
 
@@ -196,22 +196,22 @@ DEVIATIONS = (
     Deviation(
         "Java writes the address of bytes as their text; we refuse them",
         _text_of_bytes,
-        _written(STRING, ["bytes", "00"]),
+        _encoding(STRING, ["bytes", "00"]),
     ),
     Deviation(
         "JDKs before 19 write one digit too many of some floats (JDK-4511638)",
         _digits_of_old_jdks,
-        _written(JSON, ["f32", real(narrowed(-1.1408339e17))], _FLOAT),
+        _encoding(JSON, ["f32", real(narrowed(-1.1408339e17))], _FLOAT),
         is_of_old_jdks=True,
     ),
     Deviation(
         "Java compares byte arrays within default lists and maps by identity",
         _arrays_by_identity,
-        _written(JSON, ["struct", _RECORD, [_ONE]], _RECORD),
+        _encoding(JSON, ["struct", _RECORD, [_ONE]], _RECORD),
     ),
     Deviation(
         "Where Java fails by accident, we refuse with a DataError",
         _other_exceptions,
-        _written(JSON, ["decimal", "1", 0], _DECIMAL_WITHOUT_SCALE),
+        _encoding(JSON, ["decimal", "1", 0], _DECIMAL_WITHOUT_SCALE),
     ),
 )

@@ -104,7 +104,7 @@ IMPLIED = (
 
 
 def answer(release: str) -> Mapping[str, Any]:
-    """Definitions of a release."""
+    """Return Kafka's definitions of a release."""
     harvested: Mapping[str, Any] = json.loads(harvested_catalogues.definitions(release))
     return harvested
 
@@ -169,7 +169,7 @@ def _order(history: Sequence[_Definition]) -> list[str]:
 
 
 def _row(name: str, history: Sequence[_Definition]) -> DefinitionRow:
-    key_history = [(release, _found(name, keys)) for release, keys in history]
+    key_history = [(release, _key_named(name, keys)) for release, keys in history]
     present = [(release, key) for release, key in key_history if key is not None]
     now = present[-1][1]
     row = dict(now)
@@ -200,7 +200,7 @@ def _before(present: Sequence[tuple[str, DefinedKey]]) -> Iterator[DefinitionRow
             yield {"until": release} | changed
 
 
-def _found(name: str, keys: Sequence[DefinedKey]) -> DefinedKey | None:
+def _key_named(name: str, keys: Sequence[DefinedKey]) -> DefinedKey | None:
     return next((plain(key) for key in keys if key["name"] == name), None)
 
 
@@ -322,7 +322,7 @@ def _owners(answers: _ReleaseAnswers) -> dict[str, set[str]]:
 
 
 def plugins(answers: _ReleaseAnswers) -> list[DefinitionRow]:
-    """Every plugin of Kafka's own."""
+    """Return the definition of every plugin of Kafka's own."""
     return [_plugin(answers, *class_and_kind) for class_and_kind in sorted(_names(answers))]
 
 
@@ -333,7 +333,9 @@ def _names(answers: _ReleaseAnswers) -> set[tuple[str, str]]:
 
 
 def _plugin(answers: _ReleaseAnswers, name: str, kind: str) -> DefinitionRow:
-    history = [(release, _told(harvested, name, kind)) for release, harvested in answers.items()]
+    history = [
+        (release, _plugin_named(harvested, name, kind)) for release, harvested in answers.items()
+    ]
     present = [(release, plugin) for release, plugin in history if plugin is not None]
     row: DefinitionRow = {
         "class": name,
@@ -358,7 +360,7 @@ def _plugin(answers: _ReleaseAnswers, name: str, kind: str) -> DefinitionRow:
     return row | ({"config": rows(configs)} if configs else {})
 
 
-def _told(answer: Mapping[str, Any], name: str, kind: str) -> DefinitionRow | None:
+def _plugin_named(answer: Mapping[str, Any], name: str, kind: str) -> DefinitionRow | None:
     alike = (plugin for plugin in answer["plugins"] if plugin["class"] == name)
     return next(
         (plugin for plugin in alike if KINDS.get(plugin["among"], "connector") == kind), None
@@ -383,7 +385,7 @@ def _plugin_before(
 
 
 def documents() -> Mapping[str, str]:
-    """The files, by name."""
+    """Return the texts of the files by name."""
     answers = {release: answer(release) for release in ASKED}
     by_name = definitions(answers)
     return {

@@ -91,7 +91,7 @@ def _struct(described: SchemaDescription, values: list[ValueDescription]) -> Str
 
 
 def described_schema(schema: Schema | None) -> SchemaDescription | None:
-    """The description of a schema."""
+    """Return the description of a schema; None for None."""
     if schema is None:
         return None
     described: SchemaDescription = {"type": str(schema.type), "optional": schema.is_optional}

@@ -47,7 +47,7 @@ FATES = ("outcomes", "calls")
 WORKER = "w1"
 
 Views = Mapping[str, list[str]]
-"""Lines that each view prints."""
+"""Lines that each view prints, by name of the view."""
 
 
 def keep(
@@ -57,7 +57,7 @@ def keep(
 
     `profile`: the profile of our fold; None: that of the release.
     """
-    entries = _renumbered(disagreement.case.seen)
+    entries = _renumbered(disagreement.case.visible_entries)
     with KafkaOracle(disagreement.release) as oracle:
         common = of_kafka(oracle.answer(Case(entries)))
     release = Profile.of(disagreement.release)
@@ -155,7 +155,7 @@ def _scenario(
 ) -> str:
     """The log as steps, and the views in which the two differ, as Kafka has them."""
     shown = [name for name in kafkas if kafkas[name] != ours[name]]
-    steps = [_about(disagreement, shown), f"cluster {WORKER}@{disagreement.release}\n----"]
+    steps = [_head_comment(disagreement, shown), f"cluster {WORKER}@{disagreement.release}\n----"]
     for topic, part in groupby(entries, key=lambda entry: entry.topic):
         steps.append("\n".join([f"given {TOPICS.short(topic)}", *map(_body, part), "----"]))
     names = shown or [name for name in kafkas if name not in FATES]
@@ -169,7 +169,7 @@ def _scenario(
     return rewritten(scenario, printed)
 
 
-def _about(disagreement: LogDisagreement, shown: Sequence[str]) -> str:
+def _head_comment(disagreement: LogDisagreement, shown: Sequence[str]) -> str:
     lines = [
         f"What Kafka {disagreement.release} makes of this, and our fold did not.",
         "",
@@ -178,12 +178,14 @@ def _about(disagreement: LogDisagreement, shown: Sequence[str]) -> str:
     if not shown:
         lines += ["No view shows in what they differ:"]
         lines += [
-            line for name, pair in disagreement.differences.items() for line in _told(name, pair)
+            line
+            for name, pair in disagreement.differences.items()
+            for line in _difference_lines(name, pair)
         ]
     return "\n".join(f"# {line}".rstrip() for line in lines)
 
 
-def _told(name: str, pair: tuple[Any, Any]) -> list[str]:
+def _difference_lines(name: str, pair: tuple[Any, Any]) -> list[str]:
     kafka, ours = pair
     return [f"  {name}", f"    Kafka  {kafka!r}", f"    fold   {ours!r}"]
 

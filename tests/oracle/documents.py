@@ -8,7 +8,7 @@ JsonField = tuple[bytes, bytes]
 """A field of an object: name and value as they stand in the document, quotes included."""
 
 LEVELS_ALLOWED = 1000
-"""Jackson 2.15 refuses deeper documents."""
+"""Deepest nesting that Jackson 2.15 accepts."""
 
 LEVELS_OVERFLOWING = 30_000
 """Deeper than a stack of 1 MiB allows, in every release. What lies between depends on the JVM."""

@@ -24,7 +24,7 @@ class KafkaQuestion(NamedTuple):
 
 
 def of_written(question: str, detail: str | None = None) -> Callable[[WrittenAnswers], str | None]:
-    """Look up an answer in `written`."""
+    """Look up an answer in `writing_answers`."""
 
     def look(answers: WrittenAnswers) -> str | None:
         answer = answers.get(question)

@@ -52,7 +52,7 @@ def _offset_key(key: str) -> Probe:
     return Probe(f"offset key `{key}`", offsets((key, "{}")), both(fate(0), KEPT, LISTED))
 
 
-def _asked(key: str) -> Probe:
+def _offset_lookup(key: str) -> Probe:
     return Probe(f"offset of key `{key}`, looked up", offsets((key, "{}")), FOUND)
 
 
@@ -129,9 +129,9 @@ OTHER_EDGES = (
                 both(KEPT, LISTED),
             ),
             Probe("offset, then its tombstone", offsets(("k", "{}"), ("k", None)), KEPT),
-            _asked('["a",{"db":"d","table":"t","schema":"s"}]'),
-            _asked('["a",{"schema":"s","db":"d","table":"t"}]'),
-            _asked('["a",{"p":[1]}]'),
+            _offset_lookup('["a",{"db":"d","table":"t","schema":"s"}]'),
+            _offset_lookup('["a",{"schema":"s","db":"d","table":"t"}]'),
+            _offset_lookup('["a",{"p":[1]}]'),
         ),
         "`OffsetStorageReaderImpl` looks up an offset, as for `GET /connectors/a/offsets` "
         "(from 3.5).",
@@ -141,7 +141,7 @@ OTHER_EDGES = (
         "Java writes JSON in its own way: `\\uD83D\\uDE00`, `1.0E10`, `\\u001F`.",
         tuple(
             map(
-                _asked,
+                _offset_lookup,
                 (
                     r'["a",{"c":"\u001F","d":1.0E10,"e":"\uD83D\uDE00"}]',
                     r'["a",{"c":"\u001f"}]',

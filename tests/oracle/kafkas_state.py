@@ -57,23 +57,23 @@ def untyped(value: Any) -> Any:
 
 
 def _config(common: Common) -> ConfigState:
-    def told(name: str) -> Any:
+    def config_field(name: str) -> Any:
         return common.get(f"config.{name}") or {}
 
     key = common.get("config.sessionKey")
-    deferred = told("deferredTaskUpdates").items()
+    deferred = config_field("deferredTaskUpdates").items()
     return ConfigState(
         common["config.offset"],
-        untyped(told("connectorConfigs")),
-        {name: Target(state) for name, state in told("connectorTargetStates").items()},
-        told("connectorTaskCounts"),
-        _by_connector(told("taskConfigs")),
+        untyped(config_field("connectorConfigs")),
+        {name: Target(state) for name, state in config_field("connectorTargetStates").items()},
+        config_field("connectorTaskCounts"),
+        _by_connector(config_field("taskConfigs")),
         {name: _by_connector(waiting).get(name, {}) for name, waiting in deferred},
-        dict.fromkeys(told("inconsistent"), True),
-        told("connectorTaskCountRecords"),
-        told("connectorTaskConfigGenerations"),
-        dict.fromkeys(told("connectorsPendingFencing"), True),
-        untyped(told("appliedConnectorConfigs")),
+        dict.fromkeys(config_field("inconsistent"), True),
+        config_field("connectorTaskCountRecords"),
+        config_field("connectorTaskConfigGenerations"),
+        dict.fromkeys(config_field("connectorsPendingFencing"), True),
+        untyped(config_field("appliedConnectorConfigs")),
         None if key is None else _session_key(key),
     )
 

@@ -75,7 +75,7 @@ class RecordKind(NamedTuple):
     key: Callable[[Draw], bytes]
     value: Callable[[Draw], bytes]
     removable: float = 0.02
-    """Probability of a tombstone."""
+    """Probability that a record is a tombstone."""
 
 
 def _field(draw: Draw, part: FieldSpec) -> tuple[bytes, bytes] | None:

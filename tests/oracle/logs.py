@@ -50,7 +50,7 @@ MIXES: tuple[tuple[TopicKinds, ...], ...] = (
 
 
 def case(seed: str) -> Case:
-    """The log of this seed."""
+    """Draw the log that belongs to a seed."""
     draw = Draw(seed)
     mix = draw.one_of(MIXES)
     offset = 0
@@ -101,5 +101,5 @@ def _placed(draw: Draw, entries: list[Entry], *, batched: bool) -> tuple[Entry, 
 
 
 def cases(seed: str) -> Iterator[Case]:
-    """Logs without end."""
+    """Draw logs without end, each with a seed of its own."""
     return (case(f"{seed}/{number}") for number in count())

@@ -60,7 +60,7 @@ def _polled(case: Case, profile: Profile) -> Common:
         fate = _read_batch(fold, batch, record_fates)
         if fate is FateKind.POISON and not profile.log_thread_survives:
             break
-    record_fates += [UNREAD] * (len(case.seen) - len(record_fates))
+    record_fates += [UNREAD] * (len(case.visible_entries) - len(record_fates))
     return _with_fates(record_fates, fold, died=died)
 
 
@@ -171,7 +171,7 @@ def _flat(tasks: Mapping[str, Mapping[int, Any]]) -> Common:
 def _status(status: StatusState) -> Common:
     rows = status.tasks.items()
     tasks = {
-        name: {str(id_): _shown(task_status) for id_, task_status in row.items()}
+        name: {str(id_): _status_fields(task_status) for id_, task_status in row.items()}
         for name, row in rows
     }
     topics = status.active_topics.items()
@@ -179,12 +179,13 @@ def _status(status: StatusState) -> Common:
         name: {topic: _active(activity) for topic, activity in row.items()} for name, row in topics
     }
     connectors = {
-        name: _shown(connector_status) for name, connector_status in status.connectors.items()
+        name: _status_fields(connector_status)
+        for name, connector_status in status.connectors.items()
     }
     return {"connectors": connectors, "tasks": rows_of(tasks), "topics": rows_of(active)}
 
 
-def _shown(status: Status) -> Common:
+def _status_fields(status: Status) -> Common:
     return {
         "state": status.state.value,
         "trace": status.trace,

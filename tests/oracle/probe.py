@@ -79,7 +79,7 @@ def offsets_polled(*pairs: Pair) -> Case:
 
 
 def status(*pairs: Pair) -> Case:
-    """Records of the status topic."""
+    """Return a case of records of the status topic."""
     return Case(_entries(TOPICS.status, pairs))
 
 
@@ -92,7 +92,7 @@ CONNECTOR: Pair = ("connector-a", '{"properties":{"k":"v"}}')
 
 
 def task(number: int, name: str = "a") -> Pair:
-    """A task config."""
+    """Return the record of a task config."""
     return f"task-{name}-{number}", '{"properties":{}}'
 
 
@@ -102,12 +102,12 @@ def commit(count: object, name: str = "a") -> Pair:
 
 
 def target(content: str, name: str = "a") -> Pair:
-    """A target state."""
+    """Return the record of a target state."""
     return f"target-state-{name}", content
 
 
 def report(generation: object, state: str = "RUNNING", key: str = "status-task-a-0") -> Pair:
-    """A status."""
+    """Return the record of a status of task 0."""
     value = f'{{"state":"{state}","trace":null,"worker_id":"w","generation":{generation}}}'
     return key, value
 
@@ -132,7 +132,7 @@ def calls(number: int) -> AnswerLookup:
 
 def _calls(fate: Any) -> str:
     made = () if isinstance(fate, str) else fate[2]
-    return "; ".join(f"{name} {_shown(arguments)}" for name, arguments in made) or "no call"
+    return "; ".join(f"{name} {_printed_value(arguments)}" for name, arguments in made) or "no call"
 
 
 def at(part: str, *path: str) -> AnswerLookup:
@@ -142,7 +142,7 @@ def at(part: str, *path: str) -> AnswerLookup:
         value = answer.get(part)
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
-        return _shown(value)
+        return _printed_value(value)
 
     return look
 
@@ -153,7 +153,7 @@ def holds(part: str) -> AnswerLookup:
 
 
 def both(*looks: AnswerLookup) -> AnswerLookup:
-    """Several answers side by side."""
+    """Look up several answers and join them."""
     return lambda answer: "; ".join(look(answer) for look in looks)
 
 
@@ -162,7 +162,7 @@ def named(name: str, look: AnswerLookup) -> AnswerLookup:
     return lambda answer: f"{name} {look(answer)}"
 
 
-def _shown(value: Any) -> str:
+def _printed_value(value: Any) -> str:
     """A value as people write it, without the type tags of the common form."""
     if value is None:
         return "none"
@@ -170,10 +170,11 @@ def _shown(value: Any) -> str:
         return _scalar(value)
     if isinstance(value, dict):
         return (
-            ", ".join(f"{name}: {_shown(member)}" for name, member in sorted(value.items())) or "{}"
+            ", ".join(f"{name}: {_printed_value(member)}" for name, member in sorted(value.items()))
+            or "{}"
         )
     if isinstance(value, list):
-        return "[" + ", ".join(map(_shown, value)) + "]"
+        return "[" + ", ".join(map(_printed_value, value)) + "]"
     return ascii(value).strip("'") if isinstance(value, str) else str(value)
 
 

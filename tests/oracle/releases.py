@@ -22,7 +22,7 @@ from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.oracle_releases import ASKED
 from tests.oracle.our_answer import of_fold
 from tests.oracle.probe import Edge, Probe
-from tests.oracle.worker_writes import written
+from tests.oracle.worker_writes import writing_answers
 
 FILE = ROOT / "docs" / "releases.md"
 EDGES: tuple[Edge, ...] = (*CONFIG_EDGES, *OTHER_EDGES)
@@ -69,7 +69,7 @@ settings of `KafkaConfigBackingStore` (28) and `KafkaStatusBackingStore.CacheEnt
 
 
 def document() -> str:
-    """The whole file."""
+    """Return the text of the whole file."""
     answers = {release: _answers(release) for release in ASKED}
     rows = [row for release_answers in answers.values() for row in release_answers.values()]
     differing = sum(ours not in (kafka, None) for kafka, ours in rows)
@@ -84,27 +84,32 @@ def document() -> str:
 def _answers(release: str) -> Mapping[EdgeQuestion, EdgeAnswer]:
     """The answers of one release to every question."""
     profile = Profile.of(release)
-    classes = written(release)
+    classes = writing_answers(release)
     class_answers = {
-        question: _told(question, classes, profile) for edge in EDGES for question in edge.questions
+        question: _edge_answer(question, classes, profile)
+        for edge in EDGES
+        for question in edge.questions
     }
     probes = [probe for edge in EDGES for probe in edge.probes]
     with KafkaOracle(release) as oracle:
         store_answers = oracle.answers(probe.case for probe in probes)
         return class_answers | {
-            probe: (_seen(probe, of_kafka(answer)), _seen(probe, of_fold(case, profile)))
+            probe: (
+                _probe_view(probe, of_kafka(answer)),
+                _probe_view(probe, of_fold(case, profile)),
+            )
             for probe, (case, answer) in zip(probes, store_answers, strict=True)
         }
 
 
-def _told(question: KafkaQuestion, classes: WrittenAnswers, profile: Profile) -> EdgeAnswer:
+def _edge_answer(question: KafkaQuestion, classes: WrittenAnswers, profile: Profile) -> EdgeAnswer:
     answer = question.kafka(classes)
     if answer is None:
         return NOT_ASKED, None
     return answer, None if question.ours is None else question.ours(profile)
 
 
-def _seen(probe: Probe, answer: Common) -> str:
+def _probe_view(probe: Probe, answer: Common) -> str:
     of_status = probe.case.entries[0].topic == TOPICS.status
     return NO_STATUS if of_status and "status.tasks" not in answer else probe.look(answer)
 

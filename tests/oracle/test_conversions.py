@@ -33,7 +33,7 @@ def _judge(questions: Iterable[ConversionQuestion]) -> None:
 
 @pytest.mark.java
 def test_conversions_are_kafkas() -> None:
-    """Thousands of random ones."""
+    """Thousands of random conversions give Kafka's results."""
     _judge(questions(SEED, COUNT))
 
 
@@ -41,7 +41,7 @@ def test_conversions_are_kafkas() -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("part", range(COUNT_PROVED // CHUNK))
 def test_conversions_are_kafkas_proved(part: int) -> None:
-    """Hundreds of thousands, in parts."""
+    """Each part of hundreds of thousands of conversions gives Kafka's results."""
     _judge(questions(f"{SEED}/{part}", CHUNK))
 
 

@@ -27,7 +27,7 @@ def test_releases_exist() -> None:
 
 @pytest.fixture(params=SOME)
 def release(request: pytest.FixtureRequest) -> str:
-    """A release."""
+    """Each release that Kafka was asked with."""
     return str(request.param)
 
 
@@ -37,7 +37,7 @@ def class_path(release: str) -> ClassPath:
     return Plugins(own.plugins, own).at(Profile.of(release))
 
 
-def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
+def comparable_keys(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
     """Keys in the form of Kafka's answer, for comparison."""
     names = ("type", "required", "default", "importance", "documentation", "group", "order")
     return [
@@ -47,7 +47,7 @@ def told(keys: Iterable[ConfigKey]) -> list[dict[str, Any]]:
     ]
 
 
-def asked(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def kafkas_keys(keys: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Keys of Kafka's answer, for comparison."""
     return [
         {name: value for name, value in key.items() if name not in {"valid", "dependents"}}
@@ -62,11 +62,11 @@ def test_definitions(release: str) -> None:
     """Our definitions of connectors and clients equal Kafka's."""
     kafka, path = answer(release), class_path(release)
     connector = path.definition("connector")
-    assert told(connector) == asked(kafka["connector"])
+    assert comparable_keys(connector) == kafkas_keys(kafka["connector"])
     for kind in ("source", "sink"):
-        assert told((*connector, *path.definition(kind))) == asked(kafka[kind])
+        assert comparable_keys((*connector, *path.definition(kind))) == kafkas_keys(kafka[kind])
     for client in CLIENTS:
-        assert told(path.definition(client)) == asked(kafka[client])
+        assert comparable_keys(path.definition(client)) == kafkas_keys(kafka[client])
 
 
 @pytest.mark.java
@@ -93,7 +93,7 @@ def test_plugins(release: str) -> None:
         if config is not None and not _old_mirror(name[0], release):
             keys = path.keys_of(ours[name])
             assert keys is not None
-            assert told(keys) == asked(config)
+            assert comparable_keys(keys) == kafkas_keys(config)
 
 
 def kind_of(plugin: Mapping[str, Any]) -> str:

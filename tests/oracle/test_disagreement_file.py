@@ -36,7 +36,7 @@ RELEASES = [profile for profile in PROFILES if profile.release != KIP]
 def test_an_answer_can_be_viewed(profile: Profile) -> None:
     """A view of Kafka's answer prints the same as a view of the state with that answer."""
     for drawn in islice(cases(f"kept/{profile.release}"), LOGS):
-        entries = drawn.seen
+        entries = drawn.visible_entries
         answer = kafkas_reader(of_fold(Case(entries), profile), entries, profile)
         ours = our_reader(entries, profile)
         release = profile.release
@@ -87,7 +87,7 @@ view offsets
 """
 
 
-def kept(folder: Path, release: str, wrong: str, about: str) -> Path:
+def kept_scenario(folder: Path, release: str, wrong: str, about: str) -> Path:
     """The scenario of the first disagreement about this, with a fold of the wrong release."""
     profile = Profile.of(wrong)
     with KafkaOracle(release) as oracle:
@@ -114,7 +114,7 @@ def test_a_broken_fold_leaves_a_scenario_that_it_fails(
     tmp_path: Path, release: str, wrong: str, about: str
 ) -> None:
     """The broken fold fails the scenario, and the right one passes it."""
-    file = kept(tmp_path / "scenarios", release, wrong, about)
+    file = kept_scenario(tmp_path / "scenarios", release, wrong, about)
     assert re.fullmatch(rf"{re.escape(release)}-1-\d+\.scenario", file.name)
     scenario = read(file)
     assert report(scenario, asyncio.run(play(scenario))) == ""
@@ -142,5 +142,5 @@ def test_a_difference_without_a_view_is_listed(tmp_path: Path) -> None:
 @pytest.mark.java
 def test_the_file_is_a_small_story(tmp_path: Path) -> None:
     """The kept file has its origin, the smallest log, and the view that shows the difference."""
-    file = kept(tmp_path, "3.4.1", "3.3.2", "offsets.data")
+    file = kept_scenario(tmp_path, "3.4.1", "3.3.2", "offsets.data")
     assert file.read_text("utf-8") == TOMBSTONE

@@ -134,7 +134,7 @@ def kafkas(release: str, questions: list[OffsetRequest]) -> list[list[str]]:
 
 
 def ours(release: str, request: OffsetRequest) -> list[str]:
-    """Our result for a request."""
+    """Return our records or refusal for a request."""
     profile = Profile.of(release)
     config = {"offsets.storage.topic": "own"} if request.own else {}
     parts = fold([], profile), CONNECTOR, config, Context(profile=profile)
@@ -177,7 +177,7 @@ def _judge(release: str, count: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("release", ASKED)
 def test_requests_become_kafkas_records(release: str) -> None:
-    """Five hundred random ones."""
+    """Five hundred random requests become the records that Kafka writes."""
     _judge(release, COUNT)
 
 
@@ -185,7 +185,7 @@ def test_requests_become_kafkas_records(release: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("release", ASKED)
 def test_requests_become_kafkas_records_proved(release: str) -> None:
-    """Twenty thousand."""
+    """Twenty thousand random requests become the records that Kafka writes."""
     _judge(release, COUNT_PROVED)
 
 

@@ -6,7 +6,7 @@ twice: record by record, and loaded in bulk. Some logs are read in batches of se
 start-up Kafka's own `KafkaBasedLog#poll` reads them, and an exception may end the worker; later
 `KafkaBasedLog.WorkThread` does, which may lose the rest of a batch, or its life. Of aborted
 transactions the stores see what Kafka's consumers let through: the harness has no consumer,
-`Case.seen` does as they do (a real one is in the history `aborted-3.9`).
+`Case.visible_entries` does as they do (a real one is in the history `aborted-3.9`).
 
 `SEED` draws other logs; `PROVE=1` draws fresh ones, a hundred times as many, of more releases. A
 disagreement is shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/`
@@ -163,7 +163,7 @@ UNSEEN = re.compile("release|own_|offsets_by_|tolerates_|exactly_once_")
 """Fields about reading that are not about what the three stores make of a record."""
 
 
-def _seen(profile: Profile) -> list[object]:
+def _store_behaviours(profile: Profile) -> list[object]:
     """Behaviours that concern the stores; those of answers and writing follow, from `rest_type`."""
     reading = takewhile("rest_type".__ne__, profile.__struct_fields__)
     return [getattr(profile, name) for name in reading if not UNSEEN.match(name)]
@@ -172,7 +172,7 @@ def _seen(profile: Profile) -> list[object]:
 NEIGHBOURS = [
     pytest.param(older, newer, id=newer.release)
     for older, newer in pairwise(PROFILES[:-1])
-    if _seen(older) != _seen(newer)
+    if _store_behaviours(older) != _store_behaviours(newer)
 ]
 
 

@@ -188,7 +188,7 @@ def runs() -> Iterator[None]:
 
 @pytest.mark.slow
 def test_every_line_that_reads() -> None:
-    """The interpreter traces every line."""
+    """The generated logs reach every line of the readers and codecs."""
     files = {str(module.__file__) for module in (*READING, *CODECS)}
     sources = {file: Path(file).read_text(encoding="utf-8") for file in files}
     every = {

@@ -10,7 +10,7 @@ import pytest
 
 from controlplane.core.releases.profiles import Profile
 from tests.oracle.edges_of_classes import FALLBACK, ISOLATION, SAFELY
-from tests.oracle.worker_writes import written
+from tests.oracle.worker_writes import writing_answers
 
 ASKED = (
     *("0.9.0.1", "0.10.0.1", "0.10.1.0", "2.5.0", "2.5.1", "3.2.2", "3.3.2", "3.4.1", "3.6.2"),
@@ -32,9 +32,9 @@ ROWS: dict[tuple[str, ...], dict[str, Any]] = {
 }
 
 
-def told(release: str, path: tuple[str, ...]) -> Any:
+def kafkas_answer(release: str, path: tuple[str, ...]) -> Any:
     """The answer; None where the release has no such class or method."""
-    answer: Any = written(release)
+    answer: Any = writing_answers(release)
     for step in path:
         answer = None if answer is None else answer.get(step)
     return answer
@@ -47,7 +47,7 @@ def test_writing_of_workers(path: tuple[str, ...], release: str) -> None:
     """The expected value is that of the span to which the release belongs."""
     profile = Profile.of(release)
     spans = [value for since, value in ROWS[path].items() if profile.within(since, None)]
-    assert told(release, path) == spans[-1]
+    assert kafkas_answer(release, path) == spans[-1]
 
 
 @pytest.mark.java
@@ -55,7 +55,7 @@ def test_writing_of_workers(path: tuple[str, ...], release: str) -> None:
 @pytest.mark.parametrize("question", [*FALLBACK, *ISOLATION], ids=lambda question: question.log)
 def test_reading_of_workers(question: Any, release: str) -> None:
     """Kafka's classes have an answer, and ours is the same."""
-    answer = question.kafka(written(release))
+    answer = question.kafka(writing_answers(release))
     assert answer is not None
     assert answer == question.ours(Profile.of(release))
 
@@ -71,5 +71,5 @@ def test_the_kip_falls_back() -> None:
 @pytest.mark.java
 def test_questions_without_a_topic_have_no_answer() -> None:
     """A release without an own offsets topic, or without a status topic, has no answer."""
-    assert FALLBACK[0].kafka(written("3.2.2")) is None
-    assert SAFELY[0].kafka(written("0.9.0.1")) is None
+    assert FALLBACK[0].kafka(writing_answers("3.2.2")) is None
+    assert SAFELY[0].kafka(writing_answers("0.9.0.1")) is None

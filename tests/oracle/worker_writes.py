@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S
 
 
 @cache
-def written(release: str) -> dict[str, Any]:
+def writing_answers(release: str) -> dict[str, Any]:
     """Answers by question; a question that makes no sense for the release is left out."""
     path = os.pathsep.join((str(harness()), release_path(release)))
     program = subprocess.run(

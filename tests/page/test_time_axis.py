@@ -1,4 +1,4 @@
-"""The round times beneath pictures."""
+"""Round times that a time axis shows beneath pictures."""
 
 from itertools import pairwise
 
@@ -16,12 +16,12 @@ LAST_MS = 2**53
 
 
 def axis(first: str, last: str) -> TimeAxis:
-    """Time axis between two times."""
+    """Return a time axis from one time to another."""
     return TimeAxis(TimeRange(read_time_ms(first), read_time_ms(last)))
 
 
 def words(time_axis: TimeAxis) -> list[list[str]]:
-    """The lines of each label."""
+    """Return the lines of each label of the axis."""
     (picture,) = parsed([time_axis.labels()]).all("svg")
     return [
         [part if isinstance(part, str) else part.text for part in label.content]

@@ -41,7 +41,7 @@ def record(topic: str, key: str, value: str | None, partition: int = 0) -> Recor
 
 
 def connector(name: str, /, **config: str) -> Record:
-    """A connector config."""
+    """Return the record of a connector config."""
     properties = ",".join(f'"{key.replace("_", ".")}":"{text}"' for key, text in config.items())
     return record("connect-configs", f"connector-{name}", f'{{"properties":{{{properties}}}}}')
 
@@ -384,7 +384,7 @@ async def test_the_past_is_kept(life: ReadableLog) -> None:
     ],
 )
 async def test_no_such_moment(life: ReadableLog, moment: str) -> None:
-    """An invalid moment raises `UnknownMoment`."""
+    """The follower raises `UnknownMoment` for a moment that does not exist."""
     async with Follower(life) as follower:
         with pytest.raises(UnknownMoment):
             await follower.state_at(moment, KIP)
@@ -430,7 +430,7 @@ class LoadCountingLog(MemoryLog):
     def read(
         self, topics: Iterable[str], start: Ends | None = None, stop: Ends | None = None
     ) -> AsyncIterator[Batch]:
-        """Read, and count."""
+        """Read, and count reads that begin at the start of the config topic."""
         names = list(topics)
         begins = not any((start or {}).get("connect-configs", ()))
         self.looked_through += "connect-configs" in names and begins

@@ -14,14 +14,14 @@ def test_the_least_recently_used_entry_is_evicted() -> None:
 
 
 def test_putting_again_replaces() -> None:
-    """A key has one value."""
+    """A second `put` of a key replaces its value."""
     kept: LruCache[str, int] = LruCache(2)
     assert [kept.put("a", number) for number in (1, 2)] == [1, 2]
     assert list(kept.values()) == [2]
 
 
 def test_clear_forgets() -> None:
-    """A cleared cache is empty."""
+    """After `clear` no key has a value."""
     kept: LruCache[str, int] = LruCache(2)
     kept.put("a", 1)
     kept.clear()

@@ -32,8 +32,8 @@ from tests.projection.test_snapshots import (
     QUICK,
     STATUS,
     EntryCountingLog,
+    content_of,
     keep,
-    known,
     lived,
     make_topics,
     sql,
@@ -85,11 +85,13 @@ async def _law(
             all_ends.append(await ends_now(plain, Topics()))
         for now in all_ends:
             for moment in moments:
-                assert await told(log, moment, now) == await told(plain, moment, now)
+                assert await ends_or_refusal(log, moment, now) == await ends_or_refusal(
+                    plain, moment, now
+                )
         await log.close()
 
 
-async def told(log: ReadableLog, moment: str, now: Ends) -> Ends | str:
+async def ends_or_refusal(log: ReadableLog, moment: str, now: Ends) -> Ends | str:
     """Ends at a moment, or the reason why there are none."""
     try:
         cut = await cut_at(log, moment, Topics(), now)
@@ -126,7 +128,7 @@ async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
         [entry async for batch in log.read(await log.topics()) for entry in batch.entries()]
     )
     now = await ends_now(log, Topics())
-    assert await told(log, moment, now) == await told(plain, moment, now)
+    assert await ends_or_refusal(log, moment, now) == await ends_or_refusal(plain, moment, now)
     counted = EntryCountingLog(log)
     with suppress(UnknownMoment):
         await moment_position(counted, moment, Topics(), now)
@@ -157,7 +159,7 @@ async def test_a_state_of_the_past_costs_what_lies_between(log: SqliteLog) -> No
     """Looking for the moment, then for topics of connectors' own, then folding up to there."""
     counted, now = EntryCountingLog(log), await ends_now(log, Topics())
     state = (await Past(counted).state("305000", KIP, now)).state
-    assert known(state) == known(await state_of(log, stop=state.ends_by_topic))
+    assert content_of(state) == content_of(await state_of(log, stop=state.ends_by_topic))
     assert state.config.connectors["c4"] == {"n": "305"}
     assert counted.read_of == {CONFIG: 10 + 6 + 6, OFFSETS: 10 + 5, STATUS: 10 + 5}
 
@@ -174,7 +176,7 @@ async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_one_that_is_damaged_marks_nothing_wrong(log: SqliteLog, damage: str) -> None:
-    """Damaged snapshots change no result."""
+    """A damaged snapshot changes no end that a moment has."""
     sql(log, damage)
     for moment in ("150000", "offsets@0:50", "305000"):
         await reads(log, moment)

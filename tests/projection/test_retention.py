@@ -42,7 +42,7 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[E
 
 
 async def state_of(log: ReadableLog) -> ClusterState:
-    """State of a log."""
+    """Return the state that a load of the log gives."""
     return (await load(log, Profile.of("kip"))).snapshot()
 
 
@@ -59,7 +59,7 @@ def run(first: int, command_id: str, day: int, *, finishes: bool = True) -> list
 
 
 async def offsets_in(log: ReadableLog, topic: str) -> list[int]:
-    """Offsets of a topic's records."""
+    """Return the offsets of a topic's records."""
     return [entry.offset async for batch in log.read([topic]) for entry in batch.entries()]
 
 
@@ -132,7 +132,7 @@ async def test_records_of_connectors_go_after_a_week(log: EmbeddedLog) -> None:
 
 
 async def test_nothing_goes_for_ever(log: EmbeddedLog) -> None:
-    """Unlimited retention removes nothing."""
+    """With unlimited retention, no command is removed."""
     await log.put(run(0, "a", 1))
     everything = RetentionSettings(commands_ms=FOREVER)
     assert await retain(log, await state_of(log), NOW_MS, everything) == 0

@@ -71,7 +71,7 @@ class EntryCountingLog:
         await self._log.close()
 
 
-def known(state: ClusterState) -> Any:
+def content_of(state: ClusterState) -> Any:
     """Content and ends of a state, without empty places."""
     offsets = {name: part for name, part in state.offsets.items() if part.values or part.hidden}
     ends = {place: end for place, end in state.ends.items() if end}
@@ -128,7 +128,7 @@ async def _law(
         for begin, end in zip([0, *at], [*at, len(entries)], strict=True):
             await log.put(entries[begin:end])
             await plain.put(entries[begin:end])
-            assert known(await state_of(log, profile, **how)) == known(
+            assert content_of(await state_of(log, profile, **how)) == content_of(
                 await state_of(plain, profile, **how)
             )
             await keep_snapshots(log, await state_of(log, profile, **how), keeping)
@@ -136,7 +136,7 @@ async def _law(
             topic: [data.draw(st.integers(0, end)) for end in ends]
             for topic, ends in (await ends_now(plain, Topics())).items()
         }
-        assert known(await state_of(log, profile, stop=stop, **how)) == known(
+        assert content_of(await state_of(log, profile, stop=stop, **how)) == content_of(
             await state_of(plain, profile, stop=stop, **how)
         )
         await log.close()
@@ -184,7 +184,10 @@ async def reads(log: SqliteLog, **how: Any) -> dict[str, int]:
     plain = MemoryLog()
     await make_topics(plain)
     await plain.put(entries)
-    assert known(await state_of(counted, **how))[:4] == known(await state_of(plain, **how))[:4]
+    assert (
+        content_of(await state_of(counted, **how))[:4]
+        == content_of(await state_of(plain, **how))[:4]
+    )
     return counted.read_of
 
 
@@ -219,7 +222,7 @@ async def test_followers_and_past_states_start_from_snapshots(
     assert await keep(log) == [CONFIG, OFFSETS, STATUS]
     counted = EntryCountingLog(log)
     async with Follower(counted, live=False) as follower:
-        assert known(await follower.state(KIP)) == known(await state_of(log))
+        assert content_of(await follower.state(KIP)) == content_of(await state_of(log))
     assert counted.read_of == {}
     counted = EntryCountingLog(log)
     past_states = Past(counted, topics=Topics())
@@ -228,7 +231,7 @@ async def test_followers_and_past_states_start_from_snapshots(
         counted.read_of.clear()
         vector = str(ends).replace("'", '"')
         state = (await past_states.state(vector, KIP, now)).state
-        assert known(state) == known(await state_of(log, stop=ends))
+        assert content_of(state) == content_of(await state_of(log, stop=ends))
         assert sum(counted.read_of.values()) == 3 * tail
 
 
@@ -251,7 +254,7 @@ async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
     assert counted.read_of == {CONFIG: 100, OFFSETS: 100, STATUS: 100}
     await keep_snapshots(log, state, EAGER)
     counted.read_of.clear()
-    assert known(await state_of(counted, old)) == known(state)
+    assert content_of(await state_of(counted, old)) == content_of(state)
     assert counted.read_of == {}
 
 
@@ -352,7 +355,7 @@ DAMAGES = [
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_a_damaged_snapshot_is_passed_over(log: SqliteLog, damage: str) -> None:
-    """Never trusted, never fatal."""
+    """A damaged snapshot is skipped, and the log is read from its start."""
     await keep(log)
     sql(log, damage)
     read = await reads(log)

@@ -18,6 +18,6 @@ def words(text: str) -> list[str]:
 
 
 def phrases(text: str, length: int = LONGEST + 1) -> Iterator[Phrase]:
-    """Every run of `length` words."""
+    """Yield every run of `length` words in a text."""
     all_words = words(text)
     return (tuple(all_words[at : at + length]) for at in range(len(all_words) - length + 1))

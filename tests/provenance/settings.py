@@ -16,7 +16,7 @@ Setting = tuple[str, str]
 
 
 def catalogue(name: str) -> Any:
-    """Content of one file."""
+    """Return the JSON content of a catalogue file."""
     return json.loads((FOLDER / name).read_text(encoding="utf-8"))
 
 
@@ -29,7 +29,7 @@ def settings() -> Iterator[Setting]:
 
 
 def descriptions() -> Mapping[Setting, str]:
-    """The description of each setting."""
+    """Return the description of each setting."""
     return {
         (scope, name): text
         for scope, texts in catalogue("descriptions.json").items()

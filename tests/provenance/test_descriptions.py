@@ -6,7 +6,7 @@ import re
 from tests.provenance.settings import FOLDER, HIDDEN, descriptions, settings
 
 FEWEST, MOST = 5, 30
-"""Words of a description."""
+"""Smallest and largest number of words of a description."""
 
 MARKUP = re.compile(r"</?\w+/?>|&\w+;|\s{2}|\n")
 

@@ -10,7 +10,7 @@ from tests.conftest import ROOT
 from tests.tidy.source import MADE, tracked
 
 PARTS = ("controlplane", "tests", "scenarios")
-"""Folders with catalogues and recordings."""
+"""Folders that hold catalogues and recordings."""
 
 PACKED = ".gz"
 JSON = (".json", ".jsonl", f".jsonl{PACKED}")
@@ -30,7 +30,7 @@ class Text(NamedTuple):
 
     @property
     def field(self) -> str:
-        """Innermost key, or nothing."""
+        """Innermost key of the text's place; empty without a key."""
         return self.place[-1] if self.place else ""
 
 
@@ -61,7 +61,7 @@ def _named(path: Path) -> str:
 
 
 def texts(path: str, content: str) -> Iterator[Text]:
-    """All texts of a file."""
+    """Yield all texts of a file; JSON files by string."""
     if not path.endswith(JSON):
         yield from (Text(path, (), frozenset(), line) for line in content.splitlines())
     elif path.endswith(".json"):

@@ -56,7 +56,7 @@ def log_of(entries: Sequence[Entry]) -> MemoryLog:
 
 
 def archive(folder: Path, entries: Sequence[Entry], sizes: SegmentSizes = SMALL) -> ArchivedCluster:
-    """An archive of these entries."""
+    """Capture entries into an archive and return its cluster."""
     capture(folder, log_of(entries), sizes=sizes)
     return cluster_in(folder)
 

@@ -32,7 +32,7 @@ class Bucket(NamedTuple):
     """A bucket, and how to get in."""
 
     endpoint: str
-    """host:port"""
+    """Address of the object store as `host:port`."""
     name: str
     key: str
     secret: str
@@ -50,7 +50,7 @@ class Bucket(NamedTuple):
 
     @property
     def hadoop(self) -> dict[str, str]:
-        """Hadoop's settings of the bucket."""
+        """Settings of Hadoop with which Spark reads the bucket."""
         return {
             "fs.s3a.endpoint": self.endpoint,
             "fs.s3a.access.key": self.key,

@@ -33,7 +33,7 @@ class CrashPoint(NamedTuple):
 
     events: frozenset[str]
     within: str
-    """Substring of the file's path."""
+    """Text that the path of the file contains."""
     number: int
     is_linked: bool = False
     """True counts only files that the process itself has linked before, so no abandoned drafts."""

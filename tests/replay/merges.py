@@ -73,7 +73,7 @@ def looks(folder: Path, entries: Sequence[Entry], number: int) -> None:
 
 
 def held(store: ArchiveStore) -> dict[str, bytes]:
-    """Every file of an archive."""
+    """Return the content of every file of an archive."""
     return {name: store.read(name) for name in store.walk("")}
 
 
@@ -88,7 +88,7 @@ def states_at(cluster: ArchivedCluster, moment: str | None) -> Any:
         return str(error)
 
 
-def told(cluster: ArchivedCluster) -> list[Any]:
+def merge_answers(cluster: ArchivedCluster) -> list[Any]:
     """Timeline of all releases, findings, digests of the config topic and of the state, gaps."""
     local = LocalEngine(cluster, LocalOptions(derived=False))
     plan = local.plan(None, PROFILES)

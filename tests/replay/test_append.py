@@ -38,7 +38,7 @@ def archived(cluster: ArchivedCluster) -> list[Entry]:
 
 
 def configs(*offsets: int, value: bytes = b"{}") -> list[Entry]:
-    """Records of the config topic."""
+    """Return entries of the config topic at these offsets."""
     return [Entry(CONFIG, 0, offset, 1_000 + offset, b"k", value) for offset in offsets]
 
 

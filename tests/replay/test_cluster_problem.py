@@ -15,7 +15,7 @@ BEFORE = "'2001-01-01' is before the first record"
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two recorded clusters, archived."""
+    """An archive of two recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"), TWO)
 
 

@@ -20,7 +20,7 @@ def test_requests_wait_at_the_same_time() -> None:
 
 
 def test_an_error_is_raised_in_its_turn() -> None:
-    """Results before it are yielded."""
+    """Results in front of an error are yielded before it is raised."""
     results = concurrently(lambda number: 1 // number, (1, 0, 1))
     assert next(results) == 1
     with pytest.raises(ZeroDivisionError):

@@ -26,7 +26,7 @@ Damage = Callable[[Path], None]
 
 @pytest.fixture(scope="module")
 def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An archive of two appends."""
+    """An archive that was written in two appends."""
     folder = tmp_path_factory.mktemp("sound")
     entries = recorded_entries("life-3.9")
     archive(folder, entries[:200])
@@ -41,7 +41,7 @@ def segment(folder: Path) -> Path:
 
 
 def winners(folder: Path) -> Path:
-    """Some segment's winners."""
+    """Return the first file of winners in an archive."""
     return min(folder.rglob("_winners-*"))
 
 
@@ -68,7 +68,7 @@ def last_segment(folder: Path) -> Path:
 
 
 def missing(folder: Path) -> None:
-    """A segment is gone."""
+    """Delete the first segment of the config topic."""
     segment(folder).unlink()
 
 
@@ -248,7 +248,7 @@ def test_a_damaged_archive_is_not_added_to(damaged: Path) -> None:
 
 
 def test_without_hashes_an_altered_file_may_pass_and_a_missing_one_never(damaged: Path) -> None:
-    """`--trust` skips hashes, no more."""
+    """`--trust` skips the check of hashes but still reports a missing file."""
     missing(damaged)
     assert "is missing" in refusal(call("state", damaged, "--trust"))
 

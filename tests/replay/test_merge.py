@@ -16,7 +16,7 @@ from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
 from tests.replay.archives import archive, capture, cluster_in, log_of
-from tests.replay.merges import LARGER, looks, merged, states_at, told
+from tests.replay.merges import LARGER, looks, merge_answers, merged, states_at
 from tests.replay.test_damage import lasting_days
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ def test_no_answer_changes(
         for moment in data.draw(st.lists(st.sampled_from([*moments(log[:looked_at])]), max_size=4)):
             assert states_at(after, moment) == states_at(before, moment)
         if any(part.segments for part in before.parts.values()):
-            assert told(after) == told(before)
+            assert merge_answers(after) == merge_answers(before)
         result = verified(after)
         assert (result.flaws, result.leftovers, result.replaced, result.unproven) == ((), (), 0, 0)
         assert {*heads} <= {*result.earlier_heads, result.head}
@@ -79,4 +79,4 @@ def test_recorded_clusters_have_the_same_answers(tmp_path: Path) -> None:
     assert removal.removed > 100
     for moment in [*moments(entries)][:: 40 if PROVE else 160]:
         assert states_at(after, moment) == states_at(before, moment)
-    assert told(after) == told(before)
+    assert merge_answers(after) == merge_answers(before)

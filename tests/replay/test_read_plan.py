@@ -20,7 +20,7 @@ from tests.replay.archives import archive, capture, cluster_in, log_of, replayed
 
 HOUR_MS = 3_600_000
 FIRST_MS = 1_700_006_400_000
-"""The beginning of a day."""
+"""Time at which a day begins, in ms."""
 
 KIP = [Profile.of("kip")]
 WHOLE = LocalOptions(derived=False)
@@ -41,7 +41,7 @@ def long_log(days: int) -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def log() -> list[Entry]:
-    """Log of four days."""
+    """A log that spans four days."""
     return long_log(4)
 
 
@@ -125,7 +125,7 @@ def test_folded_configs_are_not_read_for_offsets(tmp_path: Path, log: list[Entry
 
 
 def test_digests_tell_states_apart(cluster: ArchivedCluster) -> None:
-    """Each hour has another digest."""
+    """States of different hours have different digests."""
     states = [replayed(cluster, f"config@{hour}", KIP)[0] for hour in range(0, 96, 5)]
     assert all(digest(earlier) != digest(later) for earlier, later in pairwise(states))
     assert len({digest(state) for state in states}) == len(states)

@@ -59,7 +59,7 @@ def rows_of(cluster: ArchivedCluster) -> list[int]:
 
 
 def manifest_bytes(cluster: ArchivedCluster) -> int:
-    """Size of the merged manifest."""
+    """Return the size of the merged manifest in bytes."""
     return len(cluster.store.read(layout.manifest(NAME, cluster.chain.manifests[0].number)))
 
 

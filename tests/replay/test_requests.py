@@ -21,7 +21,7 @@ LOOKS = 3
 
 
 class CountedFile:
-    """File that counts its reads."""
+    """File that counts the calls of `read`."""
 
     closed = False
 
@@ -31,7 +31,7 @@ class CountedFile:
         self.seek, self.tell, self.close = file.seek, file.tell, file.close
 
     def read(self, size: int = -1) -> bytes:
-        """Read at the position."""
+        """Count the call and read from the position on."""
         self.reads += 1
         content: bytes = self._file.read(None if size < 0 else size)
         return content
@@ -46,12 +46,12 @@ class CountingStore(FolderStore):
         self.sizes = 0
 
     def size(self, name: str) -> int | None:
-        """Count one look."""
+        """Count the look and return the size."""
         self.sizes += 1
         return super().size(name)
 
     def open(self, name: str) -> pa.NativeFile:
-        """Open a file that counts."""
+        """Open a file that counts its reads."""
         self.files.append(CountedFile(super().open(name)))
         return pa.PythonFile(self.files[-1], "r")
 
@@ -65,7 +65,7 @@ class BarrierStore(FolderStore):
         self._barrier = Barrier(files, timeout=PATIENCE_S)
 
     def open(self, name: str) -> pa.NativeFile:
-        """Wait for the others."""
+        """Open a file once all threads have come to this point."""
         self._barrier.wait()
         return super().open(name)
 

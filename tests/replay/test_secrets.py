@@ -39,7 +39,7 @@ def config(value: bytes, key: bytes = b"connector-a", offset: int = 0) -> Entry:
 
 
 def through(secrets: SecretPolicy, entry: Entry) -> bytes:
-    """The value that is archived."""
+    """Return the value that is archived for an entry."""
     (value,) = secrets.without(batch_of([entry])).values
     assert value is not None
     return value

@@ -40,7 +40,7 @@ def modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[SecretPolicy, Secre
 
 
 def through(secrets: SecretPolicy, value: bytes, key: bytes = b"connector-a") -> bytes:
-    """The value that is archived."""
+    """Return the value that is archived for a record."""
     (archived,) = secrets.without(batch_of([Entry("connect-configs", 0, 0, 1, key, value)])).values
     assert archived is not None
     return archived
@@ -121,7 +121,7 @@ def one_of(tokens: list[bytes]) -> st.SearchStrategy[JsonTokens]:
 def nested(
     inner: st.SearchStrategy[JsonTokens], names: list[bytes]
 ) -> st.SearchStrategy[JsonTokens]:
-    """Lists and maps of values."""
+    """Strategy for lists and maps of values."""
     members = st.lists(st.tuples(st.sampled_from(names), inner), max_size=4)
     return st.lists(inner, max_size=3).map(_list) | members.map(_map)
 
@@ -248,7 +248,7 @@ CHARSETS = [
     *map(encoded, ("utf-16-be", "utf-16-le", "utf-32-be", "utf-32-le")),
 ]
 values = documents_as_written() | unparsed()
-"""Record values of all kinds."""
+"""Strategy for record values of all kinds."""
 
 
 _READING = [flag for flag in Profile.__struct_fields__ if flag.startswith("json_")]

@@ -40,7 +40,7 @@ def in_bucket(stores: Bucket, folder: Path) -> ArchiveStore:
 
 
 def test_the_whole_of_an_archive_in_each(store: ArchiveStore) -> None:
-    """Captured twice, verified, asked."""
+    """Each kind of store captures a log, captures it again, verifies and replays it."""
     log = log_of(recorded_entries(HISTORY))
     assert [capture_into(store, log).added for _ in range(2)] == [97, 0]
     (cluster,) = open_clusters(store)

@@ -90,7 +90,7 @@ def test_the_first_of_them_are_told(folder: Path) -> None:
     ],
 )
 def test_nobody_stumbles(folder: Path, words: tuple[str, ...], code: int) -> None:
-    """Every command answers."""
+    """Every command answers for an unreadable cluster with JSON and its exit code."""
     command, *rest = words
     result = call(command, folder, *rest, "-o", "json")
     assert result.code == code

@@ -22,7 +22,7 @@ class SimulatedBroker:
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
-        """Number of records per topic."""
+        """Number of records of each topic."""
         self.starts: Callable[[str], bool] = lambda _: True
         """True if a connector of this name starts again."""
         self._groups: dict[str, dict[GroupPartition, int]] = {}

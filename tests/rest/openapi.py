@@ -30,7 +30,7 @@ def kafkas_description(shared: Path, line: str) -> Path:
 
 
 class Description:
-    """One release's description."""
+    """OpenAPI description of one release."""
 
     def __init__(self, path: Path) -> None:
         whole = yaml.safe_load(path.read_text())

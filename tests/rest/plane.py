@@ -20,7 +20,7 @@ ORDERS = {
 
 
 @asynccontextmanager
-async def asked(
+async def orders_plane(
     settings: Settings | None = None, **options: Any
 ) -> AsyncIterator[tuple[ControlPlane, httpx.AsyncClient]]:
     """A plane with a connector `orders`, and a client of it."""

@@ -26,7 +26,7 @@ __all__ = ["JSON", "SINK", "SOURCE", "AtWork", "Files", "at_work"]
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 Files = Mapping[str, list[str]]
-"""Lines by path."""
+"""Lines of files by their path."""
 
 TURNS = 50
 """Turns of the event loop in which a queued status reaches a log in memory."""
@@ -43,7 +43,7 @@ class AtWork(NamedTuple):
     """Address of the service, and the worker that runs its connectors."""
 
     url: str
-    """URL of `/compat/{release}`."""
+    """URL of the service beneath `/compat/{release}`."""
     worker: ConnectWorker
     folder: Path
     """Folder of the files; configs name them in any other folder."""

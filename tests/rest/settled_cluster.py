@@ -27,7 +27,7 @@ class Scene(NamedTuple):
     broker: SimulatedBroker
     runtime: Runtime
 
-    async def seen(self) -> tuple[Any, GroupOffsets, Any]:
+    async def changeable_state(self) -> tuple[Any, GroupOffsets, Any]:
         """All that a command could change: the log, consumer groups, this worker's loggers."""
         levels = (await self.client.get("/admin/loggers")).json()
         ends = await self.plane.log.ends([*await self.plane.log.topics()])

@@ -49,7 +49,7 @@ class ComparedAnswer(NamedTuple):
     recorded: RecordedAnswer
     ours: RecordedAnswer
     location: str | None = None
-    """Location header of our answer."""
+    """Location header of our answer; None without one."""
     unrecorded: tuple[Entry, ...] = ()
     """Records that our control plane wrote, and the cluster did not."""
 
@@ -70,7 +70,7 @@ class HistoryReplay:
         self._now_ms = 0
         self._log = MemoryLog()
         self._entries = recorded_entries(history)
-        self._there: set[Position] = set()
+        self._present_positions: set[Position] = set()
         """Recorded entries that lie in our log, whoever wrote them."""
         self._broker = SimulatedBroker()
         self._compacted = False
@@ -125,7 +125,7 @@ class HistoryReplay:
         """Continue with the compacted log: a starting worker reads no other records."""
         self._compacted = False
         self._entries = recorded_entries(self._history, compacted=True)
-        self._there, self._log = set(), MemoryLog()
+        self._present_positions, self._log = set(), MemoryLog()
         await self._make_topics()
 
     async def _make_topics(self) -> None:
@@ -140,8 +140,8 @@ class HistoryReplay:
     async def _write_missing(self, positions: Ends) -> list[Position]:
         """Take what is not there from the recording, in its order."""
         until = before(self._entries, positions)
-        missing = [entry for entry in until if entry.position not in self._there]
-        self._there |= {entry.position for entry in missing}
+        missing = [entry for entry in until if entry.position not in self._present_positions]
+        self._present_positions |= {entry.position for entry in missing}
         written = []
         for entry in missing:
             ends = await self._log.ends([entry.topic])
@@ -182,7 +182,7 @@ class HistoryReplay:
     def _recognize(self, step: StoryStep, written: list[Entry]) -> tuple[Entry, ...]:
         """Match written and recorded records of equal bytes; return the unmatched written ones."""
         until = before(self._entries, step.positions)
-        left = [entry for entry in until if entry.position not in self._there]
+        left = [entry for entry in until if entry.position not in self._present_positions]
         unrecorded = []
         for entry in written:
             same = (candidate for candidate in left if _content(candidate) == _content(entry))
@@ -191,7 +191,7 @@ class HistoryReplay:
                 unrecorded.append(entry)
             else:
                 left.remove(match)
-                self._there.add(match.position)
+                self._present_positions.add(match.position)
         return tuple(unrecorded)
 
     async def _observed(self, step: StoryStep, path: str) -> ComparedAnswer:

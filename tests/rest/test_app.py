@@ -90,7 +90,7 @@ async def test_no_such_connector(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "get"])
 async def test_no_such_method(client: httpx.AsyncClient, method: str) -> None:
-    """405 without `Allow`."""
+    """An unsupported method is answered with 405 without an `Allow` header."""
     app = client._transport
     assert isinstance(app, httpx.ASGITransport)
     status, headers, body = await _ask_raw(app.app, method, b"/connectors")

@@ -42,7 +42,7 @@ def refusal(read: Callable[..., Any], body: bytes | None, profile: Profile) -> t
     return answer.status, answer.body["message"]
 
 
-def told(kind: str, body: bytes, profile: Profile) -> str:
+def verdict_on(kind: str, body: bytes, profile: Profile) -> str:
     """Jackson's verdict on a body: `OK`, or `NO` and why. Later checks do not count."""
     try:
         READERS[kind](body, profile)
@@ -77,7 +77,7 @@ def test_words_are_jacksons(release: str) -> None:
     wrong = [
         f"{kind} {body!r}\n  Kafka: {theirs}\n  ours:  {ours}"
         for (kind, body), theirs in zip(requests, kafkas(release, requests), strict=True)
-        if theirs is not None and theirs != (ours := told(kind, body, Profile.of(release)))
+        if theirs is not None and theirs != (ours := verdict_on(kind, body, Profile.of(release)))
     ]
     assert not wrong, "\n".join(wrong)
 
@@ -237,7 +237,7 @@ def test_a_number_in_an_offset_is_bounded_under_every_release() -> None:
 @pytest.mark.parametrize("release", ["2.8.2", "3.9.1", "4.3.0", KIP])
 def test_any_bytes_are_read_or_refused(release: str, body: bytes, kind: str) -> None:
     """Any bytes are read or raise `RestError`."""
-    told(kind, body, Profile.of(release))
+    verdict_on(kind, body, Profile.of(release))
 
 
 CUT = b'{"name":"x\\u00e4\xc3\xa4","config":{"a":-1.5e+3,"b":[true,null]},"initial_state":"PAUSED"}'

@@ -12,14 +12,14 @@ from controlplane.core.commands import StopConnector
 from controlplane.core.records import Target
 from controlplane.core.releases.profiles import RELEASES
 from controlplane.rest.errors import NOTICE
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 
 NEW = {"name": "new", "config": ORDERS}
 
 
 async def test_a_connector_lives() -> None:
     """Created, stopped, its offsets reset, deleted: as the KIPs answer it."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         created = await client.post("/connectors", json=NEW)
         assert created.status_code == 201
         assert created.headers["location"] == "http://connect/connectors/new"
@@ -33,7 +33,7 @@ async def test_a_connector_lives() -> None:
 
 async def test_each_release_answers_as_itself() -> None:
     """3.4 cannot stop, 3.5 cannot alter offsets, 3.9 tells what a reset did; links stay there."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         assert (await client.put("/compat/3.4/connectors/orders/stop")).status_code == 404
         assert (await client.put("/compat/3.9/connectors/orders/stop")).status_code == 204
         assert (await client.delete("/compat/3.5/connectors/orders/offsets")).status_code == 405
@@ -50,7 +50,7 @@ async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
 ) -> None:
     """A worker finds the connector before it looks into the patch."""
     at, headers = f"/compat/{release}/connectors", {"Content-Type": "application/json"}
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         nobody = await client.patch(f"{at}/nobody/config", content="null", headers=headers)
         assert nobody.status_code == 404
         assert nobody.json()["message"] == "Connector nobody not found"
@@ -73,7 +73,7 @@ async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
 async def test_a_location_escapes_what_a_release_escapes(name: str, escaped: str) -> None:
     """A worker keeps whatever may stand in a path; at the root a `Location` can be asked."""
     config = ORDERS | {"name": name}
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for release in ("2.3", "3.9", "4.3"):
             base = f"/compat/{release}"
             created = await client.post(f"{base}/connectors", json={"name": name, "config": config})
@@ -94,7 +94,7 @@ async def test_a_location_escapes_what_a_release_escapes(name: str, escaped: str
 async def test_a_name_with_braces_has_no_location_in_a_release(name: str, message: str) -> None:
     """A worker creates the connector, and then fails at the `Location`."""
     config = ORDERS | {"name": name}
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         created = await client.post("/compat/3.9/connectors", json={"name": name, "config": config})
         assert created.status_code == 500
         assert created.json()["message"].startswith(message)
@@ -103,7 +103,7 @@ async def test_a_name_with_braces_has_no_location_in_a_release(name: str, messag
 
 async def test_an_old_release_writes_its_own_form() -> None:
     """A worker of 3.4 writes the target state PAUSED without `state.v2`."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for release, value in (("3.4", '{"state":"PAUSED"}'), ("3.9", '"state.v2":"PAUSED"')):
             plan = await client.put(f"/compat/{release}/connectors/orders/pause?dry_run=true")
             (step,) = plan.json()["steps"]
@@ -112,7 +112,7 @@ async def test_an_old_release_writes_its_own_form() -> None:
 
 async def test_unknown_releases_are_told() -> None:
     """Nonsense is the asker's fault; what is too new to be known is answered with a notice."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         nonsense = await client.get("/compat/9x/connectors")
         assert (nonsense.status_code, nonsense.json()["error_code"]) == (400, 400)
         assert "unknown release '9x'" in nonsense.json()["message"]
@@ -122,7 +122,7 @@ async def test_unknown_releases_are_told() -> None:
 
 async def test_a_dry_run_writes_nothing() -> None:
     """A dry run answers the records in order, or the refusal."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         before = plane.state
         plan = await client.put("/connectors/orders/stop?dry_run=true")
         assert plan.status_code == 200
@@ -136,7 +136,7 @@ async def test_a_dry_run_writes_nothing() -> None:
 
 async def test_an_idempotency_key_is_worth_one_command() -> None:
     """The same key again gets the same answer, another command with it a conflict."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         key = {"idempotency-key": "deploy-7"}
         first = await client.post("/connectors", json=NEW, headers=key)
         second = await client.post("/connectors", json=NEW, headers=key)
@@ -153,7 +153,7 @@ async def test_an_idempotency_key_is_worth_one_command() -> None:
 
 async def test_an_empty_idempotency_key_is_none() -> None:
     """An empty idempotency key is refused: all clients without a key would share it."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         before = plane.state
         answer = await client.put("/connectors/orders/pause", headers={"idempotency-key": ""})
         assert (answer.status_code, answer.json()["message"]) == (
@@ -165,7 +165,7 @@ async def test_an_empty_idempotency_key_is_none() -> None:
 
 async def test_the_past_is_not_changed() -> None:
     """as_of= is a question; a command with it is a mistake."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.put("/connectors/orders/pause?as_of=config@0")
         assert answer.status_code == 400
         assert "as_of=" in answer.json()["message"]
@@ -173,7 +173,7 @@ async def test_the_past_is_not_changed() -> None:
 
 async def test_the_principal_is_recorded() -> None:
     """The principal is anonymous without authentication."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         await client.put("/connectors/orders/pause")
         (*_, trace) = plane.state.commands.values()
         assert trace.accepted is not None
@@ -182,7 +182,7 @@ async def test_the_principal_is_recorded() -> None:
 
 async def test_mounted_in_another_program() -> None:
     """The application works beneath any path; `Location` contains the path."""
-    async with asked() as (plane, _):
+    async with orders_plane() as (plane, _):
         outer = Starlette(routes=[Mount("/connect", plane.app)])
         transport = httpx.ASGITransport(outer)
         async with httpx.AsyncClient(transport=transport, base_url="http://outer") as client:
@@ -204,14 +204,14 @@ async def test_mounted_in_another_program() -> None:
 )
 async def test_methods_are_told(path: str, methods: str) -> None:
     """OPTIONS lists the methods of a path, also if it has no GET."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.request("OPTIONS", path)
         assert sorted(answer.headers["allow"].split(",")) == sorted(methods.split(","))
 
 
 async def test_a_body_needs_a_type() -> None:
     """By then a method has matched, so this error bears a type itself."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.post("/connectors", content=b"{}")
         assert (answer.status_code, answer.headers["content-type"]) == (415, "application/json")
         ignored = await client.put("/connectors/orders/pause", content=b"{")
@@ -220,7 +220,7 @@ async def test_a_body_needs_a_type() -> None:
 
 async def test_however_many_releases_are_asked_for() -> None:
     """States of releases are few, and make way for each other; the one that writes stays."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         for release in RELEASES[-20:]:
             assert (await client.get(f"/connectors?profile={release}")).status_code == 200
         assert (await client.put("/connectors/orders/pause")).status_code == 202
@@ -233,7 +233,7 @@ async def test_however_many_releases_are_asked_for() -> None:
 )
 async def test_content_types_between_workers(release: str, path: str, status: int) -> None:
     """Any content type is accepted from 3.5 on: these requests fail for their missing signature."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.request(
             "PUT" if path == "fence" else "POST",
             f"/compat/{release}/connectors/orders/{path}",
@@ -245,7 +245,7 @@ async def test_content_types_between_workers(release: str, path: str, status: in
 
 async def test_another_writer_takes_over() -> None:
     """Each answer has the notice, without Retry-After; nothing is written."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         assert NOTICE not in (await client.get("/connectors")).headers
         await plane.log.claim()
         refused = await client.put("/connectors/orders/stop")

@@ -25,8 +25,8 @@ from controlplane.plane import Settings
 from controlplane.rest.app import App
 from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.service import Service
-from tests.controller.scene import plane_on, written
-from tests.rest.plane import asked
+from tests.controller.scene import plane_on, written_texts
+from tests.rest.plane import orders_plane
 from tests.rest.probes.runtime import KEY
 from tests.rest.served_history import client_of, following
 from tests.rest.settled_cluster import FAILURE, FILE, at_rest
@@ -47,7 +47,7 @@ async def test_errors_before_a_method_is_found_have_no_type(
     method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
     """Their text is JSON all the same."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.request(method, BASE + path, headers=headers)
     assert (answer.status_code, answer.json()["error_code"]) == (status, status)
     assert "content-type" not in answer.headers
@@ -72,8 +72,8 @@ async def test_booleans(query: str, status: int) -> None:
 
 
 async def test_numbers_become_texts() -> None:
-    """Numbers keep their spelling."""
-    async with asked() as (_, client):
+    """Numbers and booleans of a config become texts with their spelling kept."""
+    async with orders_plane() as (_, client):
         body = json.dumps(FILE)[:-1] + ', "tasks.max": 1, "some": 1.50, "flag": true}'
         path = f"{BASE}/connectors/orders/config"
         config = (await client.put(path, content=body, headers=JSON)).json()["config"]
@@ -81,8 +81,8 @@ async def test_numbers_become_texts() -> None:
 
 
 async def test_an_unknown_field_is_a_failure() -> None:
-    """In Jackson's words."""
-    async with asked() as (_, client):
+    """A field that the request does not have is answered in Jackson's words."""
+    async with orders_plane() as (_, client):
         answer = await client.post(f"{BASE}/connectors", json={"foo": 1})
     assert answer.status_code == 500
     assert answer.json()["message"].startswith(
@@ -94,7 +94,7 @@ async def test_an_unknown_field_is_a_failure() -> None:
 
 async def test_a_name_is_trimmed_and_has_to_match() -> None:
     """The name in the config is compared with what is left."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         created = await client.post(f"{BASE}/connectors", json={"name": " a\t", "config": FILE})
         differs = {"name": " b ", "config": {**FILE, "name": " b "}}
         refused = await client.post(f"{BASE}/connectors", json=differs)
@@ -105,7 +105,7 @@ async def test_a_name_is_trimmed_and_has_to_match() -> None:
 
 async def test_a_no_break_space_is_not_trimmed() -> None:
     """Java's `trim` knows nothing beyond U+0020."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         created = await client.post(f"{BASE}/connectors", json={"name": "a\u00a0", "config": FILE})
         assert created.json()["name"] == "a\u00a0"
         assert (await client.get(f"{BASE}/connectors/a")).status_code == 404
@@ -194,7 +194,7 @@ def _source_offsets(position: int) -> Any:
 
 async def test_without_status_a_connector_is_not_expanded() -> None:
     """A connector without status is left out of every expansion."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         path = f"{BASE}/connectors?expand=info"
         assert (await client.get(path)).json().keys() == {"orders"}
         assert (await client.get(f"{path}&expand=status")).json() == {}
@@ -255,26 +255,26 @@ async def test_a_request_that_times_out_is_still_completed() -> None:
             await goes_on.wait()
 
     settings = Settings(limits=CommandLimits(request_timeout_ms=50))
-    async with asked(settings=settings, stepped=held) as (plane, client):
+    async with orders_plane(settings=settings, stepped=held) as (plane, client):
         stopped = await client.put(f"{BASE}/connectors/orders/stop")
         goes_on.set()
         text = r"Request timed out\. The worker is currently .+, which began at .+Z\."
         assert stopped.status_code == 500
         assert re.fullmatch(text, stopped.json()["message"])
     stopped_at_last = ("target-state-orders", '{"state":"PAUSED","state.v2":"STOPPED"}')
-    assert (await written(plane.log, "connect-configs"))[-1] == stopped_at_last
+    assert (await written_texts(plane.log, "connect-configs"))[-1] == stopped_at_last
 
 
 async def test_an_unknown_connector_is_not_stopped() -> None:
     """The receiving worker refuses: `forward=false` changes nothing."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/connectors/nix/stop?forward=false")
     assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector nix")
 
 
 async def test_no_offsets_come_before_no_connector() -> None:
     """The body is checked before the connector."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.patch(f"{BASE}/connectors/nix/offsets", json={"offsets": []})
     assert (answer.status_code, answer.json()["message"]) == (400, NO_OFFSETS)
 
@@ -361,7 +361,7 @@ async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
 
 async def test_topics_of_nobody() -> None:
     """Active topics of an unknown connector are empty."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.get(f"{BASE}/connectors/nix/topics")
     assert (answer.status_code, answer.json()) == (200, {"nix": {"topics": []}})
 
@@ -380,7 +380,7 @@ async def test_topics_of_nobody() -> None:
 )
 async def test_scopes_of_loggers(query: str, status: int) -> None:
     """Any scope but `cluster` means this worker; the first value counts."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/admin/loggers/lab{query}", json={"level": "DEBUG"})
         assert answer.status_code == status
         assert (await client.get(f"{BASE}/admin/loggers/lab")).json()["level"] == "DEBUG"
@@ -414,7 +414,7 @@ async def test_signatures(headers: dict[str, str], status: int, text: str) -> No
 
 async def test_a_signature_before_there_is_a_key() -> None:
     """503: no leader has written one yet."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/connectors/orders/fence", headers=_signed(b""))
     assert answer.status_code == 503
     assert answer.json()["message"].startswith("This worker is still starting up and has not been")

@@ -77,7 +77,7 @@ CASES = (
 )
 
 
-async def _asked(client: httpx.AsyncClient, case: DryRunCase, **query: str) -> httpx.Response:
+async def _send_signed(client: httpx.AsyncClient, case: DryRunCase, **query: str) -> httpx.Response:
     """Ask as a worker does, which signs what it sends."""
     request = client.build_request(
         case.method, f"/{case.path}", json=case.body, params={**case.query, **query}
@@ -91,15 +91,15 @@ async def _asked(client: httpx.AsyncClient, case: DryRunCase, **query: str) -> h
 async def test_nothing_is_changed() -> None:
     """Every row of the table of endpoints that changes something tells what it would do."""
     async with at_rest() as scene:
-        before = await scene.seen()
+        before = await scene.changeable_state()
         for case in CASES:
-            answer = await _asked(scene.client, case, dry_run="true")
+            answer = await _send_signed(scene.client, case, dry_run="true")
             assert answer.status_code == 200, (case, answer.text)
-            assert _done(answer.json()) == case.does, case
-            assert await scene.seen() == before, case
+            assert _keys_and_actions(answer.json()) == case.does, case
+            assert await scene.changeable_state() == before, case
 
 
-def _done(plan: Any) -> list[str]:
+def _keys_and_actions(plan: Any) -> list[str]:
     steps = plan["steps"]
     actions = [step["action"]["action"] for step in steps if "action" in step]
     return [record["key"] for step in steps for record in step["records"]] + actions
@@ -146,16 +146,16 @@ async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
 async def test_a_read_only_service_plans_the_same() -> None:
     """A read-only service assumes an empty consumer group, and says so."""
     async with at_rest() as scene, only_read(scene) as client:
-        before = await scene.seen()
+        before = await scene.changeable_state()
         for case in CASES:
-            written = (await _asked(scene.client, case, dry_run="true")).json()
-            planned = (await _asked(client, case, dry_run="true")).json()
+            written = (await _send_signed(scene.client, case, dry_run="true")).json()
+            planned = (await _send_signed(client, case, dry_run="true")).json()
             if (case.method, case.path) == ("DELETE", "connectors/sink/offsets"):
                 nothing = "consumer group connect-sink has committed nothing"
                 assert nothing in planned["assumed"], case
             else:
                 assert planned["steps"] == written["steps"], case
-        assert await scene.seen() == before
+        assert await scene.changeable_state() == before
 
 
 @pytest.mark.parametrize(
@@ -194,18 +194,18 @@ async def test_a_read_only_service_beneath_compat() -> None:
 async def test_neither_yes_nor_no(said: str) -> None:
     """A dry run that is neither true nor false is refused, and nothing is written."""
     async with at_rest() as scene:
-        before = await scene.seen()
+        before = await scene.changeable_state()
         for case in CASES:
-            answer = await _asked(scene.client, case, dry_run=said)
+            answer = await _send_signed(scene.client, case, dry_run=said)
             assert (answer.status_code, "dry_run=" in answer.json()["message"]) == (400, True)
-        assert await scene.seen() == before
+        assert await scene.changeable_state() == before
 
 
 async def test_nothing_is_done_to_the_past() -> None:
     """`as_of=` is a question; with what changes something it is a mistake."""
     async with at_rest() as scene:
-        before = await scene.seen()
+        before = await scene.changeable_state()
         for case in CASES:
-            answer = await _asked(scene.client, case, as_of="config@0")
+            answer = await _send_signed(scene.client, case, as_of="config@0")
             assert (answer.status_code, "as_of=" in answer.json()["message"]) == (400, True), case
-        assert await scene.seen() == before
+        assert await scene.changeable_state() == before

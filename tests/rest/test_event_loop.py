@@ -69,7 +69,7 @@ def asking(folder: Path, asks: Asks) -> Callable[[], Coroutine[Any, Any, None]]:
 
 
 async def alter(client: httpx.AsyncClient) -> None:
-    """Alter all offsets."""
+    """Alter all offsets of the connector `orders`."""
     path = "/connectors/orders/offsets"
     assert (await client.patch(path, content=ALL_OFFSETS, headers=JSON)).is_success
 

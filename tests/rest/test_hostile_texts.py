@@ -16,7 +16,7 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.observe import silent
 from controlplane.rest.http.server import log_refused_connections
 from tests.controller.scene import plane_on
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 from tests.rest.served_history import catalogue, client_of
 
 PATIENCE_S = 120
@@ -70,7 +70,7 @@ def test_an_ordinary_topics_regex_is_matched(pattern: str, text: str, *, matched
 async def test_a_config_of_too_many_transformations_is_refused() -> None:
     """The validation of each answers with 40 keys."""
     path = "/connector-plugins/FileStreamSourceConnector/config/validate"
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for number, status in ((100, 200), (1_001, 413)):
             aliases = ",".join(f"t{at}" for at in range(number))
             for method, at in (("PUT", path), ("PATCH", "/connectors/orders/config")):

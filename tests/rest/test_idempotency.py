@@ -116,7 +116,7 @@ async def sent(client: httpx.AsyncClient, request: Keyed) -> httpx.Response:
     return await client.request(request.method, request.path, json=request.body, headers=KEY)
 
 
-def told(answer: httpx.Response) -> tuple[int, bytes, Mapping[str, str]]:
+def comparable_answer(answer: httpx.Response) -> tuple[int, bytes, Mapping[str, str]]:
     """Code, body, and the headers that belong to the outcome."""
     kept = ("location", "content-type")
     return answer.status_code, answer.content, {k: answer.headers.get(k, "") for k in kept}
@@ -144,17 +144,17 @@ async def test_a_key_gets_the_first_answer_after_everything_has_changed(
         await prepare(log, plane, client)
         for method, before in request_.before:
             assert (await client.request(method, before)).is_success
-        first = told(await sent(client, request_))
+        first = comparable_answer(await sent(client, request_))
         assert first[0] == request_.status
-        assert told(await sent(client, request_)) == first
+        assert comparable_answer(await sent(client, request_)) == first
         await change_everything(client)
-        assert told(await sent(client, request_)) == first
+        assert comparable_answer(await sent(client, request_)) == first
     async with opened(path) as (log, plane, client):
-        assert told(await sent(client, request_)) == first
+        assert comparable_answer(await sent(client, request_)) == first
         keep = RetentionSettings(superseded_ms=1)
         assert await retain(log, plane.state, NOW_MS + DAY_MS, keep) > 0
     async with opened(path) as (_, _, client):
-        assert told(await sent(client, request_)) == first
+        assert comparable_answer(await sent(client, request_)) == first
 
 
 async def test_the_first_answer_comes_in_the_words_of_the_first_release(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ async def test_the_first_answer_comes_in_the_words_of_the_first_release(tmp_path
         first = await client.delete(f"/compat/3.9{path}", headers=KEY)
         again = await client.delete(path, headers=KEY)
         assert "have been reset successfully" in first.json()["message"]
-        assert told(again) == told(first)
+        assert comparable_answer(again) == comparable_answer(first)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from controlplane.rest.errors import RestError, TooBusy
 from controlplane.rest.http.limits import HttpLimits
 from controlplane.rest.security.load_limits import LoadLimiter
 from tests.operation_counts import operations
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 
 RELEASES = ("2.3", "2.8", "3.4", "3.9", "4.3", "kip")
 INTERNAL = "/compat/3.9/connectors/orders/tasks"
@@ -41,7 +41,7 @@ def asking(method: str, path: str, body: bytes) -> int:
     """Operations of this process for a request to a plane, the plane's start included."""
 
     async def work() -> None:
-        async with asked() as (_, client):
+        async with orders_plane() as (_, client):
             await client.request(method, path, content=body, headers=JSON)
 
     return operations(lambda: asyncio.run(work()))
@@ -56,7 +56,7 @@ def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
 
 async def test_faults_of_a_short_body_precede_its_signature() -> None:
     """A short body is parsed before its signature is checked; a long one is not."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         short = await client.post(INTERNAL, content=b"{", headers=JSON)
         long = await client.post(INTERNAL, content=b"{" * (PARSED_FIRST_BYTES + 1), headers=JSON)
     assert short.status_code == 500
@@ -76,7 +76,7 @@ def test_a_large_odd_body_is_read_in_another_process() -> None:
 async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:
     """With the worker's words, and with its values as they are spelled."""
     path = "/connectors/orders/config"
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         wrong = odd_config(3_000)[:-1]
         refused = await client.put(f"/compat/3.9{path}", content=wrong, headers=JSON)
         assert refused.status_code == 500
@@ -124,7 +124,7 @@ async def test_thousands_of_partitions_are_altered_in_one_request() -> None:
     offsets = [
         {"partition": {"filename": f"file-{at}"}, "offset": {"position": at}} for at in range(5_000)
     ]
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         await client.put("/connectors/orders/stop")
         done = await client.patch("/connectors/orders/offsets", json={"offsets": offsets})
         assert done.status_code == 200

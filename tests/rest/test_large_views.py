@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.operation_counts import operations
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 
 ASKED = {
     "commands": ("GET", "/commands"),
@@ -20,7 +20,7 @@ def asking(method: str, path: str, keys: int) -> int:
     configs = [ORDERS | {f"key{at}": value for at in range(keys)} for value in "abc"]
 
     with asyncio.Runner() as runner:
-        scene = asked()
+        scene = orders_plane()
         _, client = runner.run(scene.__aenter__())
         for config in configs[:2]:
             done = runner.run(client.put("/connectors/orders/config", json=config))

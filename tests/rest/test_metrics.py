@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them."""
+"""Metrics of the service, as Prometheus reads them."""
 
 import asyncio
 import platform
@@ -30,7 +30,7 @@ from controlplane.rest.middleware_stack import MiddlewareStack
 from controlplane.rest.security.middleware import Protection
 from controlplane.rest.service import Service
 from tests.outages import Cable, FollowerNotices, until
-from tests.rest.security.guarded_app import TOKENS, known
+from tests.rest.security.guarded_app import TOKENS, auth_settings
 from tests.rest.served_history import catalogue, following
 
 KIP = Profile.of("kip")
@@ -71,7 +71,7 @@ class Measured(NamedTuple):
     client: httpx.AsyncClient
 
     async def scraped(self) -> Scraped:
-        """Current metrics of the service."""
+        """Read the current metrics of the service."""
         return Scraped.of((await self.client.get("/metrics")).text)
 
 
@@ -88,7 +88,7 @@ async def measured(protection: Protection | None = None) -> AsyncIterator[Measur
 
 @pytest.fixture
 async def history() -> AsyncIterator[Scraped]:
-    """Metrics of a recorded cluster."""
+    """Metrics of the recorded cluster `life-3.9`."""
     async with following("life-3.9") as follower:
         service = Service(follower, Profile.of("3.9"), BodyProcesses(), catalogue())
         app = Metrics().with_metrics(App(service), service)
@@ -174,7 +174,7 @@ async def test_commands_are_counted_with_their_outcome() -> None:
 
 
 async def test_requests_are_counted_by_endpoint() -> None:
-    """Unknown paths share one series."""
+    """Requests to unknown paths share one series."""
     async with measured() as measured_plane:
         for name in ("a", "b", "c%2Fd"):
             await measured_plane.client.get(f"/connectors/{name}")
@@ -230,13 +230,13 @@ async def test_formats() -> None:
 
 async def test_metrics_name_connectors_and_are_protected(tmp_path: Path) -> None:
     """Scraping takes VIEW, unless the metrics are open."""
-    async with measured(Protection(known(tmp_path))) as measured_plane:
+    async with measured(Protection(auth_settings(tmp_path))) as measured_plane:
         assert (await measured_plane.client.get("/metrics")).status_code == 401
         headers = {"authorization": f"Bearer {TOKENS['vera']}"}
         scraped = Scraped.of((await measured_plane.client.get("/metrics", headers=headers)).text)
         refused = "controlplane_http_requests_total{method=GET,route=/metrics,status=401}"
         assert scraped.samples[refused] == 1
-    async with measured(Protection(known(tmp_path, metrics_open=True))) as measured_plane:
+    async with measured(Protection(auth_settings(tmp_path, metrics_open=True))) as measured_plane:
         assert (await measured_plane.client.get("/metrics")).status_code == 200
 
 

@@ -6,7 +6,7 @@ that people met.
 
 import pytest
 
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 
 JSON = {"Content-Type": "application/json"}
 
@@ -15,7 +15,7 @@ JSON = {"Content-Type": "application/json"}
 async def test_a_number_of_1200_digits_is_no_failure_before_jackson_2_15(release: str) -> None:
     """The body is read, and then refused for what it lacks."""
     body = '{"name":"x","config":{"a":' + "9" * 1_200 + "}}"
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.post(f"/compat/{release}/connectors", content=body, headers=JSON)
     assert answer.status_code == 400
     assert "contains no connector type" in answer.json()["message"]
@@ -23,7 +23,7 @@ async def test_a_number_of_1200_digits_is_no_failure_before_jackson_2_15(release
 
 async def test_an_unreadable_task_list_is_repeated_in_older_releases() -> None:
     """Before 3.7 the message shows the bytes; a body needs no `Content-Type`."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for release in ("2.4", "2.8", "3.4", "3.6"):
             path = f"/compat/{release}/connectors/orders/tasks"
             answer = await client.post(path, content="{", headers=JSON)
@@ -37,7 +37,7 @@ async def test_an_unreadable_task_list_is_repeated_in_older_releases() -> None:
 async def test_an_older_release_takes_an_empty_topic_of_own_offsets(release: str) -> None:
     """`offsets.storage.topic` came with 3.3; before, it is a key as any other."""
     config = ORDERS | {"name": "new", "offsets.storage.topic": ""}
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         path = f"/compat/{release}/connectors"
         created = await client.post(path, json={"name": "new", "config": config})
         assert created.status_code == 201
@@ -57,7 +57,7 @@ async def test_an_older_release_takes_an_empty_topic_of_own_offsets(release: str
 )
 async def test_jetty_12_says_why_it_refuses_a_path(path: str, reason: str) -> None:
     """4.x writes a page of its server, with the reason in its title."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         request = client.build_request("GET", "http://connect/")
         raw = f"/compat/4.3{path}".encode()
         request.url = request.url.copy_with(raw_path=raw)
@@ -80,7 +80,7 @@ async def test_jetty_12_says_why_it_refuses_a_path(path: str, reason: str) -> No
 )
 async def test_an_error_page_names_the_jetty_of_the_release(release: str, version: str) -> None:
     """Each patch release bundles a Jetty of its own."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.get(
             f"/compat/{release}/connectors", headers={"Content-Type": "nonsense"}
         )

@@ -123,15 +123,15 @@ def _drawn(
 ) -> Iterator[st.SearchStrategy[SchemaCase]]:
     """Right requests, and wrong ones where there is a body; mostly about connectors there are."""
     names = st.sampled_from([None, *CONNECTORS])
-    yield st.builds(_about, operation.as_strategy(), names)
+    yield st.builds(_with_connector, operation.as_strategy(), names)
     if operation.path.endswith("/connectors") or "/config" in operation.path:
-        yield st.builds(_about, operation.as_strategy().map(_configured), names)
+        yield st.builds(_with_connector, operation.as_strategy().map(_configured), names)
     if len(operation.body):
         wrong = operation.as_strategy(generation_mode=GenerationMode.NEGATIVE)
-        yield st.builds(_about, wrong, names)
+        yield st.builds(_with_connector, wrong, names)
 
 
-def _about(case: SchemaCase, name: str | None) -> SchemaCase:
+def _with_connector(case: SchemaCase, name: str | None) -> SchemaCase:
     if name is not None and "connector" in case.path_parameters:
         case.path_parameters["connector"] = name
     return case

@@ -19,7 +19,7 @@ SIGNED = b64encode(hmac.digest(KEY.key, BODY, "sha256")).decode()
 
 
 def headers(algorithm: str = "HmacSHA256", signed: str = SIGNED) -> Mapping[str, str]:
-    """Signature headers of a worker."""
+    """Return the signature headers of a worker's request."""
     return {
         "x-connect-authorization": signed,
         "x-connect-request-signature-algorithm": algorithm,

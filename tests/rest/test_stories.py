@@ -48,7 +48,7 @@ async def test_every_answer_is_given_again(history: str) -> None:
     """Every answer is the recorded one, and every record that is written has recorded bytes."""
     answers = await lived(history)
     differing = [answer for answer in answers if not answer.agrees]
-    assert not differing, "\n".join(map(_shown, differing))
+    assert not differing, "\n".join(map(_difference_text, differing))
     unrecorded = {
         (history, answer.step.n): answer.unrecorded for answer in answers if answer.unrecorded
     }
@@ -79,5 +79,5 @@ def test_no_history_is_left_out() -> None:
     )
 
 
-def _shown(answer: ComparedAnswer) -> str:
+def _difference_text(answer: ComparedAnswer) -> str:
     return f"{answer.step.n} {answer.path}: {answer.ours} {answer.location}, not {answer.recorded}"

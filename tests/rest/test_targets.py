@@ -14,7 +14,7 @@ from controlplane.rest.errors import BadRequest, NoSuchPath, RestError
 from controlplane.rest.http.request_targets import parse_target
 from controlplane.rest.jetty_errors import BadMessage, BadTarget, UnreadableRequest
 from tests.rest.broker import SimulatedBroker
-from tests.rest.plane import asked
+from tests.rest.plane import orders_plane
 
 SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector", "topics": "t"}
 
@@ -77,7 +77,7 @@ def test_targets_that_we_accept(name: str) -> None:
 
 async def test_a_media_type_that_is_none() -> None:
     """At the root no page is written about it."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.get("/connectors", headers={"content-type": "garbage"})
     assert answer.status_code == 415
     assert answer.json() == {"error_code": 415, "message": "HTTP 415 Unsupported Media Type"}
@@ -86,7 +86,7 @@ async def test_a_media_type_that_is_none() -> None:
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
 async def test_pages_are_kept_or_not(release: str) -> None:
     """Jetty's long page is not to be kept by anybody; the line about a bad target may be."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         sent = {"content-type": "garbage"}
         page = await client.get(f"/compat/{release}/connectors", headers=sent)
     assert page.status_code == 400
@@ -98,7 +98,7 @@ async def test_offsets_of_a_sink() -> None:
     """The broker has a sink's offsets; ours are listed under `sink`, as KIP-875 specifies."""
     broker = SimulatedBroker()
     broker.ends["t"] = 5
-    async with asked(outside=broker) as (plane, client):
+    async with orders_plane(outside=broker) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         broker.consume("connect-sink", "t")
         ours = await client.get("/connectors/sink/offsets")
@@ -115,19 +115,19 @@ async def test_offsets_of_a_sink() -> None:
 
 
 class UnreachableBroker(SimulatedBroker):
-    """Brokers that cannot be asked."""
+    """Broker whose consumer groups cannot be read."""
 
     async def group_offsets(
         self, group: str, admin: AdminOverrides = UNSET
     ) -> tuple[tuple[str, int, int], ...]:
-        """Fail: no broker answers."""
+        """Raise ExternalActionFailed for the group."""
         del admin
         raise ExternalActionFailed(f"group {group} cannot be asked")
 
 
 async def test_offsets_of_a_sink_that_nobody_knows() -> None:
     """An unreachable group is a 500 with the reason."""
-    async with asked(outside=UnreachableBroker()) as (plane, client):
+    async with orders_plane(outside=UnreachableBroker()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         answer = await client.get("/connectors/sink/offsets")
         theirs = await client.get("/compat/3.9/connectors/sink/offsets")

@@ -21,5 +21,5 @@ def printed(text: str) -> list[str]:
 
 
 def reported(text: str, folds: Folds | None = None) -> str:
-    """Report of the differences."""
+    """Play a scenario and return the report of differences."""
     return report(*played(text, folds))

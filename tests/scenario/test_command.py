@@ -20,14 +20,14 @@ def run(*arguments: str | Path) -> Result:
 
 
 def write(folder: Path, name: str, text: str) -> Path:
-    """A scenario in a file."""
+    """Write a scenario to a file and return its path."""
     path = folder / f"{name}.scenario"
     path.write_bytes(text.encode())
     return path
 
 
 def git(folder: Path, *arguments: str) -> str:
-    """Git, in a folder."""
+    """Run Git in a folder and return its output."""
     command = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments]
     return subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True).stdout
 
@@ -183,7 +183,7 @@ def test_an_installed_fold_is_asked(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("installed")
 def test_a_fold_that_is_not_installed(tmp_path: Path) -> None:
-    """The sentence says which are."""
+    """The error for an unknown fold lists the installed folds."""
     result = run("--via", "deaf", write(tmp_path, "a", STORY))
     assert result.exit_code == 2
     assert result.stderr == "Error: no fold 'deaf' is installed (installed: blind, spark)\n"

@@ -92,7 +92,7 @@ def test_silence_is_counted_from_the_crash() -> None:
 
 
 def test_a_leader_that_comes_back_in_time_leads() -> None:
-    """The group has not noticed."""
+    """A leader that restarts before the group notices leads again."""
     back = after("crash w1", "start w1")
     assert back == ["w1@kip read config (empty), offsets (empty)", "nothing to recover"]
     assert after("crash w1", "tick 10s", "start w1") == back[:1]

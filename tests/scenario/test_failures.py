@@ -103,11 +103,11 @@ class CountingFold:
     """A fold that is asked for everything at once, and counts how often."""
 
     def __init__(self, refold: Refold) -> None:
-        self.asked: list[Sequence[FoldTask]] = []
+        self.batches: list[Sequence[FoldTask]] = []
         self._refold = refold
 
     def __call__(self, asks: Sequence[FoldTask]) -> list[ClusterState]:
-        self.asked.append(asks)
+        self.batches.append(asks)
         return [
             self._refold(ask.entries, ask.profile, topics=ask.topics, exactly_once=ask.exactly_once)
             for ask in asks
@@ -119,7 +119,7 @@ def test_a_fold_is_asked_once_for_all_scenarios() -> None:
     scenarios = [parse(STORY, "x.scenario"), parse(STORY, "y.scenario")]
     spark = CountingFold(first_wins)
     played = play_all(scenarios, Folds(batch={"spark": spark}))
-    assert [len(asks) for asks in spark.asked] == [2 * 2]
+    assert [len(asks) for asks in spark.batches] == [2 * 2]
     expected = reported(STORY, Folds(fold, {"bulk": bulk, "spark": first_wins}))
     shown = [report(*pair) for pair in zip(scenarios, played, strict=True)]
     assert shown == [expected, expected.replace("x.scenario", "y.scenario")]

@@ -25,7 +25,7 @@ WHOLE = "/connectors?expand=status&expand=info"
 
 
 def records(path: Path) -> Iterator[Entry]:
-    """The records of a history."""
+    """Yield the records of a recorded history."""
     for line in path.read_bytes().splitlines()[1:]:
         record = msgspec.json.decode(line)
         key, value = (
@@ -70,7 +70,7 @@ def reading(entries: list[Entry], name: str, step: StoryStep) -> WorkerView:
 
 
 def check_tasks(reader: WorkerView, whole: dict[str, Any]) -> None:
-    """The shared column `tasks`."""
+    """Check the column `tasks` against the worker's answer."""
     shared = LOOKS["connectors"].first
     assert shared is not None
     counts = shared.cells(reader)

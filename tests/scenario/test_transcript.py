@@ -42,7 +42,7 @@ def test_a_label_is_never_blank_and_never_a_comment() -> None:
 
 
 def test_absence_is_said() -> None:
-    """No rows, no records."""
+    """A table without rows and a log without records say so."""
     assert transcript.table(None, []) == ["(none)"]
     assert printed("cluster w1@3.9\n----\n\nlog config\n----\n") == ["(empty)"]
 

@@ -102,7 +102,7 @@ class KafkaKey(msgspec.Struct, frozen=True):
 
 
 class Kafkas(msgspec.Struct, frozen=True):
-    """Settings that a release knows."""
+    """Settings that a release of Kafka knows."""
 
     keys: dict[str, KafkaKey]
     of_topics: set[str]
@@ -110,14 +110,14 @@ class Kafkas(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="module")
 def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The program that asks Kafka."""
+    """Source file of the Java program that asks Kafka's parsers."""
     source = tmp_path_factory.mktemp("judge") / "Judge.java"
     source.write_text(textwrap.dedent(JUDGE), encoding="ascii")
     return source
 
 
 @cache
-def asked(judge: Path, release: str) -> Kafkas:
+def kafkas_readings(judge: Path, release: str) -> Kafkas:
     """Keys of a release, and its readings of the texts."""
     path = release_path(release)
     texts = [text.encode().hex() for text in TEXTS]
@@ -147,7 +147,7 @@ def ours() -> dict[str, EffectiveValue]:
 @pytest.mark.parametrize("release", RELEASES)
 def test_every_key_of_kafka_is_known(judge: Path, release: str) -> None:
     """Each key counts or is listed as unused, so that a worker's file causes no warnings."""
-    kafkas = asked(judge, release)
+    kafkas = kafkas_readings(judge, release)
     known_keys = {*ours(), *(key for key in kafkas.keys if unused(key))}
     assert kafkas.keys.keys() - known_keys == set()
     assert len(kafkas.keys) > 90
@@ -177,7 +177,7 @@ OTHER_DEFAULTS = {
 @pytest.mark.java
 def test_defaults_are_kafkas(judge: Path) -> None:
     """Our defaults are those of the newest release, unless the table gives a reason."""
-    kafkas = asked(judge, NEWEST).keys
+    kafkas = kafkas_readings(judge, NEWEST).keys
     differing = {
         key
         for key, setting in ours().items()
@@ -206,7 +206,7 @@ AS_WRITTEN = {"bootstrap.servers", "response.http.headers.config", *CONVERTERS}
 @pytest.mark.java
 def test_texts_mean_what_they_mean_to_kafka(judge: Path) -> None:
     """Each text for each key: both refuse it, or both make the same of it."""
-    kafkas = asked(judge, NEWEST).keys
+    kafkas = kafkas_readings(judge, NEWEST).keys
     differing = [
         (key, text, mine, theirs)
         for table in SETTINGS
@@ -248,7 +248,7 @@ LISTS_OF_4 = {"admin.listeners", "config.providers", "plugin.path"}
 @pytest.mark.java
 def test_empty_values_that_kafka_refuses_are_refused(judge: Path) -> None:
     """A line without a value is no default for numbers, choices, classes and required names."""
-    kafkas = asked(judge, NEWEST).keys
+    kafkas = kafkas_readings(judge, NEWEST).keys
     theirs = {key for key in ours() if key in kafkas and kafkas[key].parsed[""] is None}
     mine = {
         key

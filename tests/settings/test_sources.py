@@ -27,7 +27,7 @@ def configuration(
     )
 
 
-def told(config: Configuration, key: str) -> tuple[object, str]:
+def value_and_source(config: Configuration, key: str) -> tuple[object, str]:
     """The value of a setting, and who told it."""
     (setting,) = (setting for setting in config.effective(WorkerSettings) if setting.key == key)
     return setting.value, str(setting.source)
@@ -35,7 +35,7 @@ def told(config: Configuration, key: str) -> tuple[object, str]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A worker's file."""
+    """A worker's file that sets `rest.port` twice."""
     path = tmp_path / "worker.properties"
     path.write_text("# a worker\ngroup.id=of-file\nrest.port=1\nrest.port=2\n", "ascii")
     return path
@@ -51,12 +51,12 @@ def test_the_stronger_source_wins(file: Path) -> None:
     every = {**CONNECT, **DEBEZIUM, **OURS}
     flag = {"group.id": "flag"}
     assert [
-        told(configuration(flags=flag, variables=every, file=file), "group.id"),
-        told(configuration(variables=every, file=file), "group.id"),
-        told(configuration(variables={**CONNECT, **DEBEZIUM}, file=file), "group.id"),
-        told(configuration(variables=CONNECT, file=file), "group.id"),
-        told(configuration(file=file), "group.id"),
-        told(configuration(), "group.id"),
+        value_and_source(configuration(flags=flag, variables=every, file=file), "group.id"),
+        value_and_source(configuration(variables=every, file=file), "group.id"),
+        value_and_source(configuration(variables={**CONNECT, **DEBEZIUM}, file=file), "group.id"),
+        value_and_source(configuration(variables=CONNECT, file=file), "group.id"),
+        value_and_source(configuration(file=file), "group.id"),
+        value_and_source(configuration(), "group.id"),
     ] == [
         ("flag", "--group.id"),
         ("ours", "CONTROLPLANE_GROUP_ID"),
@@ -69,14 +69,14 @@ def test_the_stronger_source_wins(file: Path) -> None:
 
 def test_the_last_line_of_a_key_wins(file: Path) -> None:
     """The last line counts, as in Java, and is named as the source."""
-    assert told(configuration(file=file), "rest.port") == (2, f"{file}:4")
+    assert value_and_source(configuration(file=file), "rest.port") == (2, f"{file}:4")
 
 
 def test_empty_variables_are_ignored(file: Path) -> None:
     """An empty variable counts as unset: images pass such variables on."""
     for blank in ("", " \t"):
         config = configuration(variables={"CONTROLPLANE_GROUP_ID": blank}, file=file)
-        assert told(config, "group.id") == ("of-file", f"{file}:2")
+        assert value_and_source(config, "group.id") == ("of-file", f"{file}:2")
 
 
 EMPTY = "is empty: use a text, or leave it out"
@@ -107,7 +107,7 @@ def test_an_empty_line_under_a_stronger_value_does_not_matter(tmp_path: Path) ->
     path = tmp_path / "worker.properties"
     path.write_text("group.id=\n", "ascii")
     config = configuration(variables={"CONTROLPLANE_GROUP_ID": "fleet"}, file=path)
-    assert told(config, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
+    assert value_and_source(config, "group.id") == ("fleet", "CONTROLPLANE_GROUP_ID")
 
 
 def test_a_file_in_a_variable_is_held_to_the_same() -> None:
@@ -143,7 +143,7 @@ def test_names_without_a_prefix_are_those_of_debeziums_image() -> None:
     """Names without a prefix count with two topic names only, as in Debezium's image."""
     assert configuration(variables={"GROUP_ID": "1000", "REST_PORT": "1"}).values == {}
     config = configuration(variables={**DEBEZIUM, "SHUTDOWN_TIMEOUT": "7"})
-    assert told(config, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
+    assert value_and_source(config, "task.shutdown.graceful.timeout.ms") == (7, "SHUTDOWN_TIMEOUT")
     assert config.settings(WorkerSettings).topics.config == "c"
 
 
@@ -154,8 +154,14 @@ def test_a_file_in_a_variable() -> None:
         "KAFKA_CONNECT_CONFIGURATION": "group.id=strimzi\nconfig.storage.topic=a-configs\n",
     }
     config = configuration(variables=variables)
-    assert told(config, "bootstrap.servers") == ("one:9092", "KAFKA_CONNECT_BOOTSTRAP_SERVERS")
-    assert told(config, "config.storage.topic") == ("a-configs", "KAFKA_CONNECT_CONFIGURATION:2")
+    assert value_and_source(config, "bootstrap.servers") == (
+        "one:9092",
+        "KAFKA_CONNECT_BOOTSTRAP_SERVERS",
+    )
+    assert value_and_source(config, "config.storage.topic") == (
+        "a-configs",
+        "KAFKA_CONNECT_CONFIGURATION:2",
+    )
     with pytest.raises(SettingsError, match=r"^KAFKA_CONNECT_CONFIGURATION:1: "):
         configuration(variables={"KAFKA_CONNECT_CONFIGURATION": "a=\\u1"})
 

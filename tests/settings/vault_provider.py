@@ -9,7 +9,7 @@ class Vault(ConfigProvider):
     """Gives its own settings as values."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Keep them."""
+        """Keep the settings of the provider."""
         self._settings = settings
 
     def get(self, path: str, key: str) -> ProvidedValue | None:

@@ -18,11 +18,11 @@ DRIVERS = {"pyspark", "selenium", "tests.kafka.real_kafka", "tests.replay.report
 """Modules that start brokers, workers, browsers or Spark."""
 
 FIXTURES = {"broker", "browser", "spark"}
-"""Fixtures that start the same."""
+"""Fixtures that start a broker, a browser or Spark."""
 
 
 def declared_markers() -> set[str]:
-    """Markers that pyproject.toml declares."""
+    """Return the markers that pyproject.toml declares."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     return {line.partition(":")[0] for line in settings["tool"]["pytest"]["ini_options"]["markers"]}
 
@@ -75,7 +75,7 @@ def _is_longer(texts: Iterable[str]) -> bool:
 
 
 def _markers(tree: ast.AST) -> Iterator[str]:
-    """The name of each `pytest.mark.NAME`."""
+    """Yield the name of each `pytest.mark.NAME` in a module."""
     for node in ast.walk(tree):
         match node:
             case ast.Attribute(

@@ -99,7 +99,7 @@ class RecordedValidation(NamedTuple):
 
 
 def read(file: Path = FILE) -> list[RecordedValidation]:
-    """All recorded answers."""
+    """Read all recorded answers of a file."""
     return [_line(json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 

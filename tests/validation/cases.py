@@ -239,7 +239,7 @@ BY_REGEX: tuple[ConfigBody, ...] = (
 
 
 def cases() -> Iterator[ConfigBody]:
-    """Every config, each once."""
+    """Yield every config to validate, each once."""
     yield from TOGETHER
     yield from ({"name": "x", "connector.class": name} for name in CLASSES)
     for config, keys in ((SOURCE, ONE_KEY), (SINK, SINKS_KEY), (MIRROR, MIRRORS_KEY)):

@@ -63,7 +63,7 @@ _BROKEN = tuple(f"lab.BrokenConnectors${name}" for name in DEFECTS if name != "A
 
 
 def cases() -> Iterator[ConfigBody]:
-    """Every config, each once."""
+    """Yield every config to validate, each once."""
     for name in ("Connectors$Sound", "Connectors$Abstract", "Connectors", "Nowhere"):
         yield SINK | {"connector.class": f"lab.{name}"}
     yield from (SINK | {"connector.class": name} for name in _BROKEN)

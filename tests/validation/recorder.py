@@ -87,7 +87,7 @@ class WorkerConfigs(NamedTuple):
 
 
 def ask_of_classes(release: str) -> WorkerConfigs:
-    """The cases of `class_cases`."""
+    """Return the configs of `class_cases` for a release."""
     older = release in class_cases.OLDER
     java = harness(class_cases.OLDER_JAVA if older else class_cases.JAVA, "3.9.1")
     return WorkerConfigs(class_cases.cases_of(release), java)

@@ -15,7 +15,7 @@ NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER
 
 @pytest.fixture(scope="module")
 def recorded() -> list[RecordedValidation]:
-    """Recorded answers."""
+    """Recorded answers about classes."""
     return read(CLASSES_FILE)
 
 

@@ -38,7 +38,7 @@ ROWS = 250
 
 
 class ValidationRow(NamedTuple):
-    """A request and its answer."""
+    """A recorded request about configs, and its answer."""
 
     number: int
     world: str
@@ -55,12 +55,12 @@ class Probes(NamedTuple):
     rows: list[ValidationRow]
     workers: Mapping[str, DecisionSettings]
     listed: list[Any]
-    """Entries of the catalogue."""
+    """Plugins that the catalogue lists."""
 
 
 @pytest.fixture(scope="module")
 def probes(shared: Path, histories: Path) -> Probes:
-    """Recorded answers."""
+    """Requests and answers about configs of the recording."""
     lines = (shared / "probes" / "probe-3.9.1.jsonl").read_text(encoding="utf-8").split("\n")
     records = [json.loads(line) for line in lines[1:] if line]
     workers = {

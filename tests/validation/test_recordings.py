@@ -17,7 +17,7 @@ from tests.validation.recorder import RELEASES
 
 
 def transformed(kind: str, **own: str | None) -> ConfigBody:
-    """A transformation of some type."""
+    """Return a config with a transformation of this type."""
     configured = {f"transforms.t.{key}": value for key, value in own.items()}
     return SOURCE | {"transforms": "t", "transforms.t.type": TRANSFORM + kind} | configured
 
@@ -70,13 +70,13 @@ MIRRORED_SINCE = "3.4.1"
 
 @pytest.fixture(scope="module")
 def recorded() -> list[RecordedValidation]:
-    """Recorded answers."""
+    """Recorded answers of all releases."""
     return read()
 
 
 @pytest.fixture(scope="module", params=sampled(RELEASES, *COMPARED))
 def context(request: pytest.FixtureRequest) -> Context:
-    """A worker of each release."""
+    """Context of a worker, for each release."""
     return context_of(request.param)
 
 

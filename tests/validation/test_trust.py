@@ -19,14 +19,14 @@ UNKNOWN: ConfigBody = {"name": "x", "connector.class": "org.example.Jdbc", "url"
 def context(
     *listed: dict[str, str], release: str = "3.9.1", trusting: bool = False, **worker: object
 ) -> Context:
-    """A worker with these plugins."""
+    """Return the context of a worker that lists these plugins."""
     plugins = catalogued(json.dumps(listed).encode(), trusting=trusting)
     worker_of = DecisionSettings(**worker)  # type: ignore[arg-type]
     return Context(profile=Profile.of(release), worker=worker_of, plugins=plugins)
 
 
 def text(config: ConfigBody, where: Context) -> str:
-    """Text of a refusal."""
+    """Return the text with which a config is refused."""
     refused = refusal(config, where)
     assert isinstance(refused, Rejected)
     assert refused.text is not None

@@ -43,13 +43,13 @@ from tests.worker.worker_fixture import (
 SHORT = msgspec.structs.replace(
     QUICK, task_shutdown_graceful_timeout_ms=100, connector_stop_timeout_ms=100
 )
-"""Hanging connectors are abandoned soon."""
+"""Worker settings with which hanging connectors are abandoned soon."""
 
 released = threading.Event()
 """Set at the end of a test: then everything that hangs goes on."""
 
 calls: list[str] = []
-"""Places that misbehaved."""
+"""Methods that have misbehaved, in order."""
 
 plan: dict[str, Any] = {}
 """Place and kind of the misbehaviour: `where`, `how`, `returned`."""
@@ -109,28 +109,28 @@ class BadTask(SourceTask):
         act("task.init")
 
     def start(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `task.start`."""
         return act("task.start")
 
     def poll(self) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `task.poll`; else return a record."""
         threading.Event().wait(0.005)
         return act("task.poll", [RECORD])
 
     def commit(self) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `task.commit`."""
         return act("task.commit")
 
     def commit_record(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `task.commit_record`."""
         return act("task.commit_record")
 
     def update_offsets(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `task.update_offsets`."""
         return act("task.update_offsets")
 
     def stop(self) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `task.stop`."""
         return act("task.stop")
 
 
@@ -143,15 +143,15 @@ class BadSource(SourceConnector):
         act("connector.init")
 
     def start(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `connector.start`."""
         return act("connector.start")
 
     def task_configs(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `connector.task_configs`; else return one."""
         return act("connector.task_configs", [{}])
 
     def stop(self) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `connector.stop`."""
         return act("connector.stop")
 
 
@@ -162,36 +162,36 @@ class BadSinkTask(SinkTask):
         act("sink.init")
 
     def start(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `sink.start`."""
         return act("sink.start")
 
     def open(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `sink.open`."""
         return act("sink.open")
 
     def put(self, records: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `sink.put` and there are records."""
         return act("sink.put") if records else None
 
     def flush(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `sink.flush`."""
         return act("sink.flush")
 
     def pre_commit(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `sink.pre_commit`."""
         return act("sink.pre_commit")
 
     def close(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `sink.close`."""
         return act("sink.close")
 
     def stop(self) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `sink.stop`."""
         return act("sink.stop")
 
 
 class BadSink(SinkConnector):
-    """Sink with such a task."""
+    """Sink connector whose task is a `BadSinkTask`."""
 
     task = BadSinkTask
 
@@ -201,10 +201,10 @@ class BadSink(SinkConnector):
 
 
 class CountingOn(Source):
-    """Counts without end."""
+    """Source that counts without end."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield numbers."""
+        """Yield the numbers from 1 on."""
         at = 0
         while True:
             at += 1
@@ -230,7 +230,7 @@ async def with_neighbour(
 
 
 def counted(worker: ConnectWorker) -> int:
-    """Committed number of the neighbour."""
+    """Return the number that the connector `good` has committed."""
     return int(offsets(worker, "good").get("{'good': 1}", {"at": 0})["at"])
 
 

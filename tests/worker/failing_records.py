@@ -37,13 +37,13 @@ class Picky(Transformation):
     config = (key("mark", default="picky"),)
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """Raise for a bad value."""
+        """Raise ValueError for a value that begins with `bad`."""
         if str(record.value).startswith("bad"):
             raise ValueError(f"cannot read {record.value}")
         return record
 
     def close(self) -> None:
-        """Take note of it."""
+        """Append the setting `mark` to `closed`."""
         closed.append(self.settings["mark"])
 
 
@@ -54,7 +54,7 @@ class Shaky(Transformation):
     failures = 0
 
     def apply(self, record: ConnectRecord) -> ConnectRecord | None:
-        """Fail so many times."""
+        """Raise RetriableError for `bad`, `failures` times in all."""
         if record.value == "bad" and Shaky.failures < int(self.settings["failures"]):
             Shaky.failures += 1
             raise RetriableError(f"failure {Shaky.failures}")
@@ -62,14 +62,14 @@ class Shaky(Transformation):
 
 
 class KeepingSink(Sink):
-    """Keeps what it gets."""
+    """Sink that keeps the values that it gets."""
 
     def start(self, task: SinkTaskContext) -> None:
         """Make a place for the values."""
         put.setdefault(task.connector, [])
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep the values."""
+        """Append the values to those of the connector."""
         put[task.connector] += [str(record.value) for record in records]
 
 
@@ -96,7 +96,7 @@ def transformed_by(transformation: type[Transformation], **settings: str) -> dic
 
 
 def committed(worker: ConnectWorker, group: str = "connect-s") -> dict[tuple[str, int], int]:
-    """Committed offsets of a group."""
+    """Return the committed offsets of a consumer group."""
     return committed_offsets(worker, group)
 
 

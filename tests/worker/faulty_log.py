@@ -41,12 +41,12 @@ class FaultyLog(MemoryLog):
         self._released = asyncio.Event()
 
     async def topics(self) -> Mapping[str, int]:
-        """Return the topics, or fail."""
+        """Return the topics, or raise the next failure."""
         _raise_first(self.topic_failures)
         return await super().topics()
 
     async def create_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic, or fail."""
+        """Create a topic, or raise the next failure."""
         _raise_first(self.creation_failures)
         await super().create_topic(topic, partitions)
         self.created.append(topic)
@@ -61,7 +61,7 @@ class FaultyLog(MemoryLog):
     async def append(
         self, records: Sequence[Record], epoch: int | None = None
     ) -> Sequence[Position]:
-        """Append, wait, or fail."""
+        """Append records; wait or raise where the test says so."""
         for topic in dict.fromkeys(record.topic for record in records):
             _raise_first(self.failures.get(topic, []))
             while topic in self.held:

@@ -124,7 +124,7 @@ class HistoryLife:
         await self._workers.aclose()
 
     async def live(self, episode: Episode, tolerance: Tolerance) -> LivedEpisode:
-        """Live through one episode."""
+        """Repeat one episode with the live worker."""
         lived, step = LivedEpisode(episode, tolerance, [], []), episode.step
         if step.kind == "start":
             await self._start(step)
@@ -167,7 +167,7 @@ class HistoryLife:
         await self._workers.enter_async_context(self._client)
 
     async def _take_over(self, recorded: Sequence[Entry]) -> None:
-        """Write what somebody else wrote."""
+        """Append records that others wrote at the ends of our log."""
         for entry in recorded:
             ends = await self._log.ends([entry.topic])
             end = ends[entry.topic][entry.partition]
@@ -178,7 +178,7 @@ class HistoryLife:
         deadline = asyncio.get_running_loop().time() + PATIENCE_S
         while lived.unequal and asyncio.get_running_loop().time() < deadline:
             await asyncio.sleep(POLL_S)
-            lived.ours[:] = await self._written()
+            lived.ours[:] = await self._uncompared_entries()
         await self._until_folded(lived.ours)
         self._compared |= {(entry.topic, entry.partition): entry.offset + 1 for entry in lived.ours}
 
@@ -189,7 +189,7 @@ class HistoryLife:
             positions = [entry.position for entry in entries if entry.topic in followed]
             await self._plane.follower.wait_for_records(positions)
 
-    async def _written(self) -> list[Entry]:
+    async def _uncompared_entries(self) -> list[Entry]:
         present = await self._log.topics()
         starts = {
             topic: [self._compared.get((topic, number), 0) for number in range(present[topic])]

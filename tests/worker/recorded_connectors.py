@@ -84,7 +84,7 @@ class PagesSource(SourceConnector):
         return [{**self._config, "task.number": str(number)} for number in range(limit)]
 
     def stop(self) -> None:
-        """Do nothing."""
+        """Do nothing: the source holds nothing."""
 
 
 class FolderAccess(FileAccess):

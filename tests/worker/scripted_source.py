@@ -27,7 +27,7 @@ class PollScript:
         self.starting: Callable[[], Any] = lambda: None
         """Called in the start of the task."""
         self.released = threading.Event()
-        """Ends `blocked`."""
+        """Set by a test to end `blocked`."""
 
     def reset(self) -> None:
         """Forget everything of the last test."""
@@ -63,7 +63,7 @@ def row(at: int, part: int = 1, **fields: Any) -> SourceRecord:
 
 
 def failing(failure: Exception) -> Callable[..., Any]:
-    """Return a function that raises."""
+    """Return a function that raises the failure."""
 
     def fail(*_: Any) -> Any:
         raise failure
@@ -72,10 +72,10 @@ def failing(failure: Exception) -> Callable[..., Any]:
 
 
 class ScriptedSourceTask(SourceTask):
-    """Follows the script."""
+    """Task that follows the script."""
 
     def start(self, config: ResolvedConfig) -> None:
-        """Note the call."""
+        """Note the call and run the scripted start."""
         del config
         script.calls.append("start")
         script.starting()
@@ -90,31 +90,31 @@ class ScriptedSourceTask(SourceTask):
         return step(self) if callable(step) else step
 
     def commit(self) -> None:
-        """Note the call."""
+        """Note the commit in the script."""
         script.calls.append("commit")
 
     def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
-        """Note the record."""
+        """Note the record and its metadata."""
         script.acknowledged.append((record.value, metadata))
 
     def stop(self) -> None:
-        """Note the call."""
+        """Note the stop in the script."""
         script.calls.append("stop")
 
 
 class ScriptedSource(SourceConnector):
-    """Source of one scripted task."""
+    """Source connector of one scripted task."""
 
     exactly_once = True
     boundaries = True
     task = ScriptedSourceTask
 
     def start(self, config: ResolvedConfig) -> None:
-        """Keep the config."""
+        """Keep the config for the task."""
         self._config = config
 
     def task_configs(self, limit: int) -> Sequence[ResolvedConfig]:
-        """Return one config."""
+        """Return one config, that of the connector."""
         del limit
         return [self._config]
 

@@ -44,7 +44,7 @@ async def reported(notices: RecordedNotices, task: str) -> None:
 
 
 async def test_statuses() -> None:
-    """Statuses are no longer written."""
+    """A failure to write statuses is reported as a failed background task."""
     notices = RecordedNotices()
     async with running(
         ScriptedSource, log=UnwritableLog("connect-status"), notices=notices

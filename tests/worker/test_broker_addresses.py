@@ -29,7 +29,7 @@ async def test_brokers_that_cannot_be_addressed(servers: str, sentence: str) -> 
 
 
 async def test_one_resolvable_broker_is_enough() -> None:
-    """The others may be down."""
+    """A connection opens if one of its brokers can be resolved."""
     connections = ClientConnections("127.0.0.1:9092", Configuration(), RecordedNotices())
     config = {"producer.override.bootstrap.servers": "no.host.invalid:1, 127.0.0.1:9092"}
     async with connections.opened(TaskClient(TaskIdentity("a", 0), config, "producer"), {}, 0):

@@ -53,7 +53,7 @@ def _empty() -> None:
 
 @pytest.fixture
 def providers(tmp_path: Path) -> Providers:
-    """Kafka's three providers."""
+    """Kafka's three providers, with the secret in file and folder."""
     escaped = SECRET.replace("\\", "\\\\")
     (tmp_path / "secrets.properties").write_text(f"password={escaped}\n")
     (tmp_path / "folder").mkdir()
@@ -78,14 +78,14 @@ class Telling(Source):
         return [dict(config) | {"number": str(number)} for number in range(limit)]
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Keep the config."""
+        """Keep the config, raise if it says so, then wait."""
         received_configs.append(dict(task.config))
         self._tell("read", task.config)
         while True:
             yield task.idle(0.01)
 
     def committed(self, task: SourceRun) -> None:
-        """Raise with the secret."""
+        """Raise an error with the secret if the config says so."""
         self._tell("committed", task.config)
 
     def _tell(self, place: str, config: Any) -> None:
@@ -94,10 +94,10 @@ class Telling(Source):
 
 
 class TellingTask(SourceTask):
-    """Does nothing."""
+    """Task that has no records."""
 
     def poll(self) -> None:
-        """Return nothing."""
+        """Return no records."""
 
 
 class TellingStart(SourceConnector):
@@ -107,11 +107,11 @@ class TellingStart(SourceConnector):
     task = TellingTask
 
     def start(self, config: Any) -> None:
-        """Raise."""
+        """Raise ValueError with the password in its text."""
         raise ValueError(f"wrong password: {config['password']}")
 
     def task_configs(self, limit: int) -> Sequence[Any]:
-        """Return none."""
+        """Return no task configs."""
         del limit
         return []
 
@@ -122,7 +122,7 @@ class TellingSink(Sink):
     config = (key("password", "PASSWORD"),)
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Report them."""
+        """Report each record with the password in the error's text."""
         for record in records:
             task.report(record, ValueError(f"wrong password: {task.config['password']}"))
 
@@ -204,16 +204,16 @@ async def test_failures_do_not_tell(tmp_path: Path, providers: Providers, place:
         await produce(log, "in", "a")
         await worker.plane.execute(CreateConnector("s", config))
 
-        def told() -> str:
+        def reported_text() -> str:
             status = connector_status(worker, "s")
             traces = task_trace(worker, "s") + str(status and status.trace)
             return traces + str(notices.lines)
 
-        await until(lambda: "wrong password: [hidden]" in told())
+        await until(lambda: "wrong password: [hidden]" in reported_text())
         answers = await answers_of(worker, "s")
         if place == "start":
             assert "wrong password: [hidden]" in answers
-        shown = told() + answers + await everything_in(log)
+        shown = reported_text() + answers + await everything_in(log)
         if place == "put":
             [letter] = await entries_in(log, "dead")
             headers = dict(letter.headers)
@@ -335,7 +335,7 @@ class Composing(Telling):
     """Composes the secret with other text under a key of its own."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
-        """Return one config."""
+        """Return one config that contains the password."""
         del limit
         return [{"topic": "t", "password": "", "raise": "", "dsn": f"db://{config['password']}@h"}]
 

@@ -46,25 +46,25 @@ class Leases(ConfigProvider):
     """Set: a task's question for `slow` is answered. A connector gets a value that stays."""
 
     def __init__(self) -> None:
-        self._given = 0
+        self._tokens_given = 0
 
     def configure(self, settings: Mapping[str, str]) -> None:
         """Take the beginning of the tokens."""
         self._prefix = settings.get("prefix", "")
 
     def get(self, path: str, key: str) -> ProvidedValue | None:
-        """Return a token."""
+        """Return a new token; raise for the key `broken`."""
         if key == "broken":
             raise PermissionError("sealed")
         if key not in {"token", "slow"}:
             return None
-        self._given += 1
+        self._tokens_given += 1
         if key == "slow":
             if not current_thread().name.startswith("task"):
                 return ProvidedValue("stays", None)
             self.requested.set()
             assert self.answered.wait(WAIT_S)
-        return ProvidedValue(f"{self._prefix}{self._given}", int(path) if path else None)
+        return ProvidedValue(f"{self._prefix}{self._tokens_given}", int(path) if path else None)
 
 
 class TokenSource(Source):
@@ -73,7 +73,7 @@ class TokenSource(Source):
     config = (key("token", "PASSWORD"),)
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Note it, then rest."""
+        """Note the token of this run, then wait."""
         tokens.setdefault(task.connector, []).append(task.config["token"])
         while True:
             yield task.idle(0.01)

@@ -44,10 +44,10 @@ def _fresh() -> Iterator[None]:
 
 
 class Blocking:
-    """Iterable whose iteration hangs."""
+    """Iterable whose iteration blocks until `released`."""
 
     def __iter__(self) -> Iterator[Any]:
-        """Hang."""
+        """Block until the test sets `released`."""
         released.wait(PATIENCE_S)
         return iter(())
 
@@ -176,7 +176,7 @@ class BadReader(Source):
     """Yields or returns what the plan says."""
 
     def read(self, *_: Any) -> Any:
-        """Return a generator, or nonsense."""
+        """Return a generator or the nonsense of the test."""
         if plan["how"] == "read":
             return plan["returned"]() if callable(plan["returned"]) else plan["returned"]
         return self._items()

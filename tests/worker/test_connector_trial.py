@@ -19,21 +19,21 @@ pytest_plugins = ["pytester"]
 
 
 class FailingAfterIdle(Source):
-    """Fails at once."""
+    """Source that fails after its first idle period."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:
-        """Fail."""
+        """Raise OSError after an idle period."""
         yield task.idle(0)
         raise OSError("no device")
 
 
 class Writing(Sink):
-    """Writes values to a file."""
+    """Sink that writes values to a file."""
 
     config = (key("file"),)
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Write them."""
+        """Append the values to the file."""
         with Path(task.config["file"]).open("a", encoding="utf-8") as file:
             file.writelines(f"{record.value}\n" for record in records)
 

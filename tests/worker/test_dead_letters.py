@@ -116,7 +116,7 @@ class Reporting(KeepingSink):
     """Reports bad values in plain code, and waits for the report."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Report or keep."""
+        """Report bad values and wait; keep the others."""
         for record in records:
             if str(record.value).startswith("bad"):
                 task.report(record, ValueError(f"no {record.value}")).wait()
@@ -130,7 +130,7 @@ class AsyncReporting(KeepingSink):
     async def put(  # type: ignore[override]
         self, task: SinkTaskContext, records: Sequence[SinkRecord]
     ) -> None:
-        """Report or keep."""
+        """Report bad values and await the reports; keep the others."""
         bad = [record for record in records if str(record.value).startswith("bad")]
         put[task.connector] += [str(record.value) for record in records if record not in bad]
         reports = [task.report(record, ValueError(f"no {record.value}")) for record in bad]
@@ -145,7 +145,7 @@ class LateReporting(KeepingSink):
         self.bad: list[SinkRecord] = []
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep all."""
+        """Keep all values; remember the bad ones for later."""
         self.bad += [record for record in records if str(record.value).startswith("bad")]
         put[task.connector] += [str(record.value) for record in records]
 
@@ -195,7 +195,7 @@ class HandMade(KeepingSink):
     """Reports a record that it has made itself."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Report another record for each."""
+        """Report a record made by hand for each record."""
         for record in records:
             made = SinkRecord(
                 topic="x", kafka_partition=7, kafka_offset=9, key="k", value=f"{record.value}!"
@@ -220,12 +220,12 @@ class Unheeding(KeepingSink):
     """Reports bad values and waits for nothing."""
 
     def close(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> None:
-        """Note the partitions."""
+        """Note the partitions that are closed."""
         del task
         closed.extend(partitions)
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Report or keep."""
+        """Report bad values without waiting; keep the others."""
         for record in records:
             if str(record.value).startswith("bad"):
                 task.report(record, ValueError(f"no {record.value}"))

@@ -200,10 +200,10 @@ async def test_boundaries_of_the_connector(
 
 
 class DropFirst(Transformation):
-    """Drops the record `v1`."""
+    """Transformation that drops the record `v1`."""
 
     def apply(self, record: Any) -> Any:
-        """Drop or keep a record."""
+        """Drop the record `v1` and keep all others."""
         return None if record.value == "v1" else record
 
 

@@ -28,7 +28,7 @@ from tests.worker.worker_fixture import (
 pytestmark = pytest.mark.slow
 
 children: list[int] = []
-"""Process ids of the children."""
+"""Process ids of the forked children."""
 
 
 @pytest.fixture(autouse=True)
@@ -53,10 +53,10 @@ def fork() -> bool:
 
 
 class PlainFork(Source):
-    """Forks in a plain generator."""
+    """Source that forks in a plain generator."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:
-        """Yield in both processes."""
+        """Yield a record before and after the fork, in both processes."""
         yield task.record("1", {"p": 1}, {"at": 1}, topic="t")
         fork()
         yield task.record("2", {"p": 1}, {"at": 2}, topic="t")
@@ -79,7 +79,7 @@ class ExitingFork(Source):
     """Ends the child as a program would."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:
-        """Exit in the child."""
+        """Exit in the child; yield on in the parent."""
         yield task.record("1", {"p": 1}, {"at": 1}, topic="t")
         if fork():
             sys.exit()
@@ -88,10 +88,10 @@ class ExitingFork(Source):
 
 
 class SinkFork(Sink):
-    """Forks in `put`."""
+    """Sink that forks in `put`."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Return in both processes."""
+        """Fork at the first records and return in both processes."""
         del task
         if records:
             fork()

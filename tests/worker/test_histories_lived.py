@@ -167,7 +167,7 @@ def release_of(lived_episode: LivedEpisode) -> Profile:
 
 
 def extent(done: Iterable[LivedEpisode]) -> HistoryExtent:
-    """Numbers of what was compared."""
+    """Return how much was compared, by kind."""
     done = [*done]
     topics = Counter(
         entry.topic for lived_episode in done for entry in lived_episode.episode.recorded

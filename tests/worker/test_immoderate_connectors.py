@@ -112,13 +112,13 @@ class MutatingSink(Sink):
     """Empties and changes everything that it was handed."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Empty the list."""
+        """Keep the values, then clear records and config."""
         calls.extend(str(record.value) for record in records)
         records.clear()  # type: ignore[attr-defined]
         task.config.clear()  # type: ignore[attr-defined]
 
     def flush(self, task: SinkTaskContext, offsets: Any) -> None:
-        """Change the offsets."""
+        """Add and change offsets of the worker's map."""
         del task
         offsets[("t", 0)] = 1_000
         offsets[("other", 0)] = 5
@@ -148,7 +148,7 @@ class Wide(Source):
     config = (key("count", "INT"),)
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield the list."""
+        """Yield a list with a record for each partition."""
         yield [
             task.record("x", {"p": number}, {"at": 1}, topic="bad")
             for number in range(int(task.config["count"]))
@@ -158,7 +158,7 @@ class Wide(Source):
 
 
 PARTITIONS = 100_000 if PROVE else 10_000
-"""Source partitions of one task."""
+"""Number of source partitions of one task."""
 
 
 @pytest.mark.slow
@@ -181,7 +181,7 @@ class Sized(CountingOn):
     config = (key("large", default=""),)
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
-        """Keep the size."""
+        """Keep the size of the config value `large`."""
         calls.append(str(len(config["large"])))
         return super().split(config, limit)
 
@@ -202,7 +202,7 @@ class Many(CountingOn):
     """Wants many more tasks than it may have."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
-        """Return 50,000 configs."""
+        """Return 50,000 task configs."""
         del limit
         return [config] * 50_000
 
@@ -218,10 +218,10 @@ async def test_too_many_tasks() -> None:
 
 
 class Printing(CountingOn):
-    """Prints."""
+    """Source that prints before each record."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Print before each item."""
+        """Print a line before each item."""
         async for item in super().read(task):
             print("printed by a connector")  # noqa: T201 - that is the case
             yield item
@@ -239,10 +239,10 @@ async def test_a_connector_that_prints(capsys: pytest.CaptureFixture[str]) -> No
 
 
 class Watching(CountingOn):
-    """Raises in `watch`."""
+    """Source that misbehaves in `watch`."""
 
     def watch(self, *_: Any) -> Any:
-        """Misbehave or not."""
+        """Misbehave if the plan names `watch`."""
         return act("watch")
 
 
@@ -286,7 +286,7 @@ class Background(CountingOn):
     """Starts a task of its own that exits the process."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Start it, then count."""
+        """Start a background task that exits, then count."""
 
         async def exit_soon() -> None:
             sys.exit(3)

@@ -32,7 +32,7 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 def shipped() -> ConnectorClasses:
-    """The connectors that ship."""
+    """Return the connectors that ship with the package."""
     return classes_in(["controlplane.connectors"])
 
 
@@ -158,7 +158,7 @@ async def test_a_mock_connector_fails_after_its_delay(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Source", "Sink"])
 async def test_a_mock_task_fails_after_its_delay(kind: str) -> None:
-    """`task-failure` fails the only task."""
+    """`task-failure` makes the only task fail."""
     async with running_classes(shipped()) as worker:
         await produce(worker.plane.log, "t", "one")
         await worker.plane.execute(CreateConnector("m", mock_config(kind, "task-failure")))

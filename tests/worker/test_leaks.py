@@ -46,7 +46,7 @@ class Ticking(Source):
     """Reads and watches without end, with tasks and threads of its own."""
 
     async def watch(self, *_: Any) -> None:
-        """Wait."""
+        """Wait until the task is cancelled."""
         await asyncio.Event().wait()
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
@@ -67,7 +67,7 @@ class PlainTicking(Source):
     """Reads in plain code, and never ends by itself."""
 
     def read(self, task: SourceRun) -> Any:
-        """Yield numbers."""
+        """Yield one record every 5 ms, without end."""
         while True:
             yield task.record("x", {"p": 1}, {"at": 1}, topic="t")
             yield task.idle(0.005)
@@ -77,17 +77,17 @@ class Forgetful(Source):
     """Leaves a task behind that it never ends."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Start it."""
+        """Start a background task that never ends."""
         self.left = asyncio.create_task(asyncio.Event().wait())
         while True:
             yield task.idle(0.005)
 
 
 class FailingAtOnce(Source):
-    """Fails at once."""
+    """Source that raises after its first idle period."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Raise."""
+        """Raise ValueError after an idle period."""
         yield task.idle(0)
         raise ValueError("at once")
 
@@ -105,16 +105,16 @@ class FailingWatch(Source):
         await asyncio.Event().wait()
 
     def split(self, config: Any, limit: int) -> Any:
-        """Return no task."""
+        """Return no task configs."""
         del config, limit
         return []
 
 
 class Draining(Sink):
-    """Keeps nothing."""
+    """Sink that keeps no records."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Drop the records."""
+        """Drop the records and keep nothing."""
 
 
 class Inventory(NamedTuple):
@@ -126,7 +126,7 @@ class Inventory(NamedTuple):
 
 
 def inventory() -> Inventory:
-    """Return what is held now."""
+    """Return the tasks, threads and files that are open now."""
     return Inventory(
         Counter(task.get_name().rstrip("0123456789") for task in asyncio.all_tasks()),
         Counter(thread.name.rstrip("0123456789") for thread in threading.enumerate()),

@@ -51,16 +51,16 @@ class AsyncAuthor(Source):
     """Logs from its async generator, its watch, a thread of the loop, and its hooks."""
 
     async def watch(self, connector: Any) -> None:  # noqa: ARG002
-        """Log."""
+        """Log a line from `watch`."""
         AUTHORS.warning("watching")
 
     def split(self, config: Any, limit: int) -> Any:
-        """Log."""
+        """Log a line from `split`."""
         AUTHORS.warning("splitting")
         return super().split(config, limit)
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Log, then yield a record."""
+        """Log from the loop and from a thread, then yield a record."""
         AUTHORS.warning("reading")
         await asyncio.to_thread(AUTHORS.warning, "in a thread of the loop")
         yield task.record("x", {"p": 1}, {"at": 1}, topic="t")
@@ -68,32 +68,32 @@ class AsyncAuthor(Source):
             yield task.idle(0.01)
 
     def committed(self, task: SourceRun) -> None:  # noqa: ARG002
-        """Log."""
+        """Log a line when offsets were committed."""
         AUTHORS.warning("told of a commit")
 
 
 class PlainAuthor(Source):
-    """Logs from a plain generator."""
+    """Source that logs from a plain generator."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:
-        """Log, then yield nothing."""
+        """Log a line, then wait."""
         AUTHORS.warning("reading")
         while True:
             yield task.idle(0.01)
 
 
 class ClassicTask(SourceTask):
-    """Logs from `poll`."""
+    """Task that logs from `poll`."""
 
     def start(self, config: Any) -> None:
-        """Do nothing."""
+        """Start without a line of its own."""
 
     def poll(self) -> Any:
-        """Log."""
+        """Log a line from `poll`."""
         AUTHORS.warning("polling")
 
     def stop(self) -> None:
-        """Do nothing."""
+        """Stop without a line of its own."""
 
 
 class ClassicAuthor(SourceConnector):
@@ -102,23 +102,23 @@ class ClassicAuthor(SourceConnector):
     task = ClassicTask
 
     def start(self, config: Any) -> None:
-        """Log."""
+        """Log a line and keep the config."""
         AUTHORS.warning("starting")
         self._config = config
 
     def task_configs(self, limit: int) -> Any:  # noqa: ARG002
-        """Return two configs."""
+        """Return the configs of two tasks."""
         return [{}, {}]
 
     def stop(self) -> None:
-        """Do nothing."""
+        """Stop without a line of its own."""
 
 
 class SinkAuthor(Sink):
-    """Logs from `put`."""
+    """Sink that logs from `put`."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:  # noqa: ARG002
-        """Log."""
+        """Log a line if there are records."""
         if records:
             AUTHORS.warning("putting")
 
@@ -184,10 +184,10 @@ async def test_lines_of_a_commit(log: LogLines, monkeypatch: pytest.MonkeyPatch)
 
 
 class UnsplittableSource(AsyncAuthor):
-    """Has no task configs."""
+    """Source whose `split` fails."""
 
     def split(self, config: Any, limit: int) -> Any:  # noqa: ARG002
-        """Fail."""
+        """Raise OSError, so that there are no task configs."""
         raise OSError("no device")
 
 
@@ -200,10 +200,10 @@ async def test_lines_of_the_runtime_about_a_connector(log: LogLines) -> None:
 
 
 class FailingAuthor(Source):
-    """Has a task that fails."""
+    """Source whose task fails at once."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Raise."""
+        """Raise ValueError after an idle period."""
         yield task.idle(0)
         raise ValueError("no")
 

@@ -33,7 +33,7 @@ class FakeClock:
         self.now_s = 0.0
 
     def __call__(self) -> float:
-        """Return the time."""
+        """Return the time that the test has set."""
         return self.now_s
 
 

@@ -207,7 +207,7 @@ class Uncommitted(KeepingSink):
     """Takes records, and never lets their offsets be committed."""
 
     def pre_commit(self, task: SinkTaskContext, offsets: Any) -> Any:  # noqa: ARG002
-        """Hold all offsets back."""
+        """Return no offsets, so that none are committed."""
         return {}
 
 
@@ -222,10 +222,10 @@ async def test_records_without_a_commit_are_active() -> None:
 
 
 class FailingFlush(KeepingSink):
-    """Cannot flush."""
+    """Sink that cannot flush its offsets."""
 
     def flush(self, task: SinkTaskContext, offsets: Any) -> None:  # noqa: ARG002
-        """Fail."""
+        """Raise OSError, as on a full disk."""
         raise OSError("disk full")
 
 
@@ -327,10 +327,10 @@ async def test_an_error_that_is_not_tolerated() -> None:
 
 
 class ReportingSink(KeepingSink):
-    """Reports every record (KIP-610)."""
+    """Sink that reports every record (KIP-610)."""
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Report them."""
+        """Report each record with an error."""
         for record in records:
             task.report(record, ValueError("not wanted"))
 
@@ -366,21 +366,21 @@ async def test_time_in_states() -> None:
 
 
 class FailingStart(KeepingSink):
-    """Cannot start."""
+    """Sink whose task cannot start."""
 
     def start(self, task: SinkTaskContext) -> None:  # noqa: ARG002
-        """Fail."""
+        """Raise OSError instead of starting."""
         raise OSError("no device")
 
 
 class FailingSplit(Source):
-    """Cannot be made."""
+    """Source whose instance cannot be created."""
 
     def __init__(self) -> None:
         raise OSError("no device")
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield nothing."""
+        """Wait and yield no records."""
         yield task.idle(1)
 
 

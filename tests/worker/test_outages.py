@@ -75,12 +75,12 @@ async def test_a_producer_outlives_an_outage() -> None:
 
 
 class CountedSink(Sink):
-    """Counts its calls of `put`."""
+    """Sink that counts its calls of `put`."""
 
     puts = 0
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Count the call."""
+        """Count one call of `put`."""
         del task, records
         CountedSink.puts += 1
 
@@ -113,12 +113,12 @@ async def test_a_sink_outlives_an_outage() -> None:
 
 
 class SleepySource(Source):
-    """Has nothing for a minute."""
+    """Source that rests for ten minutes after one record."""
 
     config = (key("topic"),)
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield one record, then rest."""
+        """Yield one record, then rest for ten minutes."""
         yield task.record("1", {"p": 1}, {"at": 1})
         yield task.idle(600)
 

@@ -41,7 +41,7 @@ class GrowingSource(Source):
         await asyncio.Event().wait()
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield nothing."""
+        """Wait and yield no records."""
         while True:
             yield task.idle(0.01)
 
@@ -64,7 +64,7 @@ class SplitSource(Source):
         return [dict(config)] * limit
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield nothing."""
+        """Wait and yield no records."""
         while True:
             yield task.idle(0.01)
 
@@ -74,13 +74,13 @@ class HesitantLog(MemoryLog):
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.answering = asyncio.Event(), asyncio.Event()
+        self.ends_requested, self.answering = asyncio.Event(), asyncio.Event()
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Wait, then answer."""
+        """Wait for the test before the end of the offsets topic is told."""
         topics = [*topics]
         if topics == ["connect-offsets"]:
-            self.asked.set()
+            self.ends_requested.set()
             await self.answering.wait()
         return await super().ends(topics)
 
@@ -91,7 +91,7 @@ async def test_a_new_config_while_tasks_start() -> None:
     log = HesitantLog()
     async with running(SplitSource, runtime=runtime, log=log) as worker:
         await worker.plane.execute(CreateConnector("c", config_of(SplitSource)))
-        await log.asked.wait()
+        await log.ends_requested.wait()
         await worker.plane.execute(PutConfig("c", config_of(SplitSource, tasks_max="2")))
         started = asyncio.create_task(worker.started("c", PATIENCE_S))
         await asyncio.sleep(0)  # it has asked the actor

@@ -69,7 +69,7 @@ class FailingOperation:
         self.calls: list[float] = []
 
     def __call__(self) -> str:
-        """Fail, or succeed."""
+        """Raise RetriableError until the failures are used up."""
         self.calls.append(time.monotonic())
         if len(self.calls) <= self._failures:
             raise RetriableError("not yet")
@@ -115,7 +115,7 @@ def test_retries_end_at_the_time_out() -> None:
 
 
 def test_other_errors_are_not_retried() -> None:
-    """A `RetriableError` alone is retried."""
+    """An error other than `RetriableError` is not retried."""
     calls: list[int] = []
 
     def failing() -> None:
@@ -238,10 +238,10 @@ async def test_a_converter_fails() -> None:
 
 
 class Unconfigurable(Transformation):
-    """Refuses its settings."""
+    """Transformation that refuses any settings with ConnectError."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Fail."""
+        """Raise ConnectError for any settings."""
         del settings
         raise ConnectError("no such setting")
 
@@ -263,7 +263,7 @@ class Noting(Picky):
     """Notes that it was configured; `Picky` notes that it was closed."""
 
     def configure(self, settings: Mapping[str, str]) -> None:
-        """Take note of it."""
+        """Append the setting `mark` to `configured`."""
         super().configure(settings)
         configured.append(settings["mark"])
 

@@ -15,7 +15,7 @@ TOPICS = Topics()
 
 
 class VersionedSource(CountingSource):
-    """A source with a version."""
+    """Source with the version 2.1."""
 
     version = "2.1"
 

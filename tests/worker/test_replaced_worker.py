@@ -20,7 +20,7 @@ class QuietSource(Source):
     """Writes nothing, so that nothing tells its worker of the newer one."""
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Wait."""
+        """Wait, and set `stopped` at the end."""
         try:
             while True:
                 yield task.idle(0.01)

@@ -29,12 +29,12 @@ from tests.worker.worker_fixture import (
 
 
 class RestingSource(Source):
-    """Has nothing."""
+    """Source that yields no records."""
 
     config = (key("password", default=""),)
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Wait."""
+        """Wait and yield no records."""
         while True:
             yield task.idle(0.01)
 
@@ -71,7 +71,7 @@ class HangingProviders(Providers):
     """Config provider that gives no answer before the end of a test."""
 
     def of_connector(self, key: str, text: str) -> Any:
-        """Hang."""
+        """Block until the test sets `answered`."""
         called.set()
         answered.wait(PATIENCE_S)
         return super().of_connector(key, text)
@@ -103,7 +103,7 @@ class SilentLog(MemoryLog):
     ends_requested = False
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Answer, or wait for ever."""
+        """Return the ends; for the offsets topic alone, wait for ever."""
         topics = [*topics]
         if topics == ["connect-offsets"]:
             self.ends_requested = True

@@ -45,7 +45,7 @@ class Collecting(Sink):
         put.setdefault(task.connector, [])
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
-        """Keep the values."""
+        """Keep the values, or fail as the config says."""
         self.attempts += bool(records)
         if records and task.config["fail"] == "once" and self.attempts == 1:
             task.retry_after(0.01)
@@ -68,7 +68,7 @@ def _empty() -> None:
 
 
 def committed(worker: ConnectWorker, group: str) -> dict[tuple[str, int], int]:
-    """Committed offsets of a group."""
+    """Return the committed offsets of a consumer group."""
     return committed_offsets(worker, group)
 
 
@@ -170,12 +170,12 @@ class UnopenedSink(Collecting):
     """Fails at its start, and again when it is stopped."""
 
     def start(self, task: SinkTaskContext) -> None:
-        """Fail."""
+        """Raise ValueError in the start of the task."""
         del task
         raise ValueError("no start")
 
     def stop(self, task: SinkTaskContext) -> None:
-        """Fail, as nothing was opened."""
+        """Raise AttributeError, since `start` opened nothing."""
         del task
         raise AttributeError("out")
 

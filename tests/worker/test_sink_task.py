@@ -99,14 +99,14 @@ def raising(failure: Exception, times: int = 1_000_000) -> Callable[..., Any]:
 
 
 class ScriptedSink(Sink):
-    """Follows the script."""
+    """Sink that follows the script."""
 
     def start(self, task: SinkTaskContext) -> None:
-        """Note the call."""
+        """Note the start in the script."""
         sinks.act(task, "start", None)
 
     def open(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> None:
-        """Note the partitions."""
+        """Note the partitions that are opened."""
         sinks.act(task, "open", sorted(partitions))
 
     def put(self, task: SinkTaskContext, records: Sequence[SinkRecord]) -> None:
@@ -119,11 +119,11 @@ class ScriptedSink(Sink):
         return sinks.act(task, "pre_commit", dict(offsets)) or offsets
 
     def close(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> None:
-        """Note the partitions."""
+        """Note the partitions that are closed."""
         sinks.act(task, "close", sorted(partitions))
 
     def stop(self, task: SinkTaskContext) -> None:
-        """Note the call."""
+        """Note the stop in the script."""
         sinks.act(task, "stop", None)
 
 
@@ -136,7 +136,7 @@ async def begin(worker: ConnectWorker, name: str = "s", **config: str) -> None:
 
 
 def committed(worker: ConnectWorker, group: str = "connect-s") -> dict[KafkaPartition, int]:
-    """Committed offsets of a group."""
+    """Return the committed offsets of a consumer group."""
     return dict(committed_offsets(worker, group))
 
 
@@ -410,7 +410,7 @@ class Renaming(Transformation):
     """Gives each record another topic and place."""
 
     def apply(self, record: Any) -> Any:
-        """Rename the topic."""
+        """Rename the topic of a record and change its partition."""
         return msgspec.structs.replace(record, topic=f"new_{record.topic}", kafka_partition=9)
 
 
@@ -451,7 +451,7 @@ async def test_a_rewind_drops_renamed_records() -> None:
     ("timestamp", "expected"), [(1_234, (1_234, "CreateTime")), (-1, (None, "NoTimestampType"))]
 )
 async def test_the_time_of_a_record(timestamp: int, expected: tuple[Any, str]) -> None:
-    """A record may have none."""
+    """The sink gets the time of a record and its type, if it has one."""
     async with running(ScriptedSink) as worker:
         await worker.plane.log.create_topic("t", 1)
         await worker.plane.log.append([Record("t", 0, timestamp, None, b"a")])

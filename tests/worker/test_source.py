@@ -44,7 +44,7 @@ class CountingSource(Source):
     config = (key("topic"), key("count", "INT", 3))
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Yield numbers as text."""
+        """Yield the numbers behind the committed offset, as text."""
         part = {"source": "numbers"}
         at = int(str((task.offset(part) or {"at": 0})["at"]))
         while True:
@@ -58,7 +58,7 @@ class PlainCountingSource(CountingSource):
     """A CountingSource whose `read` is a plain generator."""
 
     def read(self, task: SourceRun) -> Iterator[Any]:  # type: ignore[override]
-        """Yield numbers as text."""
+        """Yield the numbers behind the committed offset, as text."""
         part = {"source": "numbers"}
         at = int(str((task.offset(part) or {"at": 0})["at"]))
         while True:
@@ -177,12 +177,12 @@ class RestlessSource(Source):
             await self.rest("read")
 
     async def acked(self, task: SourceRun, record: Any, metadata: Any) -> None:
-        """Note the call."""
+        """Note the call and rest."""
         del task, record, metadata
         await self.rest("acked")
 
     async def committed(self, task: SourceRun) -> None:
-        """Note the call."""
+        """Note the call and rest."""
         del task
         await self.rest("committed")
 
@@ -196,7 +196,7 @@ async def test_methods_run_one_after_another() -> None:
 
 
 class FailingSource(Source):
-    """Fails as the config says."""
+    """Source that fails in the method its config names."""
 
     config = (key("topic"), key("at", default="read"))
 
@@ -204,7 +204,7 @@ class FailingSource(Source):
         self.broken = True
 
     def split(self, config: Any, limit: int) -> Any:
-        """Return no configs, or nonsense."""
+        """Raise, return nonsense, or return one config, as `at` says."""
         del limit
         if config["at"] == "split":
             raise ValueError("no split")
@@ -269,7 +269,7 @@ class Hanging(Source):
     config = (key("topic"),)
 
     def read(self, task: SourceRun) -> Iterator[Any]:
-        """Block."""
+        """Block the thread for a minute."""
         time.sleep(60)
         yield task.idle()
 
@@ -303,7 +303,7 @@ async def test_a_start_that_throws_answers_the_restart() -> None:
 
 
 class Unmade(CountingSource):
-    """Cannot be made."""
+    """Source whose instance cannot be created."""
 
     def __init__(self) -> None:
         raise RuntimeError("no instance")

@@ -153,7 +153,7 @@ class CountingFilter(Transformation):
     """Drops the first two records, and counts its calls."""
 
     def apply(self, record: Any) -> Any:
-        """Drop or keep a record."""
+        """Note the value; drop `v1` and `v2`."""
         filter_inputs.append(record.value)
         return None if record.value in {"v1", "v2"} else record
 

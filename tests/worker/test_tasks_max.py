@@ -23,15 +23,15 @@ SENTENCE = (
 
 
 class TwoTasks(Source):
-    """Always has two tasks."""
+    """Source that always has two tasks."""
 
     def split(self, config: Any, limit: int) -> Sequence[Any]:
-        """Return two configs."""
+        """Return two configs, whatever the limit."""
         del limit
         return [config] * 2
 
     async def read(self, task: SourceRun) -> AsyncIterator[Any]:
-        """Rest."""
+        """Wait and yield no records."""
         while True:
             yield task.idle(0.05)
 

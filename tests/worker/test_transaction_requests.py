@@ -34,7 +34,7 @@ def test_a_boundary_follows_its_record() -> None:
 
 
 def test_both_boundaries_at_one_record() -> None:
-    """Kafka fails the task."""
+    """A commit and an abort at one record raise ConnectError, as in Kafka."""
     requests = TransactionRequests()
     requests.commit(RECORDS[0])
     requests.abort(RECORDS[0])

@@ -31,7 +31,7 @@ QUICK = RuntimeSettings(
     key_converter=STRING,
     value_converter=STRING,
 )
-"""Settings with short intervals."""
+"""Runtime settings with short intervals, for tests."""
 
 
 @asynccontextmanager
@@ -81,11 +81,11 @@ class RecordedNotices:
         self.lines: list[tuple[str, dict[str, Any]]] = []
 
     def info(self, event: str, **facts: Any) -> None:
-        """Keep a notice."""
+        """Keep the event and its facts."""
         self.lines.append((event, facts))
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Keep a notice."""
+        """Keep the event and its facts."""
         self.lines.append((event, facts))
 
     def of(self, event: str) -> list[dict[str, Any]]:
@@ -108,7 +108,7 @@ def config_of(connector: type[Any], **config: str) -> dict[str, str]:
 
 
 def connector_status(worker: ConnectWorker, name: str) -> Status | None:
-    """Reported status of a connector."""
+    """Return the reported status of a connector; None without one."""
     return worker.plane.state.status.connectors.get(name)
 
 

@@ -16,7 +16,7 @@ JETTY = "Jetty(9.4.57)"
 
 
 class PreparedAnswer(msgspec.Struct, frozen=True):
-    """Answer of the stand-in."""
+    """One answer of the stand-in to a path."""
 
     status: int
     body: Any
@@ -28,14 +28,14 @@ class StandIn:
     """Answers each path with its prepared answers, one after the other; the last one stays."""
 
     def __init__(self, answers: Mapping[str, list[PreparedAnswer]]) -> None:
-        self.asked: list[str] = []
+        self.requested_paths: list[str] = []
         self._answers = {"/": [PreparedAnswer(200, ROOT)], **answers}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Answer with the next answer for the path; unknown paths get 404."""
         del receive
         path = scope["raw_path"].decode()
-        self.asked.append(path)
+        self.requested_paths.append(path)
         prepared = self._answers.get(path, [PreparedAnswer(404, {"error_code": 404})])
         answer = prepared.pop(0) if len(prepared) > 1 else prepared[0]
         kind = b"text/html" if answer.is_page else b"application/json"

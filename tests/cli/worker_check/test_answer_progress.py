@@ -10,7 +10,7 @@ from controlplane.scenario.story import RecordedAnswer
 SETTLE_S = 5.0
 
 
-def given(worker: object, before: object, after: object) -> ComparedAnswers:
+def compared_answers(worker: object, before: object, after: object) -> ComparedAnswers:
     """Answers of one round, all with status 200."""
     return ComparedAnswers(*(RecordedAnswer(200, answer) for answer in (worker, before, after)))
 
@@ -25,14 +25,14 @@ def standing(*rounds: tuple[float, ComparedAnswers]) -> Standing:
 
 def test_agreement_counts_at_once() -> None:
     """The worker may answer as the log did before or after the question."""
-    assert standing((0, given(1, 1, 2))) is Standing.AGREES
-    assert standing((0, given(2, 1, 2))) is Standing.AGREES
-    assert standing((0, given([1, 2], [2, 1], [2, 1]))) is Standing.AGREES
+    assert standing((0, compared_answers(1, 1, 2))) is Standing.AGREES
+    assert standing((0, compared_answers(2, 1, 2))) is Standing.AGREES
+    assert standing((0, compared_answers([1, 2], [2, 1], [2, 1]))) is Standing.AGREES
 
 
 def test_a_difference_must_stay() -> None:
     """A difference counts after `settle_s` without a change on either side."""
-    same = given(1, 2, 2)
+    same = compared_answers(1, 2, 2)
     assert standing((0, same)) is Standing.MOVES
     assert standing((0, same), (4.9, same)) is Standing.MOVES
     assert standing((0, same), (3, same), (5, same)) is Standing.DIFFERS
@@ -40,23 +40,29 @@ def test_a_difference_must_stay() -> None:
 
 def test_a_move_of_either_side_starts_anew() -> None:
     """A worker that answers otherwise, a log that grows during a round or between two."""
-    same = given(1, 2, 2)
-    for moved in (given(3, 2, 2), given(1, 2, 4), given(1, 4, 4)):
+    same = compared_answers(1, 2, 2)
+    for moved in (compared_answers(3, 2, 2), compared_answers(1, 2, 4), compared_answers(1, 4, 4)):
         assert standing((0, same), (3, moved), (6, moved)) is Standing.MOVES
-    assert standing((0, same), (3, given(3, 2, 2)), (9, given(3, 2, 2))) is Standing.DIFFERS
-    assert standing((0, same), (6, given(1, 2, 4)), (60, given(1, 4, 5))) is Standing.MOVES
+    assert (
+        standing((0, same), (3, compared_answers(3, 2, 2)), (9, compared_answers(3, 2, 2)))
+        is Standing.DIFFERS
+    )
+    assert (
+        standing((0, same), (6, compared_answers(1, 2, 4)), (60, compared_answers(1, 4, 5)))
+        is Standing.MOVES
+    )
 
 
 def test_a_difference_may_disappear() -> None:
     """The worker was slow: what agrees later was no difference."""
-    same = given(1, 2, 2)
+    same = compared_answers(1, 2, 2)
     assert standing((0, same), (6, same)) is Standing.DIFFERS
-    assert standing((0, same), (6, same), (7, given(2, 2, 2))) is Standing.AGREES
+    assert standing((0, same), (6, same), (7, compared_answers(2, 2, 2))) is Standing.AGREES
 
 
 def test_silence_starts_anew() -> None:
     """The state of a silent worker is unknown."""
-    progress, same = AnswerProgress(), given(1, 2, 2)
+    progress, same = AnswerProgress(), compared_answers(1, 2, 2)
     progress.take(same, 0, SETTLE_S)
     progress.fall_silent("starts", is_gone=False)
     assert (progress.standing, progress.is_decided) == (Standing.SILENT, False)
@@ -69,4 +75,4 @@ def test_error_pages_are_compared_by_status() -> None:
     page, error = RecordedAnswer(400, None), RecordedAnswer(400, {"error_code": 400})
     assert ComparedAnswers(page, error, error).agree
     assert not ComparedAnswers(page, RecordedAnswer(404, None), RecordedAnswer(404, None)).agree
-    assert not given(None, {}, {}).agree
+    assert not compared_answers(None, {}, {}).agree

@@ -16,21 +16,21 @@ SECONDS = ("--settle", "0.5", "--timeout", "60")
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> ClusterCalls:
-    """A log with two connectors."""
+    """An embedded log with the connectors `orders` and `a/b`."""
     calls = ClusterCalls(f"sqlite:///{tmp_path}/state.db", tmp_path)
     for name in ("orders", "a/b"):
         config = {"connector.class": "FileStreamSource", "topic": "t", "file": "f"}
-        calls.done("apply", "-f", calls.file("one.json", {"name": name, "config": config}))
+        calls.output("apply", "-f", calls.file("one.json", {"name": name, "config": config}))
     return calls
 
 
 async def verify(log: str, *words: object) -> CommandResult:
-    """Run the command."""
+    """Run `verify` in a thread, since the worker answers on this loop."""
     return await asyncio.to_thread(call, "verify", log, *words, columns=250)
 
 
 def empty(folder: Path) -> Path:
-    """A log without connectors."""
+    """Write a log that has one commit record and no connectors."""
     log = folder / "log.jsonl"
     record = '"topic":"connect-configs","partition":0,"offset":0,"timestamp":5'
     log.write_text(f'{{{record},"key":"commit-x","value":"{{\\"tasks\\":0}}"}}\n')
@@ -183,7 +183,7 @@ async def test_servers_that_are_no_worker_of_the_cluster(cluster: ClusterCalls) 
     ],
 )
 def test_bad_options(tmp_path: Path, words: list[str], sentence: str) -> None:
-    """Refused before anything is asked."""
+    """Bad options are refused with exit code 2, before the worker is asked."""
     log = empty(tmp_path)
     result = call("verify", log, *words)
     assert (result.code, result.out) == (2, "")
@@ -202,7 +202,7 @@ def test_story_or_workers(histories: Path) -> None:
 
 async def test_secrets_are_hidden(cluster: ClusterCalls) -> None:
     """In the table and in JSON; that a secret differs is still shown."""
-    await asyncio.to_thread(cluster.done, "patch", "orders", "-s", "database.password=pearl")
+    await asyncio.to_thread(cluster.output, "patch", "orders", "-s", "database.password=pearl")
     config = {"connector.class": "FileStreamSource", "database.password": "ruby"}
     prepared = answers(["orders"])
     prepared["/connectors/orders/config"] = [PreparedAnswer(200, config)]

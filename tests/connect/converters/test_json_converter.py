@@ -124,7 +124,7 @@ def test_decimals_can_be_numbers() -> None:
 
 
 def test_nulls_become_defaults_or_stay() -> None:
-    """`replace.null.with.default`, both ways."""
+    """`replace.null.with.default` decides when reading and when writing."""
     schema = STRING.optional("d")
     described = {"type": "string", "optional": True, "default": "d"}
     assert plain(None, schema) == b'"d"'
@@ -146,7 +146,7 @@ def test_nulls_become_defaults_or_stay() -> None:
     ],
 )
 def test_reading_is_as_lenient_as_kafkas(described: Any, payload: str, value: Any) -> None:
-    """Jackson finds a number everywhere."""
+    """A payload of another JSON type is converted as Jackson does."""
     assert read(described, payload) == value
 
 
@@ -167,7 +167,7 @@ def test_reading_is_as_lenient_as_kafkas(described: Any, payload: str, value: An
     ],
 )
 def test_bad_documents_are_refused(document: bytes, message: str) -> None:
-    """Kafka's words."""
+    """The error for a bad document has Kafka's words."""
     with pytest.raises(DataError) as caught:
         converter().to_connect("t", document)
     assert str(caught.value).startswith(message)
@@ -192,7 +192,7 @@ def test_bad_documents_are_refused(document: bytes, message: str) -> None:
     ],
 )
 def test_bad_values_are_refused(value: Any, schema: Schema | None, message: str) -> None:
-    """Kafka's words."""
+    """The error for a bad value has Kafka's words."""
     with pytest.raises(DataError) as caught:
         converter().from_connect("t", SchemaAndValue(value, schema))
     assert str(caught.value).startswith(message)
@@ -225,7 +225,7 @@ def test_schemas_are_kept_up_to_a_number() -> None:
     ],
 )
 def test_bad_settings_are_refused(name: str, value: str, why: str) -> None:
-    """Kafka's words."""
+    """The error for a bad setting has Kafka's words."""
     with pytest.raises(ConnectError) as caught:
         JsonConverter().configure({name: value}, is_key=True)
     assert str(caught.value) == f"Invalid value {value} for configuration {name}: {why}"

@@ -99,7 +99,7 @@ def test_other_values_are_refused(
     [("Short", b"\0"), ("Long", b""), ("Float", b"12345"), ("Boolean", b"\x02"), ("Boolean", b"")],
 )
 def test_other_bytes_are_refused(name: str, raw: bytes) -> None:
-    """Kafka's words."""
+    """Bytes of another length or value raise Kafka's error."""
     with pytest.raises(DataError) as caught:
         configured(name).to_connect("t", raw)
     assert str(caught.value) == f"Failed to deserialize {name.lower()}: "

@@ -101,7 +101,7 @@ def test_values_are_written(schema: Schema | None, value: Any, text: str) -> Non
 
 
 def test_values_of_unknown_classes_are_refused() -> None:
-    """Kafka's words."""
+    """The error for a value of another class has Kafka's words."""
     with pytest.raises(DataError, match=r"^Failed to serialize unexpected value type builtins"):
         header_text(None, {1})
 

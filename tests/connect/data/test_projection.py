@@ -78,7 +78,7 @@ def test_values_become_the_target_type(
     ],
 )
 def test_incompatible_schemas_are_refused(source: Schema, target: Schema, message: str) -> None:
-    """Kafka's words."""
+    """The error for an incompatible schema has Kafka's words."""
     with pytest.raises(DataError) as caught:
         project(source, 1, target)
     assert str(caught.value) == message

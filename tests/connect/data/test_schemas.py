@@ -30,7 +30,7 @@ def test_fields_keep_their_order_and_know_their_place() -> None:
 
 
 def test_only_structs_have_fields() -> None:
-    """Kafka's words."""
+    """Asking a schema of another type for a field raises Kafka's error."""
     with pytest.raises(DataError, match=r"^Cannot look up fields on non-struct type$"):
         INT64.field("a")
 
@@ -89,7 +89,7 @@ def test_a_struct_is_no_default() -> None:
 
 
 def test_names_of_fields_are_unique_and_not_empty() -> None:
-    """Kafka's words."""
+    """Duplicate and empty field names raise Kafka's errors."""
     twice = (Field("a", 0, INT64), Field("a", 1, INT64))
     with pytest.raises(DataError, match="because of field name duplication a"):
         Schema(SchemaType.STRUCT, fields=twice)

@@ -1,4 +1,4 @@
-"""Structs: access, validation, equality."""
+"""Structs of Connect: access by name, validation and equality."""
 
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -73,7 +73,7 @@ def test_unknown_fields_are_refused() -> None:
 
 
 def test_only_a_struct_schema_makes_a_struct() -> None:
-    """Kafka's words."""
+    """A struct of another schema type raises Kafka's error."""
     with pytest.raises(DataError, match=r"^Not a struct schema: Schema\{INT64\}$"):
         Struct(INT64)
 
@@ -144,7 +144,7 @@ def test_invalid_values_are_named(schema: Schema, value: Any, message: str) -> N
 
 
 def test_a_struct_of_another_schema_is_refused() -> None:
-    """Kafka's words."""
+    """A struct whose schema differs raises Kafka's error."""
     with pytest.raises(DataError, match=r"^Struct schemas do not match\.$"):
         validate(ITEM, Struct(ORDER, id=1))
 

@@ -215,7 +215,7 @@ def test_a_config_that_is_no_longer_valid() -> None:
 
 
 def test_a_release_without_the_means() -> None:
-    """3.4 cannot stop a connector."""
+    """Undo is refused on 3.4, which cannot stop a connector."""
     command = restoration(at(life(OLD, "STOPPED")), "a")
     assert refused(life(NEW, "STARTED"), command, "3.4").reason is Reason.NOT_OFFERED
 
@@ -402,7 +402,7 @@ def test_somebody_starts_it_in_the_middle(target: str) -> None:
 
 
 def writing_offsets(state: ClusterState, plan: Plan) -> list[ClusterState]:
-    """State when offsets are written."""
+    """Return the states in which a plan writes offsets."""
     written = zip(prefixes(state, plan), plan.steps, strict=False)
     return [before for before, step in written if step.name.startswith("offsets-")]
 

@@ -43,7 +43,7 @@ def test_decimals_are_parsed(text: str, number: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "+", ".", "1e", "1_0", "NaN", " 1", "1e2147483648", "0x1"])
 def test_other_texts_are_no_decimals(text: str) -> None:
-    """Java throws a NumberFormatException."""
+    """Texts that make Java throw a NumberFormatException give None."""
     assert parse_decimal(text) is None
 
 
@@ -108,5 +108,5 @@ def test_the_text_of_a_float_identifies_it(number: float) -> None:
     ],
 )
 def test_the_text_of_a_float_is_javas(number: float, text: str) -> None:
-    """`Float.toString`."""
+    """Floats are printed as `Float.toString` prints them."""
     assert float_text(narrowed(number)) == text

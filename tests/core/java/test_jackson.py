@@ -130,7 +130,7 @@ def test_exponents_end_where_big_decimal_ends() -> None:
 
 
 def test_depth_is_counted_in_containers() -> None:
-    """A scalar adds nothing."""
+    """Lists and maps add to the depth; scalars do not."""
     assert not is_deeper(1, 0)
     assert is_deeper([], 0)
     assert is_deeper([1, {"a": []}], 2)

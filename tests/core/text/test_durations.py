@@ -1,4 +1,4 @@
-"""Durations and ages for people."""
+"""Texts of durations and ages, as printed for people."""
 
 import pytest
 
@@ -22,12 +22,12 @@ from controlplane.core.text.durations import duration_text, since_text
     ],
 )
 def test_the_largest_unit(duration_ms: int, text: str) -> None:
-    """Durations are rounded down."""
+    """Durations are rounded down to the largest unit."""
     assert duration_text(duration_ms) == text
 
 
 def test_ages() -> None:
-    """Known times have an age."""
+    """A known time is printed with its age, an unknown one without."""
     time = time_text(1_000)
     assert since_text(time, 11_000_000) == f"{time} (3 h)"
     assert since_text(time, None) == time

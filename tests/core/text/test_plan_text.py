@@ -1,4 +1,4 @@
-"""Plans as people read them."""
+"""Texts of plans, as printed for people."""
 
 from textwrap import indent
 
@@ -26,7 +26,7 @@ LIVE = [connector("orders", **PROPERTIES), *tasks("orders", 1)]
 STATE = read(config(*LIVE))
 
 
-def told(*steps: Step) -> list[str]:
+def step_lines(*steps: Step) -> list[str]:
     """Steps as text, without the line above them."""
     return plan_text(Plan(steps), STATE).splitlines()[1:]
 
@@ -70,7 +70,7 @@ def test_a_refusal() -> None:
 
 def test_bytes_of_strangers() -> None:
     """Bytes that are no text, or would move the cursor, are escaped; long values are cut."""
-    (line,) = told(Step("write", (Draft("own", b"\xff\x1b[2J", b"[" * 500, 3),)))
+    (line,) = step_lines(Step("write", (Draft("own", b"\xff\x1b[2J", b"[" * 500, 3),)))
     assert line.startswith("write  own-3  \\xff\\u001b[2J  [[[")
     assert line.endswith("[…")
     assert len(line) < 450
@@ -80,7 +80,7 @@ def test_words_between_steps() -> None:
     """The text names a topic that is read, a wait, and an undo after a failure."""
     draft = Draft("connect-configs", b"k", b"1")
     undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
-    assert told(
+    assert step_lines(
         Step("write", (draft,), read_back=("connect-offsets", "own"), best_effort=True, undo=undo)
     ) == [
         "write         config-0  k  1  (read offsets and own, go on even if it fails)",
@@ -102,7 +102,7 @@ def test_words_between_steps() -> None:
 )
 def test_external_actions(action: AnyAction, words: str) -> None:
     """An action is described in words in place of a record."""
-    assert told(Step("fence", action=action)) == [f"fence  -    {words}"]
+    assert step_lines(Step("fence", action=action)) == [f"fence  -    {words}"]
     plan = Plan((Step("fence", action=action), Step("write", (Draft("own", b"k", b"v", 0),))))
     first, *_ = plan_text(plan, STATE).splitlines()
     assert first == "1 record and 1 action outside of the log, in 2 steps"

@@ -10,8 +10,8 @@ from tests.core.logs import config, connector, offsets, status, tasks
 KIP = Profile.of("kip")
 
 
-def told(events: list[HistoryEvent]) -> list[tuple[str, str]]:
-    """Words of each event."""
+def event_words(events: list[HistoryEvent]) -> list[tuple[str, str]]:
+    """Return kind and text of each event."""
     return [(event.what, event.words) for event in events]
 
 
@@ -31,7 +31,7 @@ def test_events_of_all_topics_are_in_one_order() -> None:
         "connect-configs@3",
         "connect-configs@4",
     ]
-    assert told(connector_history.events) == [
+    assert event_words(connector_history.events) == [
         ("connector", "created"),
         ("target state", "∅ → STARTED"),
         ('source offset {"p": 1}', '∅ → {"at": 1}'),

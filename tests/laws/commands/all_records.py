@@ -66,7 +66,7 @@ def g1(life: Life) -> Iterator[None]:
             entries = [entry for entry in life.entries if entry.timestamp <= last_ms]
             few = Observation(_folded(life, compacted(entries, TOPICS)), act.after.groups)
             if _ours(life, act) and not _owner_is_asked(life, act):
-                assert few.shown(act.name) == act.after.shown(act.name)
+                assert few.visible_facts(act.name) == act.after.visible_facts(act.name)
                 yield
 
 
@@ -74,7 +74,9 @@ def g2(life: Life) -> Iterator[None]:
     """Repeating a command repairs what it left, wherever it stopped."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome):
-            assert crash.reissued.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
+            assert crash.reissued.visible_facts(crash.act.name) == crash.act.after.visible_facts(
+                crash.act.name
+            )
             yield
 
 
@@ -104,7 +106,7 @@ def g4(life: Life) -> Iterator[None]:
             swapped = Observation(_folded(life, [*entries, later.entry, earlier.entry]), {})
             in_turn = Observation(_folded(life, [*entries, earlier.entry, later.entry]), {})
             for name in life.names():
-                assert swapped.shown(name) == in_turn.shown(name)
+                assert swapped.visible_facts(name) == in_turn.visible_facts(name)
             yield
 
 
@@ -135,7 +137,7 @@ UNPRIVILEGED = (PauseConnector, ResumeConnector, SetLoggerLevel)
 
 
 def _place(entry: Entry) -> tuple[str, int, int]:
-    """Entries, partition after partition."""
+    """Sort key: topic, then partitions from the last, then offset."""
     return entry.topic, -entry.partition, entry.offset
 
 
@@ -154,9 +156,9 @@ def _owner_is_asked(life: Life, act: CommandRun) -> bool:
     """True if the owner of a running connector has yet to publish tasks for its config."""
     pending = False
     for moment in _until(life, act):
-        if moment.about("commit-", act.name):
+        if moment.is_record_of("commit-", act.name):
             pending = False
-        if moment.about("connector-", act.name):
+        if moment.is_record_of("connector-", act.name):
             pending = _runs(moment.before, act.name)
     return pending
 

@@ -43,7 +43,7 @@ async def _live(path: Path, seed: str, profile: Profile) -> None:
 
 
 def _harmless(drawing: Drawing) -> Iterator[Event]:
-    """Events without crashes and takeovers."""
+    """Yield random events without crashes and takeovers."""
     while True:
         event = drawing.event()
         if isinstance(event, CommandEvent):

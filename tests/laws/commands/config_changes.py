@@ -116,7 +116,7 @@ def p5(life: Life) -> Iterator[None]:
         assert before.keys() <= after.keys()
         for name, generation in after.items():
             raised = generation - before.get(name, -1)
-            assert raised == 0 or (raised == 1 and moment.about("commit-", name))
+            assert raised == 0 or (raised == 1 and moment.is_record_of("commit-", name))
     for act, command in life.acts_of(PublishTasks):
         if command.configs and isinstance(act.answer, Outcome) and len(act.of("commit-")) == 1:
             assert _generation(act.after, act.name) == _generation(act.before, act.name) + 1

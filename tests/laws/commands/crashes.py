@@ -43,15 +43,15 @@ async def _crashed(
     entries = [entry for entry in life.entries if entry.timestamp <= at_ms]
     survivor = _another(life, groups)
     async with _copied(entries, new()) as log, survivor.plane(log) as plane:
-        back = _seen(plane, survivor)
+        back = _observation(plane, survivor)
         unfinished = any(trace.unfinished for trace in plane.state.commands.values())
         same = await _ended(plane, act.command, act.command_id)
-        settled = _seen(plane, survivor)
+        settled = _observation(plane, survivor)
     stranger = _another(life, groups)
     untold = [entry for entry in entries if entry.topic != COMMANDS]
     async with _copied(untold, new()) as log, stranger.plane(log) as plane:
         anew = await _ended(plane, act.command)
-        reissued = _seen(plane, stranger)
+        reissued = _observation(plane, stranger)
     return CrashedRun(
         act=act,
         dead=life.at(at_ms)._replace(groups=groups),
@@ -83,7 +83,7 @@ async def _failed(
     observations = []
     for cluster in (ignorant, troubled):
         async with _copied(entries, new()) as log, cluster.plane(log) as plane:
-            observations.append(_seen(plane, cluster))
+            observations.append(_observation(plane, cluster))
     return tuple(observations)
 
 
@@ -99,7 +99,7 @@ def _another(life: Life, groups: Groups) -> SimulatedCluster:
 
 @asynccontextmanager
 async def _copied(entries: Sequence[Entry], place: LogOpener) -> AsyncIterator[EmbeddedLog]:
-    """A log with these entries."""
+    """Open a log with these entries."""
     async with place() as log:
         for topic, partitions in TOPICS.items():
             await log.create_topic(topic, partitions)
@@ -107,7 +107,7 @@ async def _copied(entries: Sequence[Entry], place: LogOpener) -> AsyncIterator[E
         yield log
 
 
-def _seen(plane: ControlPlane, cluster: SimulatedCluster) -> Observation:
+def _observation(plane: ControlPlane, cluster: SimulatedCluster) -> Observation:
     return Observation(plane.state, cluster.kafka.at(cluster.clock.now_ms))
 
 

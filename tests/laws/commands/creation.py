@@ -139,7 +139,9 @@ def n4(life: Life) -> Iterator[None]:
     for crash, command in life.crashes_of(CreateConnector):
         if command.initial_offsets is not None and isinstance(crash.act.ended, Outcome):
             for observation in (crash.settled, crash.reissued):
-                assert observation.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
+                assert observation.visible_facts(crash.act.name) == crash.act.after.visible_facts(
+                    crash.act.name
+                )
             yield
 
 
@@ -147,13 +149,13 @@ def n5(life: Life) -> Iterator[None]:
     """Tasks never start before the offsets are readable to them: the config is last."""
     for act, _ in _with_offsets(life):
         if act.of("connector-"):
-            assert act.moments[-1].about("connector-", act.name)
+            assert act.moments[-1].is_record_of("connector-", act.name)
             assert all(performed.at_ms < act.moments[-1].entry.timestamp for performed in act.acted)
             yield
 
 
 def requested(command: CreateConnector) -> OffsetsByPartition:
-    """Initial offsets of a creation."""
+    """Return the initial offsets that a creation asks for."""
     offsets = wanted_offsets(command.initial_offsets or (), command.config)
     return {partition: offset for partition, offset in offsets.items() if offset is not None}
 

@@ -11,15 +11,15 @@ OWN = "own"
 
 
 class CommandEvent(NamedTuple):
-    """A command, and its failures."""
+    """A command with the crashes and failures that it meets."""
 
     command: AnyCommand
     crashes: tuple[int, ...] = ()
     """Behind which step the process dies; then behind which one of the recovery; and so on."""
     trouble: Trouble | None = None
-    """An outside action fails."""
+    """Failure of an outside action of the command."""
     outage: Outage | None = None
-    """The log is away."""
+    """Outage of the log while the command runs."""
     retried: tuple[bool, ...] = ()
     """The asker asks again: with the same key, or as for something new."""
 
@@ -31,7 +31,7 @@ class ConcurrentCommands(NamedTuple):
 
 
 class ForeignWrite(NamedTuple):
-    """Record of a foreign writer."""
+    """Record that a foreign writer appends."""
 
     topic: str
     key: bytes

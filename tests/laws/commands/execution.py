@@ -54,11 +54,11 @@ class Fuse:
         self._steps, self._blown = deque(steps), False
 
     def mend(self) -> None:
-        """The process is back."""
+        """Let the next process run: steps no longer raise Crash."""
         self._blown = False
 
     async def __call__(self, _asked: CommandRequest, step: Step) -> None:
-        """A step was done."""
+        """Count a step; raise Crash once the fuse has blown."""
         if self._steps and not self._blown:
             self._steps[0] -= 1
             if self._steps[0] == 0:
@@ -127,7 +127,7 @@ class Died(NamedTuple):
 
     at_ms: int
     back: ClusterState
-    """State of the process then."""
+    """State of the next process when it had recovered."""
 
 
 class Displaced(NamedTuple):

@@ -55,7 +55,7 @@ class Foreigners:
         self._partitions = partitions
 
     def anything(self, name: str) -> Event:
-        """A record of any kind."""
+        """Draw a record of any kind."""
         return self._chance.choice(_KINDS)(self, name)
 
     def reports(self, name: str) -> Iterator[Event]:
@@ -82,7 +82,7 @@ class Foreigners:
         return ForeignWrite(self._chance.choice(topics), self._offset_key(name), value)
 
     def status(self, name: str) -> Event:
-        """A report of a worker."""
+        """Draw a status report of a worker."""
         state = self._chance.choice(("RUNNING", "FAILED", "FAILED", "PAUSED", "UNASSIGNED"))
         whose = self._chance.choice((f"connector-{name}", f"connector-{name}", f"task-{name}-0"))
         status = {"state": state, "trace": None, "worker_id": "w:8083", "generation": 1}

@@ -92,12 +92,12 @@ class Observation(NamedTuple):
         return msgspec.structs.replace(self.state, config=config_state)
 
     def tasks(self, name: str) -> Mapping[int, Properties | None]:
-        """The tasks that workers run."""
+        """Return the configs of the tasks that workers run, by number."""
         configs = self.state.config.tasks.get(name, {})
         return {task: configs.get(task) for task in self.state.config.task_ids(name)}
 
     def topics(self, name: str) -> frozenset[str]:
-        """Active topics of the connector."""
+        """Return the active topics of the connector."""
         return frozenset(self.state.status.active_topics.get(name, {}))
 
     def all_of(self, name: str) -> Any:
@@ -110,7 +110,7 @@ class Observation(NamedTuple):
         ]
         return [table.get(name) for table in tables], self.stored(name)
 
-    def shown(self, name: str) -> Any:
+    def visible_facts(self, name: str) -> Any:
         """Everything that is shown of a connector, and the offsets that its successor inherits."""
         exists = self.config(name) is not None
         return (
@@ -142,7 +142,7 @@ class ObservedRecord(NamedTuple):
         """States before and after the record."""
         return self.before, self.after
 
-    def about(self, kind: str, name: str) -> bool:
+    def is_record_of(self, kind: str, name: str) -> bool:
         """True for a record of a kind (`connector-`, `commit-`) of a connector."""
         return self.key == f"{kind}{name}"
 
@@ -153,13 +153,13 @@ class CommandRun(NamedTuple):
     command: AnyCommand
     command_id: str
     began_ms: int
-    """Time of its decision."""
+    """Time when the command was decided."""
     moments: tuple[ObservedRecord, ...]
     before: Observation
     after: Observation
     answered: tuple[AnsweredCommand, ...]
     acted: tuple[Acted, ...]
-    """Outside actions for it."""
+    """Outside actions performed for the command."""
     batches_ms: tuple[int, ...]
     """Times of its writes, including the command topic; none for a refusal alone."""
     ended: CommandAnswer | None
@@ -202,7 +202,7 @@ class CommandRun(NamedTuple):
 
     def of(self, kind: str) -> list[ObservedRecord]:
         """Records of a kind that the command wrote about its connector."""
-        return [moment for moment in self.moments if moment.about(kind, self.name)]
+        return [moment for moment in self.moments if moment.is_record_of(kind, self.name)]
 
     def batches(self) -> Iterator[ObservedRecord]:
         """The last record of each batch; a crash point lies behind each."""
@@ -243,7 +243,7 @@ class TopicPeriod(NamedTuple):
 
 
 class Life(NamedTuple):
-    """A history that was executed."""
+    """A history that was executed, with all states in between."""
 
     cluster: SimulatedCluster
     entries: Sequence[Entry]
@@ -261,12 +261,12 @@ class Life(NamedTuple):
         return self.cluster.profile
 
     def at(self, time_ms: int) -> Observation:
-        """State at an instant."""
+        """Return the state of cluster and groups at an instant."""
         number = bisect_right(self.periods, time_ms, key=lambda period: period.since_ms)
         return Observation(self.periods[number - 1].state, self.cluster.kafka.at(time_ms))
 
     def acts_of(self, kind: type[C]) -> Iterator[tuple[CommandRun, C]]:
-        """The commands of a kind."""
+        """Yield the runs of commands of one kind."""
         for act in self.acts:
             if isinstance(act.command, kind):
                 yield act, act.command

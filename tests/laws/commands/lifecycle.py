@@ -54,7 +54,7 @@ def s3(life: Life) -> Iterator[None]:
     for kind in TARGETS:
         for _, again in life.repeated(kind):
             assert again.succeeded()
-            assert again.after.shown(again.name) == again.before.shown(again.name)
+            assert again.after.visible_facts(again.name) == again.before.visible_facts(again.name)
             yield
 
 
@@ -107,10 +107,10 @@ def t1(life: Life) -> Iterator[None]:
 
 
 def t2(life: Life) -> Iterator[None]:
-    """Stopping once more changes nothing."""
+    """Stopping a stopped connector changes nothing."""
     for _, again in life.repeated(StopConnector):
         assert again.succeeded()
-        assert again.after.shown(again.name) == again.before.shown(again.name)
+        assert again.after.visible_facts(again.name) == again.before.visible_facts(again.name)
         yield
 
 
@@ -173,10 +173,10 @@ def d3(life: Life) -> Iterator[None]:
     for moment in life.moments:
         before, after = (observation.state.config for observation in (moment.before, moment.after))
         for name, count in before.fenced_counts.items():
-            assert after.fenced_counts[name] == count or moment.about("tasks-fencing-", name)
+            assert after.fenced_counts[name] == count or moment.is_record_of("tasks-fencing-", name)
             yield
         for name in before.pending_fencing:
-            assert name in after.pending_fencing or moment.about("tasks-fencing-", name)
+            assert name in after.pending_fencing or moment.is_record_of("tasks-fencing-", name)
             yield
 
 
@@ -190,7 +190,7 @@ def d4(life: Life) -> Iterator[None]:
 
 
 def d6(life: Life) -> Iterator[None]:
-    """Offsets stay."""
+    """A deletion keeps the offsets of its connector."""
     for act, _ in life.acts_of(DeleteConnector):
         assert not act.changes_offsets()
         yield

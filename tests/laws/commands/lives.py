@@ -37,7 +37,7 @@ class Fate(NamedTuple):
 
 
 def drawn(chance: Random) -> Fate:
-    """Strategy for any fate."""
+    """Draw a fate: release, mode and events."""
     profile = Profile.of(chance.choice(RELEASES))
     exactly_once = profile.exactly_once_support and chance.random() < 1 / 3
     events = Drawing(chance, profile).events(chance.randint(*EVENTS))

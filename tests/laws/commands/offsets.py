@@ -26,7 +26,7 @@ def o1(life: Life) -> Iterator[None]:
     """Success: each named partition has the requested offset or none; others keep theirs."""
     for act in _changes(life):
         if act.succeeded():
-            assert act.after.offsets(act.name) == _wanted(act)
+            assert act.after.offsets(act.name) == _expected_offsets(act)
             wiped = isinstance(act.command, ResetOffsets) and life.profile.writes_removals_first
             if wiped and not act.after.is_sink(act.name):
                 assert not any(keys for _, keys in _keys(act.after, act.name))
@@ -37,7 +37,7 @@ def o3(life: Life) -> Iterator[None]:
     """The offset of each partition is the old one or the new one at every crash point."""
     for act in _changes(life):
         if act.moments:
-            old, new = act.before.offsets(act.name), _wanted(act)
+            old, new = act.before.offsets(act.name), _expected_offsets(act)
             for moment in act.batches():
                 now = moment.after.offsets(act.name)
                 for partition in {*old, *new, *now}:
@@ -118,7 +118,7 @@ def _changes(life: Life) -> Iterator[CommandRun]:
         yield from (act for act in life.acts if isinstance(act.command, CHANGES))
 
 
-def _wanted(act: CommandRun) -> OffsetsByPartition:
+def _expected_offsets(act: CommandRun) -> OffsetsByPartition:
     """Offsets of a connector after the command."""
     if isinstance(act.command, ResetOffsets):
         return {}

@@ -38,7 +38,7 @@ class Drawing:
         self._foreign = chance.choice((0.1, 0.3, 0.5))
         self._own = chance.choice((0, 0.5, 1)) if profile.own_offset_topics else 0
         self._foreigners = Foreigners(chance, profile, self._classes, self._partitions)
-        self._there: dict[str, str | None] = {}
+        self._present_classes: dict[str, str | None] = {}
         """Connectors that are there, as far as one can tell, and their classes."""
         self._stopped: set[str] = set()
         self._last: c.AnyCommand | None = None
@@ -60,7 +60,7 @@ class Drawing:
         yield CommandEvent(command)
 
     def event(self) -> Event:
-        """Strategy for any event."""
+        """Draw any event of a cluster."""
         if self._chance.random() < self._foreign:
             return self._foreigners.anything(self._chance.choice(self._names))
         match self._chance.randrange(12):
@@ -89,23 +89,23 @@ class Drawing:
         return command
 
     def _condition(self, name: str) -> str:
-        if name not in self._there:
+        if name not in self._present_classes:
             return "absent"
         return "stopped" if name in self._stopped else "there"
 
     def _remember(self, command: c.AnyCommand) -> None:
         match command:
             case c.CreateConnector(name, config, state):
-                self._there.setdefault(name, config["connector.class"])
+                self._present_classes.setdefault(name, config["connector.class"])
                 if state is Target.STOPPED:
                     self._stopped.add(name)
             case c.PutConfig(name, config):
-                self._there[name] = config["connector.class"]
+                self._present_classes[name] = config["connector.class"]
             case c.DeleteConnector(name) | c.RestoreConnector(name, None):
-                self._there.pop(name, None)
+                self._present_classes.pop(name, None)
                 self._stopped.discard(name)
             case c.RestoreConnector(name, config, state) if config is not None:
-                self._there[name] = config["connector.class"]
+                self._present_classes[name] = config["connector.class"]
                 (self._stopped.add if state is Target.STOPPED else self._stopped.discard)(name)
             case c.StopConnector(name):
                 self._stopped.add(name)
@@ -150,7 +150,7 @@ class Drawing:
         return self._changes(connector_class)
 
     def _put(self, name: str) -> c.AnyCommand:
-        return c.PutConfig(name, self._config(self._there.get(name)))
+        return c.PutConfig(name, self._config(self._present_classes.get(name)))
 
     def _patch(self, name: str) -> c.AnyCommand:
         patch = {"version": str(self._chance.randrange(9)), self._chance.choice("xxy"): None}
@@ -170,12 +170,12 @@ class Drawing:
         return c.RestartTask(name, self._chance.randrange(3))
 
     def _alter(self, name: str) -> c.AnyCommand:
-        return c.AlterOffsets(name, self._changes(self._there.get(name, SOURCE)))
+        return c.AlterOffsets(name, self._changes(self._present_classes.get(name, SOURCE)))
 
     def _restore(self, name: str) -> c.AnyCommand:
         if self._chance.random() < 1 / 4:
             return c.RestoreConnector(name, None)
-        config = {**self._config(self._there.get(name)), "name": name}
+        config = {**self._config(self._present_classes.get(name)), "name": name}
         offsets = (
             self._changes(config["connector.class"]) if self._chance.random() < 1 / 3 else None
         )

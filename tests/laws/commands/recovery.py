@@ -26,7 +26,9 @@ def all_or_nothing(life: Life) -> Iterator[None]:
     """A command that had begun and was not refused is completed by the next process."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
-            assert crash.back.shown(crash.act.name) == crash.act.after.shown(crash.act.name)
+            assert crash.back.visible_facts(crash.act.name) == crash.act.after.visible_facts(
+                crash.act.name
+            )
             yield
 
 
@@ -34,13 +36,15 @@ def same_key_same_answer(life: Life) -> Iterator[None]:
     """Repeating the same key gives the answer of the first request, and changes nothing."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
-            assert _told(crash.same) == _told(crash.act.ended)
-            assert crash.settled.shown(crash.act.name) == crash.back.shown(crash.act.name)
+            assert _stored_answer(crash.same) == _stored_answer(crash.act.ended)
+            assert crash.settled.visible_facts(crash.act.name) == crash.back.visible_facts(
+                crash.act.name
+            )
             yield
     for act in life.acts:
         answers = [answered.answer for answered in act.answered if answered.answer is not None]
         if len(answers) > 1 and not isinstance(answers[0], Rejected):
-            assert all(_told(answer) == _told(answers[0]) for answer in answers)
+            assert all(_stored_answer(answer) == _stored_answer(answers[0]) for answer in answers)
             yield
 
 
@@ -50,10 +54,10 @@ def what_was_answered_is_there(life: Life) -> Iterator[None]:
         for answered in act.answered:
             if isinstance(answered.answer, Outcome):
                 assert act.ended is not None
-                assert _told(answered.answer) == _told(act.ended)
+                assert _stored_answer(answered.answer) == _stored_answer(act.ended)
                 yield
 
 
-def _told(answer: CommandAnswer) -> bytes:
+def _stored_answer(answer: CommandAnswer) -> bytes:
     """The answer as stored: JSON, which has no tuples."""
     return msgspec.json.encode(answer)

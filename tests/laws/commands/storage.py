@@ -25,7 +25,7 @@ class Outage(NamedTuple):
     behind: int
     """So many batches are appended before."""
     batches: int
-    """So many are not."""
+    """Number of batches that are not appended."""
     written: bool
     """True if the first of the writes is stored although an error was raised."""
 
@@ -52,7 +52,7 @@ class FaultInjection:
 
 
 class BreakingMemory(FaultInjection, MemoryLog):
-    """Log in memory."""
+    """Log in memory whose appends can fail."""
 
 
 class BreakingFile(FaultInjection, SqliteLog):
@@ -62,7 +62,7 @@ class BreakingFile(FaultInjection, SqliteLog):
     """
 
     def writer_lock(self) -> AbstractContextManager[None]:
-        """Take no lock."""
+        """Take no lock, so that two writers can open the file."""
         return nullcontext()
 
 

@@ -19,7 +19,7 @@ LAWS: Mapping[str, Law] = {
     for name, law in vars(module).items()
     if name[:1] in set("cnupstdroag") and name[1:].isdigit()
 }
-"""Each invariant, by its name."""
+"""Invariants by their name, in capital letters."""
 
 RECOVERY: Mapping[str, Law] = {
     law.__name__: law
@@ -34,7 +34,7 @@ RECOVERY: Mapping[str, Law] = {
 
 
 class BrokenLaw(AssertionError):
-    """A law does not hold."""
+    """Raised if a law does not hold; it names the law."""
 
     def __init__(self, name: str, why: str) -> None:
         super().__init__(f"{name}: {why}")

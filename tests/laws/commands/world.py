@@ -37,7 +37,7 @@ class LawClock:
         self.now_ms = now_ms
 
     def __call__(self) -> int:
-        """Advance and return the time."""
+        """Advance the time by a millisecond and return it."""
         self.now_ms += 1
         return self.now_ms
 
@@ -47,13 +47,13 @@ class Extent(Enum):
 
     NOTHING = auto()
     PART = auto()
-    """The first offset of several."""
+    """Only the first offset of several is changed."""
     ALL = auto()
     """Done, although an error was reported."""
 
 
 class Trouble(NamedTuple):
-    """An outside action fails."""
+    """Failure of an outside action."""
 
     behind: int
     """So many things are done before."""
@@ -75,7 +75,7 @@ class Kafka:
         self.committed_ms: list[int] = []
         """Times at which tasks of sinks committed offsets."""
         self.trouble: Trouble | None = None
-        """Failures of the next actions."""
+        """Failure of one of the next actions; None if all succeed."""
         self._clock = clock
         self._states: list[tuple[int, Groups]] = [(-1, groups or {})]
 
@@ -150,7 +150,7 @@ class Hooks:
         self.calls = 0
 
     def __call__(self, _config: Mapping[str, Any], _offsets: Offsets) -> HookOutcome:
-        """Any offsets are right."""
+        """Accept any offsets, and count the call."""
         self.calls += 1
         return HookSuccess(definite=True)
 
@@ -168,7 +168,7 @@ class Unheard:
     """Ignores what a service reports of itself."""
 
     def info(self, event: str, **facts: Any) -> None:
-        """Ignore an event."""
+        """Ignore an event of the service."""
 
     def warning(self, event: str, **facts: Any) -> None:
-        """Ignore a warning."""
+        """Ignore a warning of the service."""

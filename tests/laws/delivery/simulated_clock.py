@@ -16,7 +16,7 @@ class JumpingSelector(selectors.SelectSelector):
     """Takes no time: a wait for a timer moves the clock."""
 
     now = 0.0
-    """Simulated time, in seconds."""
+    """Simulated time of the loop, in seconds."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         """Return what is ready; else move the clock to the next timer.
@@ -41,7 +41,7 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
         super().__init__(self._jumping)
 
     def time(self) -> float:
-        """Return the simulated time."""
+        """Return the simulated time, in seconds."""
         return self._jumping.now
 
 

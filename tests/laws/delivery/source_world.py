@@ -65,11 +65,11 @@ class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
     """End of a transaction behind each batch, in turn: `commit`, `abort` or none."""
     fates: Sequence[AppendFate] = ()
     delays_s: Sequence[float] = ()
-    """Delays of acknowledgements, in turn."""
+    """Delays of the acknowledgements, in turn."""
     pause_s: float = 0.01
-    """Duration of a poll."""
+    """Duration of one poll of the task."""
     interval_ms: int = 50
-    """Commit interval."""
+    """Interval between two offset commits."""
     stuck: int | None = None
     """Source partition whose records are never acknowledged."""
     boundary: str | None = None
@@ -94,11 +94,11 @@ class InlineThread:
     """An author's thread that is the loop itself: a thread would take real time."""
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Call a function."""
+        """Call a function at once in this thread."""
         return function(*arguments)
 
     def abandon(self) -> None:
-        """Do nothing."""
+        """Do nothing: there is no thread to abandon."""
 
 
 class PlannedDriver:
@@ -120,7 +120,7 @@ class PlannedDriver:
         self._polling = self._hooked = False
 
     async def start(self) -> None:
-        """Do nothing."""
+        """Do nothing: the plan needs no start."""
 
     async def poll(self) -> Sequence[PolledItem]:
         """Return the records of the next batch that are not committed yet."""
@@ -185,13 +185,13 @@ class PlannedDriver:
         return returned
 
     async def acknowledged(self, records: Sequence[Acknowledged]) -> None:
-        """Do nothing."""
+        """Ignore the acknowledged records."""
 
     async def committed(self) -> None:
-        """Do nothing."""
+        """Ignore the commit of offsets."""
 
     async def stop(self) -> None:
-        """Do nothing."""
+        """Do nothing: the plan needs no stop."""
 
 
 class SourceWorld:
@@ -202,7 +202,7 @@ class SourceWorld:
     ) -> None:
         self.plan = plan
         self.totals = Counter(part for batch in plan.batches for part in batch)
-        """Records of each source partition."""
+        """Number of records of each source partition."""
         self.log = UnsteadyLog(plan.fates, self._note)
         self.log.refusable = frozenset({OFFSETS}) if plan.boundary is None else frozenset()
         self._check = check
@@ -332,7 +332,7 @@ class SourceWorld:
 
 
 def text(value: bytes | None) -> str:
-    """Return bytes as text."""
+    """Decode a key or value; None becomes an empty text."""
     return (value or b"").decode()
 
 

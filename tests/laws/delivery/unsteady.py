@@ -15,7 +15,7 @@ from controlplane.worker.data_topics.embedded_producer import LogProducer
 
 
 class AppendFate(NamedTuple):
-    """Outcome of one append."""
+    """Outcome of one append to the log."""
 
     kind: str
     """`done`; `away`: nothing is appended; `lost`: appended, but the answer is lost;
@@ -104,7 +104,7 @@ class UnsteadyProducer:
         return late
 
     async def ensure_topics(self, topics: Iterable[str]) -> None:
-        """Create missing topics."""
+        """Create missing topics without a fault."""
         await self._producer.ensure_topics(topics)
 
     async def transact(
@@ -114,9 +114,9 @@ class UnsteadyProducer:
         return await self._producer.transact(records, offsets)
 
     async def write_offsets(self, offsets: Sequence[Draft]) -> None:
-        """Append offsets."""
+        """Append offsets without a fault."""
         await self._producer.write_offsets(offsets)
 
     async def close(self) -> None:
-        """Close the producer."""
+        """Close the producer that does the work."""
         await self._producer.close()

@@ -24,7 +24,7 @@ def recorded_cluster(history: str) -> ClusterLog:
 
 
 def names() -> list[str]:
-    """Every log that was recorded."""
+    """Return the names of all recorded histories."""
     return sorted(path.name.removesuffix(".log.jsonl") for path in HISTORIES.glob("*.log.jsonl"))
 
 

@@ -137,7 +137,7 @@ class PlantedLog:
         return self.put(TOPICS.commands, command_id, encode_command(record)[1])
 
     def finished(self, command_id: str) -> "PlantedLog":
-        """… and ends."""
+        """Append the end of a command."""
         record = CommandFinished(command_id, self.now_ms, {})
         return self.put(TOPICS.commands, command_id, encode_command(record)[1])
 
@@ -147,14 +147,14 @@ class PlantedLog:
         return self.status(f"task-{name}-0", "RUNNING")
 
     def moving(self, name: str, every_ms: int) -> "PlantedLog":
-        """Six moves of a source."""
+        """Append six offsets of a source, at a steady pace."""
         for position in range(6):
             self.wait(every_ms).offset(name, {"position": position})
         return self
 
     @property
     def entries(self) -> list[Entry]:
-        """Records in the one order."""
+        """Return the records in the order of their positions."""
         return in_order(self._entries)
 
     def cluster(self, name: str) -> ClusterLog:
@@ -169,7 +169,7 @@ class AuditCase(NamedTuple):
     kind: str
     logs: Callable[[], PlantedLog | list[PlantedLog]]
     severity: Severity | None = None
-    """None: nothing of this kind."""
+    """Severity of the finding; None if none of this kind is due."""
     connector: str | None = None
     evidence: tuple[str, ...] = ()
 

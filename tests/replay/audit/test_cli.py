@@ -24,7 +24,7 @@ def run(*words: str) -> Result:
     return CliRunner(env={"COLUMNS": "200"}).invoke(main, ["audit", *words])
 
 
-def written(log: PlantedLog, path: Path) -> str:
+def write_log(log: PlantedLog, path: Path) -> str:
     """A planted log as a file."""
     lines = []
     for entry in log.cluster("lab").entries:
@@ -89,7 +89,7 @@ def test_every_record_across_clusters_names_its_cluster() -> None:
 
 def test_users_from_an_access_log(tmp_path: Path) -> None:
     """An access log names the user; lines that cannot be read are reported on standard error."""
-    log = written(
+    log = write_log(
         PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
     )
     seconds = START_MS // 1_000 + 2
@@ -107,7 +107,7 @@ def test_users_from_an_access_log(tmp_path: Path) -> None:
 
 def test_log_lines_of_serve_tell_who_did_it(tmp_path: Path) -> None:
     """`serve` writes these lines by default; they name the user of a change."""
-    log = written(
+    log = write_log(
         PlantedLog().config("a", rows="1").config("a", rows="2"), tmp_path / "lab.log.jsonl"
     )
     trail = tmp_path / "serve.log"
@@ -132,7 +132,7 @@ def test_an_empty_trail_is_refused(content: str, tmp_path: Path) -> None:
 
 def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
     """Two clusters share a connector name; a trail of one cluster names users there only."""
-    log = written(PlantedLog().config("a"), tmp_path / "lab.log.jsonl")
+    log = write_log(PlantedLog().config("a"), tmp_path / "lab.log.jsonl")
     event = {"at_ms": START_MS, "user": "bob", "method": "PUT", "path": "/connectors/a/config"}
     (tmp_path / "trail").write_text(json.dumps(event))
     names = ("--cluster", "east", "--cluster", "west", "-o", "json")
@@ -146,7 +146,7 @@ def test_a_trail_may_be_of_one_cluster(tmp_path: Path) -> None:
 def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
     """Release, topics and thresholds change the findings."""
     log = PlantedLog().config("a").restart("a").restart("a").restart("a")
-    path = written(log, tmp_path / "lab.log.jsonl")
+    path = write_log(log, tmp_path / "lab.log.jsonl")
     few = ("--threshold", "storm-restarts=3")
     assert "restart-storm" not in run(path).stdout
     assert "restart-storm" in run(path, *few).stdout
@@ -157,7 +157,7 @@ def test_release_topics_and_thresholds_are_heard(tmp_path: Path) -> None:
 
 
 def test_list_shows_kinds_and_thresholds() -> None:
-    """The list needs no log."""
+    """`--list` prints all kinds and thresholds, without a log."""
     result = run("--list")
     assert result.exit_code == 0
     for name in (*KINDS, *(threshold.name for threshold in known())):

@@ -23,7 +23,7 @@ def line(event: str, log_format: LogFormat = "logfmt", /, **facts: Any) -> str:
     return stream.getvalue().rstrip("\n")
 
 
-def shown(fact: Any) -> str:
+def readable_fact(fact: Any) -> str:
     """A fact as it can be read back: text, with escapes for what would move a terminal."""
     if fact is None or isinstance(fact, bool):
         return {None: "", True: "true", False: "false"}[fact]
@@ -49,7 +49,7 @@ def test_every_line_of_our_logger_is_read_back(facts: dict[str, Any]) -> None:
     assert read is not None
     assert [*read] == [*as_json]
     same = {**as_json, "timestamp": read["timestamp"]}
-    assert read == {name: shown(fact) for name, fact in same.items()}
+    assert read == {name: readable_fact(fact) for name, fact in same.items()}
 
 
 REQUEST = {"dialect": None, "principal": "ada", "bytes": 0, "peer": "10.1.2.3"}

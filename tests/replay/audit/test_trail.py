@@ -18,7 +18,7 @@ COMMON = '10.1.2.3 - ada [21/Nov/2026:11:00:00 +0100] "{}" {} 17'
 
 
 def event(**facts: Any) -> str:
-    """One line of JSON."""
+    """Return an event as one line of JSON."""
     return json.dumps(facts)
 
 
@@ -140,7 +140,7 @@ def stopped(log: PlantedLog, *requests: TrailRequest) -> Finding:
     return finding
 
 
-def asked(
+def trail_request(
     who: str, after_ms: int = 0, connector: str | None = "a", verb: TrailVerb = TrailVerb.STOP
 ) -> Any:
     """A request, so long after the record of the stop was written."""
@@ -149,22 +149,31 @@ def asked(
 
 def test_headers_tell_for_sure() -> None:
     """Headers of our control plane name the user, whatever the audit stream says."""
-    sentence = stopped(PlantedLog().config("a").by("ada", "17"), asked("bob")).sentence
+    sentence = stopped(PlantedLog().config("a").by("ada", "17"), trail_request("bob")).sentence
     assert "by ada (command 17) at" in sentence
     assert "bob" not in sentence
 
 
 NAMED = {
-    "before it": ([asked("bob", -5 * SECOND)], " by bob (audit stream) at"),
-    "a bit after it": ([asked("bob", 5 * SECOND)], " by bob (audit stream) at"),
-    "too early": ([asked("bob", -HOUR)], "STOPPED at"),
-    "too late": ([asked("bob", HOUR)], "STOPPED at"),
-    "about another connector": ([asked("bob", connector="b")], "STOPPED at"),
-    "who wanted something else": ([asked("bob", verb=TrailVerb.PAUSE)], "STOPPED at"),
-    "who does not say whom": ([asked("bob", connector=None)], "most likely by bob"),
-    "the one who says whom": ([asked("eve", connector=None), asked("bob")], " by bob (audit"),
-    "two": ([asked("bob", -3 * SECOND), asked("eve", SECOND)], "by one of eve, bob (all of them"),
-    "the same twice": ([asked("bob", -3 * SECOND), asked("bob", SECOND)], " by bob (audit"),
+    "before it": ([trail_request("bob", -5 * SECOND)], " by bob (audit stream) at"),
+    "a bit after it": ([trail_request("bob", 5 * SECOND)], " by bob (audit stream) at"),
+    "too early": ([trail_request("bob", -HOUR)], "STOPPED at"),
+    "too late": ([trail_request("bob", HOUR)], "STOPPED at"),
+    "about another connector": ([trail_request("bob", connector="b")], "STOPPED at"),
+    "who wanted something else": ([trail_request("bob", verb=TrailVerb.PAUSE)], "STOPPED at"),
+    "who does not say whom": ([trail_request("bob", connector=None)], "most likely by bob"),
+    "the one who says whom": (
+        [trail_request("eve", connector=None), trail_request("bob")],
+        " by bob (audit",
+    ),
+    "two": (
+        [trail_request("bob", -3 * SECOND), trail_request("eve", SECOND)],
+        "by one of eve, bob (all of them",
+    ),
+    "the same twice": (
+        [trail_request("bob", -3 * SECOND), trail_request("bob", SECOND)],
+        " by bob (audit",
+    ),
     "nobody": ([], "STOPPED at"),
 }
 

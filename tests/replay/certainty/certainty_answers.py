@@ -10,12 +10,12 @@ from replay.engine.coverage.certainty import ArchiveCertainty
 
 
 def cuts_of(cluster: ArchivedCluster) -> Iterable[tuple[PartitionId, int]]:
-    """Every offset of every partition."""
+    """Yield every offset of every partition, up to behind the end."""
     for place, part in sorted(cluster.parts.items()):
         yield from ((place, offset) for offset in range(part.end + 2))
 
 
-def known(doubts: Iterable[Doubt]) -> list[Doubt]:
+def without_retention(doubts: Iterable[Doubt]) -> list[Doubt]:
     """Doubts that no retention has caused."""
     return [doubt for doubt in doubts if doubt.kind is not DoubtKind.RETENTION]
 
@@ -23,10 +23,14 @@ def known(doubts: Iterable[Doubt]) -> list[Doubt]:
 def certainty_from_records(cluster: ArchivedCluster) -> list[Any]:
     """Doubts at every offset and about the past, and what is missing, but for a retention."""
     certainty = ArchiveCertainty(cluster)
-    answers: list[Any] = [known(certainty.of_partition(*cut)) for cut in cuts_of(cluster)]
+    answers: list[Any] = [
+        without_retention(certainty.of_partition(*cut)) for cut in cuts_of(cluster)
+    ]
     for place in sorted(cluster.parts):
         summary = certainty.summary(place)
-        answers.append((known(summary.unknown), summary.doubtful_from, summary.derived_from))
+        answers.append(
+            (without_retention(summary.unknown), summary.doubtful_from, summary.derived_from)
+        )
     kept = ("looks", "missing", "lost", "holes", "listed")
     answers += [[getattr(part, name) for name in kept] for part in coverage(cluster)]
     return answers

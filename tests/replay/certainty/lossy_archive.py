@@ -62,7 +62,7 @@ LOSING = 0.3
 
 HOUR_MS = 3_600_000
 TOMBSTONE_MS = 24 * HOUR_MS
-"""Kafka's default of `delete.retention.ms`."""
+"""Default of Kafka's `delete.retention.ms`, in milliseconds."""
 
 PAUSES_HOURS = ((0, 0, 0, 1), (0, 0, 0, 0, 0, 1, 5, 30))
 """Pauses between two writes, of a busy cluster and of one that rests for more than a day."""

@@ -33,7 +33,7 @@ def compacted_later(tmp_path: Path) -> Path:
 
 
 def archived(folder: Path, log: list[Entry]) -> Path:
-    """Look at a log."""
+    """Capture a log into an archive and return its folder."""
     capture(folder / "archive", log_of(log), sizes=SMALL)
     return folder / "archive"
 

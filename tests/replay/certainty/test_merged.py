@@ -34,7 +34,7 @@ class RandomMerges:
         self._left = self._random.randint(0, 3)
 
     def __call__(self, store: ArchiveStore) -> None:
-        """Merge, or not."""
+        """Merge the archive at random moments, a limited number of times."""
         if self._left and self._random.random() < 0.4:
             self._left -= 1
             self.merge(store)

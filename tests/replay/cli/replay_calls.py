@@ -1,4 +1,4 @@
-"""Calling `replay` in this process."""
+"""Calls of the command `replay` in this process."""
 
 import subprocess
 import sys
@@ -52,7 +52,7 @@ def refusal(said: CommandResult) -> str:
 
 
 def content(folder: Path) -> dict[str, bytes]:
-    """Every file in a folder."""
+    """Return the content of every file below a folder, by relative path."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))

@@ -38,7 +38,7 @@ class Terminal:
             self._shown += piece
 
     @property
-    def shown(self) -> str:
+    def screen_text(self) -> str:
         """All that was written to it so far."""
         return self._shown.decode("utf-8", "replace")
 
@@ -66,7 +66,7 @@ def at_a_terminal(*arguments: object) -> TerminalResult:
         except SystemExit as end:
             code = int(end.code or 0)
     terminal.close()
-    return TerminalResult(terminal.shown, out.getvalue(), code)
+    return TerminalResult(terminal.screen_text, out.getvalue(), code)
 
 
 class Running(NamedTuple):
@@ -78,18 +78,18 @@ class Running(NamedTuple):
     def wait_for(self, pattern: str) -> None:
         """Wait until the terminal shows such a thing."""
         for _ in range(int(PATIENCE_S / LOOK_S)):
-            if re.search(pattern, self.terminal.shown):
+            if re.search(pattern, self.terminal.screen_text):
                 return
-            assert self.process.poll() is None, self.terminal.shown
+            assert self.process.poll() is None, self.terminal.screen_text
             time.sleep(LOOK_S)
-        raise AssertionError(f"{pattern!r} is not shown, but {self.terminal.shown!r}")
+        raise AssertionError(f"{pattern!r} is not shown, but {self.terminal.screen_text!r}")
 
     def interrupted(self) -> TerminalResult:
         """Press Ctrl-C, which all its processes hear, and wait for the end of all of them."""
         os.killpg(self.process.pid, signal.SIGINT)
         out, _ = self.process.communicate(timeout=PATIENCE_S)
         self.terminal.close()
-        return TerminalResult(self.terminal.shown, out, self.process.returncode)
+        return TerminalResult(self.terminal.screen_text, out, self.process.returncode)
 
 
 @contextmanager

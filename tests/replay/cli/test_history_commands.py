@@ -17,7 +17,7 @@ from tests.replay.cli.replay_calls import call, refusal
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of two clusters."""
+    """An archive of two recorded clusters."""
     folder = tmp_path_factory.mktemp("archive")
     logs = (f"{name}={HISTORIES / log}.log.jsonl" for name, log in CLUSTERS.items())
     assert call("capture", *logs, folder).code == 0
@@ -297,7 +297,7 @@ def test_a_diff_needs_two_sides(archive: Path, words: tuple[str, ...]) -> None:
 def test_a_diff_is_of_two_releases_and_ends_once(
     archive: Path, words: tuple[str, ...], sentence: str
 ) -> None:
-    """Ambiguous options are refused."""
+    """Ambiguous options of `diff` are refused with exit code 2."""
     result = call("diff", archive, *words)
     assert (result.code, result.out) == (2, "")
     assert result.err.splitlines()[-1].startswith(f"Error: {sentence}")

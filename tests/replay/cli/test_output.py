@@ -18,13 +18,13 @@ from tests.tidy.source import ROOT
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of one cluster."""
+    """An archive of the cluster `life`."""
     folder = tmp_path_factory.mktemp("archive")
     assert call("capture", f"life={HISTORIES / 'life-3.9.log.jsonl'}", folder).code == 0
     return folder
 
 
-def said(command: str) -> tuple[int, str]:
+def run_shell(command: str) -> tuple[int, str]:
     """Exit code and standard error of a shell command, in which R stands for `replay`."""
     line = command.replace("R ", f"'{sys.executable}' -m replay ", 1)
     words = ["bash", "-c", f"set -o pipefail; {line}"]
@@ -38,12 +38,12 @@ def said(command: str) -> tuple[int, str]:
 )
 def test_standard_output_that_takes_nothing(archive: Path, command: str) -> None:
     """A full or closed standard output is one error; a reader that stops early is none."""
-    code, error = said(f"R {command} {archive} > /dev/full")
+    code, error = run_shell(f"R {command} {archive} > /dev/full")
     assert (code, error.count("\n")) == (2, 1), error
     assert "standard output cannot be written (No space left on device)" in error
-    code, error = said(f"R {command} {archive} >&-")
+    code, error = run_shell(f"R {command} {archive} >&-")
     assert (code, error.count("\n")) == (2, 1), error
-    assert said(f"R {command} {archive} | head -c 1") == (0, "")
+    assert run_shell(f"R {command} {archive} | head -c 1") == (0, "")
 
 
 def test_links_lead_somewhere_and_pipes_are_pipes(archive: Path, tmp_path: Path) -> None:
@@ -81,7 +81,7 @@ def test_places_that_take_no_file(archive: Path, tmp_path: Path, words: tuple[st
 
 
 def test_a_narrow_window_cuts_nothing_off(archive: Path) -> None:
-    """Long values wrap."""
+    """A window of 60 columns wraps long values."""
     words = [sys.executable, "-m", "replay", "verify", str(archive)]
     narrow = {**os.environ, "COLUMNS": "60"}
     done = subprocess.run(words, cwd=ROOT, env=narrow, capture_output=True, text=True, check=False)
@@ -115,6 +115,6 @@ def test_sentences_on_a_terminal_break_between_words() -> None:
     sentences = [line for line in piped.stdout.splitlines() if len(line) > len("-" * 50)]
     long_words = {word for line in sentences for word in line.split() if len(word) < len("-" * 24)}
     assert sentences
-    plain = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.shown)
+    plain = re.sub(r"\x1b\[[\d;?]*\w", "", terminal.screen_text)
     assert {word for word in long_words if word.isalpha()} <= {*plain.split()}
     assert max(map(len, plain.splitlines())) <= len("-" * 50)

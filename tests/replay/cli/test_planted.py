@@ -13,7 +13,7 @@ from tests.replay.archives import capture, log_of
 from tests.replay.audit.planted_log import TOPICS, AuditCase
 from tests.replay.audit.test_planted import CASES
 from tests.replay.cli.replay_calls import call
-from tests.replay.compat.pairs import PAIRS, SituationPair, seen
+from tests.replay.compat.pairs import PAIRS, SituationPair, observed_situations
 
 
 def archived(folder: Path, name: str, entries: Sequence[Entry]) -> None:
@@ -66,7 +66,7 @@ def test_situations(number: int, tmp_path: Path) -> None:
     for name, log in (("planted", pair.planted), ("alike", pair.alike)):
         archived(tmp_path / name, "lab", log.entries)
     (row,) = situations(tmp_path / "planted", pair, number)
-    (sighted,) = (observed.sighting for observed in seen(pair, pair.planted, number))
+    (sighted,) = (observed.sighting for observed in observed_situations(pair, pair.planted, number))
     assert (row["connector"], row["severity"]) == (pair.connector, pair.severity.value)
     assert row["sentence"] == sighted.sentence
     assert row["evidence"] == [place(position, TOPICS) for position in sighted.evidence]

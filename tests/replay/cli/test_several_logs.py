@@ -260,7 +260,7 @@ def heads(sound: Path) -> dict[str, str]:
     }
 
 
-def given(*heads: str) -> list[str]:
+def head_options(*heads: str) -> list[str]:
     """Options of the command, one per head."""
     return [word for head in heads for word in ("--head", head)]
 
@@ -268,12 +268,12 @@ def given(*heads: str) -> list[str]:
 def test_every_head_is_looked_for(sound: Path, heads: dict[str, str]) -> None:
     """A head is searched in the chain of one cluster, or of any; older heads are accepted, too."""
     own = [f"{cluster}={head}" for cluster, head in heads.items()]
-    first = call("verify", sound, *given(*own, *heads.values()))
+    first = call("verify", sound, *head_options(*own, *heads.values()))
     assert first.code == 0
-    wrong = (*given(heads["a"], "0" * 64), *given(heads["b"]))
+    wrong = (*head_options(heads["a"], "0" * 64), *head_options(heads["b"]))
     assert refusal(call("verify", sound, *wrong)).startswith(f"no manifest has the hash {'0' * 64}")
     for head in (f"a={heads['b']}", "a=", ""):
-        assert "has the hash" in refusal(call("verify", sound, *given(head)))
+        assert "has the hash" in refusal(call("verify", sound, *head_options(head)))
 
 
 def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
@@ -286,16 +286,16 @@ def test_an_end_that_was_cut_off(archive: Path, heads: dict[str, str]) -> None:
     for a, b in ((heads["a"], heads["b"]), (f"a={heads['a']}", f"b={heads['b']}")):
         for order in ((a, b), (b, a)):
             assert "the end of the archive was cut off" in refusal(
-                call("verify", archive, *given(*order))
+                call("verify", archive, *head_options(*order))
             )
     first.unlink()
-    for words in ((), given(f"a={heads['a']}")):
+    for words in ((), head_options(f"a={heads['a']}")):
         assert "a: cluster=a/_manifest has no manifest: restore" in refusal(
             call("verify", archive, *words)
         )
     shutil.rmtree(archive / "cluster=a")
     assert "cluster a was not verified (verified: b, c)" in refusal(
-        call("verify", archive, *given(f"a={heads['a']}"))
+        call("verify", archive, *head_options(f"a={heads['a']}"))
     )
 
 
@@ -306,11 +306,11 @@ def test_an_older_head_is_in_the_chain(archive: Path, heads: dict[str, str]) -> 
     older = call("verify", archive, "--cluster", "a", "-o", "json").json[0]["head"]
     manifests(archive, "a")[0].with_name("0000000002.json").write_bytes(whole)
     assert older not in heads.values()
-    assert call("verify", archive, *given(older, f"a={older}")).code == 0
-    assert "of b has the hash" in refusal(call("verify", archive, *given(f"b={older}")))
+    assert call("verify", archive, *head_options(older, f"a={older}")).code == 0
+    assert "of b has the hash" in refusal(call("verify", archive, *head_options(f"b={older}")))
 
 
 def test_a_cluster_that_cannot_be_read_is_told_once(archive: Path, heads: dict[str, str]) -> None:
     """The error is reported once, also with a given head."""
     torn(manifests(archive, "b")[0])
-    assert "is no manifest" in refusal(call("verify", archive, *given(f"b={heads['b']}")))
+    assert "is no manifest" in refusal(call("verify", archive, *head_options(f"b={heads['b']}")))

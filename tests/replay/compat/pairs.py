@@ -219,7 +219,7 @@ def assessed(pair: SituationPair, log: Planted) -> ClusterAssessment:
     return assess(log.entries, change, cluster="lab")
 
 
-def seen(pair: SituationPair, log: Planted, number: int) -> list[ObservedSituation]:
+def observed_situations(pair: SituationPair, log: Planted, number: int) -> list[ObservedSituation]:
     """Sightings of a situation in a planted log."""
     observations = (
         situation for each in assessed(pair, log).assessed for situation in each.situations

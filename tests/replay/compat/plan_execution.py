@@ -41,7 +41,7 @@ class PlanTarget:
         self.log = list(log)
         self._file = file
         self.created: list[str] = []
-        """Topics that were made."""
+        """Topics that commands of the plan have created."""
         config = fold(in_order(self.log), Profile.of("kip"), exactly_once=True).config
         self._made = {name: config.tasks.get(name, {}) for name in config.connectors}
         """The tasks that each connector makes of its config."""
@@ -217,7 +217,7 @@ def _text(content: bytes | None) -> str:
 
 
 def targets(state: ClusterState) -> dict[str, Target]:
-    """Target state of each connector."""
+    """Return the target state of each connector; STARTED by default."""
     return {
         name: state.config.targets.get(name, Target.STARTED) for name in state.config.connectors
     }

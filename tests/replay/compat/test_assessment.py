@@ -15,19 +15,21 @@ ODD = '{"properties":{"name":"a","rows":01}}'
 """Its leading zero is a number from 3.6 on, and before that no JSON at all."""
 
 
-def told(log: Planted, start: str, goal: str, mode: RolloutMode | None = None) -> ClusterAssessment:
-    """Assessment of a planted log."""
+def assessment_of(
+    log: Planted, start: str, goal: str, mode: RolloutMode | None = None
+) -> ClusterAssessment:
+    """Assess a planted log for a change of release."""
     return assess(log.entries, roll(Profile.of(start), Profile.of(goal), mode))
 
 
 def dangers(assessment: ClusterAssessment) -> list[Danger]:
-    """Reported hazards."""
+    """Return the dangers of all reported hazards."""
     return [hazard.danger for connector in assessment.assessed for hazard in connector.hazards]
 
 
 def test_nothing_is_the_matter() -> None:
     """Both releases read the connector alike: the assessment has both views and no findings."""
-    assessment = told(running(), "3.4", "3.9")
+    assessment = assessment_of(running(), "3.4", "3.9")
     (connector,) = assessment.assessed
     assert (connector.connector, assessment.verdict) == ("a", ReleaseVerdict.COMPATIBLE)
     old, new = connector.views
@@ -44,14 +46,17 @@ def test_nothing_is_the_matter() -> None:
 
 def test_an_empty_log() -> None:
     """An empty log has no connectors and is compatible."""
-    assessment = told(Planted(), "3.4", "3.9", RolloutMode.ROLLING)
+    assessment = assessment_of(Planted(), "3.4", "3.9", RolloutMode.ROLLING)
     assert (assessment.assessed, assessment.verdict) == ((), ReleaseVerdict.COMPATIBLE)
 
 
 def test_unassigned_comes_before_running() -> None:
     """A status that is watched while a worker is changed shows it, unless it is FAILED."""
     log = running().config("b").status("connector-b", "FAILED").config("c")
-    views = {connector.connector: connector.views for connector in told(log, "3.4", "3.9").assessed}
+    views = {
+        connector.connector: connector.views
+        for connector in assessment_of(log, "3.4", "3.9").assessed
+    }
     assert {name: [view.meanwhile for view in both] for name, both in views.items()} == {
         "a": ["UNASSIGNED"] * 2,
         "b": [None] * 2,
@@ -59,7 +64,7 @@ def test_unassigned_comes_before_running() -> None:
     }
     assert views["a"][1].will_report == "RUNNING"
     failed = Planted().config("b").status("connector-b", "FAILED")
-    assert not told(failed, "3.4", "3.9").remarks
+    assert not assessment_of(failed, "3.4", "3.9").remarks
 
 
 @pytest.mark.parametrize(
@@ -125,7 +130,7 @@ def test_endpoints_that_come_and_go_are_foretold(
     start: str, goal: str, mode: RolloutMode | None, remark: str
 ) -> None:
     """Endpoints change while both releases live, and again once all workers are changed."""
-    remarks = told(running(), start, goal, mode).remarks
+    remarks = assessment_of(running(), start, goal, mode).remarks
     assert [text for text in remarks if text.startswith(remark)]
 
 
@@ -133,7 +138,7 @@ def test_endpoints_that_come_and_go_are_foretold(
 def test_equal_behaviour_is_no_finding(releases: tuple[str, str]) -> None:
     """Both releases treat tasks of deleted connectors and outdated tasks alike."""
     log = running().gone("a").config("b").tasks("b", 1).target("b", {"state": "PAUSED"})
-    assessment = told(log.config("b", rows="2"), *releases)
+    assessment = assessment_of(log.config("b", rows="2"), *releases)
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
     assert not assessment.findings
     assert not assessment.plan
@@ -142,7 +147,7 @@ def test_equal_behaviour_is_no_finding(releases: tuple[str, str]) -> None:
 def test_later_steps_are_no_preparation() -> None:
     """Steps after the change are in the plan, but do not make the change need preparation."""
     log = stopped().target("a", {"state": "PAUSED"})
-    assessment = told(log, "3.4", "3.9")
+    assessment = assessment_of(log, "3.4", "3.9")
     assert assessment.verdict is ReleaseVerdict.COMPATIBLE
     assert [(step.when, step.command) for step in assessment.plan] == [
         (StepTime.AFTER, "controlplane stop a")
@@ -152,7 +157,7 @@ def test_later_steps_are_no_preparation() -> None:
 def test_a_difference_that_nothing_explains_has_to_be_looked_at() -> None:
     """The difference names the record that causes it."""
     log = running().put(CONFIG, "connector-a", ODD, raw=True).config("b").tasks("b", 0)
-    assessment = told(log, "3.4", "3.9")
+    assessment = assessment_of(log, "3.4", "3.9")
     assert assessment.verdict is ReleaseVerdict.NEEDS_PREPARATION
     divergences = [divergence for each in assessment.assessed for divergence in each.divergences]
     assert {divergence.change.aspect for divergence in divergences} == {Aspect.CONFIG}
@@ -165,7 +170,7 @@ def test_a_difference_in_reports_heals() -> None:
     """From 3.6 on, the worker that lost a task cannot overwrite the new owner's report."""
     log = running().status("task-a-0", "RUNNING", generation=2)
     log.status("task-a-0", "UNASSIGNED", worker_id="w2")
-    assessment = told(log, "3.4", "3.9")
+    assessment = assessment_of(log, "3.4", "3.9")
     (connector,) = assessment.assessed
     (divergence,) = connector.divergences
     assert divergence.change.aspect is Aspect.TASK_STATUS
@@ -175,32 +180,32 @@ def test_a_difference_in_reports_heals() -> None:
 def test_a_record_on_which_the_goal_does_not_start() -> None:
     """Until 3.3 a task config without properties ended a worker, again and again."""
     log = running().put(CONFIG, "task-a-0", {})
-    back = told(log, "3.9", "3.2")
+    back = assessment_of(log, "3.9", "3.2")
     assert (back.verdict, dangers(back)) == (ReleaseVerdict.UNSAFE, [Danger.STOPS_WORKER])
     assert back.plan[0].command.endswith("the record at config@3, and let the topic be compacted")
-    assert told(log, "3.9", "3.4").verdict is ReleaseVerdict.COMPATIBLE
+    assert assessment_of(log, "3.9", "3.4").verdict is ReleaseVerdict.COMPATIBLE
 
 
 def test_a_record_stops_restarted_workers() -> None:
     """Running workers survive the record; starting ones of any release do not."""
     log = running().put(CONFIG, "task-a-0", {})
-    assert dangers(told(log, "3.1", "3.2")) == [Danger.STOPS_WORKER]
+    assert dangers(assessment_of(log, "3.1", "3.2")) == [Danger.STOPS_WORKER]
 
 
 def test_hazards_of_both_releases_are_not_reported() -> None:
     """A commit without a number costs a batch in every release."""
     log = running().put(CONFIG, "commit-a", {})
-    assert not dangers(told(log, "3.4", "3.9"))
+    assert not dangers(assessment_of(log, "3.4", "3.9"))
 
 
 def test_members_that_never_agree() -> None:
     """The hazard needs both releases at once and a last record that one of them alone reads."""
     log = running().put(CONFIG, "connector-b", ODD, raw=True)
-    mixed = told(log, "3.4", "3.9", RolloutMode.ROLLING)
+    mixed = assessment_of(log, "3.4", "3.9", RolloutMode.ROLLING)
     assert dangers(mixed) == [Danger.OFFSETS_DISAGREE]
     assert mixed.plan[0].command == "controlplane resume a"
-    assert not dangers(told(log, "3.4", "3.9"))
-    assert not dangers(told(log.target("a", STOPPED), "3.4", "3.9", RolloutMode.ROLLING))
+    assert not dangers(assessment_of(log, "3.4", "3.9"))
+    assert not dangers(assessment_of(log.target("a", STOPPED), "3.4", "3.9", RolloutMode.ROLLING))
 
 
 def test_members_that_see_aborted_records_and_others() -> None:
@@ -214,7 +219,7 @@ def test_members_that_see_aborted_records_and_others() -> None:
 def test_reads_that_fail() -> None:
     """A negative count makes requests fail from 2.6 on."""
     log = running().put(CONFIG, "commit-a", {"tasks": -1})
-    assessment = told(log, "2.5", "2.8")
+    assessment = assessment_of(log, "2.5", "2.8")
     assert dangers(assessment) == [Danger.READ_FAILS]
     assert assessment.verdict is ReleaseVerdict.UNSAFE
     assert [view.tasks for view in assessment.assessed[0].views] == [0, None]
@@ -223,18 +228,18 @@ def test_reads_that_fail() -> None:
 def test_future_writes_are_foretold_in_a_rolling_change() -> None:
     """Future writes are foretold only for connectors that the two releases read differently."""
     log = stopped().config("b").tasks("b", 1)
-    assessment = told(log, "3.9", "3.4", RolloutMode.ROLLING)
+    assessment = assessment_of(log, "3.9", "3.4", RolloutMode.ROLLING)
     a, b = assessment.assessed
     assert [write.request for write in a.writes] == ["pause", "resume"]
     assert not b.writes
-    assert not any(connector.writes for connector in told(log, "3.9", "3.4").assessed)
+    assert not any(connector.writes for connector in assessment_of(log, "3.9", "3.4").assessed)
 
 
 def test_a_plan_says_each_thing_once() -> None:
     """Earlier steps come first; a step that two situations need appears once."""
     log = Planted().config("a", **{"offsets.storage.topic": "own"}).tasks("a", 1)
     log.put(CONFIG, "tasks-fencing-a", {"task-count": 1}).offset("a", 1, "own")
-    plan = told(log, "3.9", "3.2").plan
+    plan = assessment_of(log, "3.9", "3.2").plan
     stop, _, resume = plan
     assert stop.command == "controlplane stop --wait a"
     assert resume.command == "controlplane resume a"
@@ -260,7 +265,7 @@ def test_with_exactly_once_support_aborted_records_are_nothing() -> None:
 def test_the_empty_name_is_a_name() -> None:
     """A connector may have an empty name; it is not the cluster as a whole."""
     log = Planted().config("b").status("task--0", "RUNNING").status("task--0", "STOPPED")
-    assessment = told(log, "3.9", "3.4")
+    assessment = assessment_of(log, "3.9", "3.4")
     assert [connector.connector for connector in assessment.assessed] == ["", "b"]
     (divergence,) = assessment.assessed[0].divergences
     assert divergence.change.aspect is Aspect.TASK_STATUS

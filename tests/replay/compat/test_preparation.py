@@ -43,7 +43,7 @@ class PreparationCase(NamedTuple):
 
     @property
     def roll(self) -> ReleaseChange:
-        """The change of release."""
+        """The change of release of this case."""
         pair = PAIRS[self.number]
         start, goal = self.start or pair.start, self.goal or pair.goal
         return roll(Profile.of(start), Profile.of(goal), self.mode or pair.mode)
@@ -319,7 +319,7 @@ def wrapped(log: Planted) -> Planted:
 
 
 def envelope(text: str) -> str:
-    """A value within Connect's envelope."""
+    """Return a JSON value within Connect's schema envelope."""
     return f'{{"schema":{{"type":"struct","field":"payload"}},"payload":{text}}}'
 
 
@@ -373,7 +373,7 @@ def test_values_without_envelope_are_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("number", PAIRS)
 def test_a_shell_can_read_every_line(number: int) -> None:
-    """Comments are lines, too."""
+    """The shell parses each plan, with its comments."""
     log = PAIRS[number].planted
     text = "\n".join(
         step.command for step in assess(log.entries, PreparationCase(number, log).roll).plan

@@ -12,9 +12,9 @@ from tests.replay.compat.pairs import (
     V2_STARTED,
     WARNING,
     fenced,
+    observed_situations,
     own_topic,
     reused,
-    seen,
 )
 from tests.replay.compat.planted_log import CONFIG, OFFSETS, STOPPED, Planted, running, stopped
 
@@ -23,9 +23,9 @@ def test_offsets_of_aborted_transactions() -> None:
     """Situation 14, second form: workers without exactly-once support use aborted offsets."""
     pair = PAIRS[14]
     log = running().offset("a", 1).abort().offset("a", 2).commit()
-    (observation,) = seen(pair, log, 14)
+    (observation,) = observed_situations(pair, log, 14)
     assert observation.situation.name == "aborted-offsets"
-    assert not seen(
+    assert not observed_situations(
         pair, running().offset("a", 1).abort().offset("a", 2).commit().offset("a", 3), 14
     )
 
@@ -34,7 +34,9 @@ def told_of_own_topic(
     log: Planted, start: str, goal: str, mode: RolloutMode | None = None
 ) -> ObservedSituation:
     """Sighting of a connector with an own offsets topic."""
-    (observation,) = seen(PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14)
+    (observation,) = observed_situations(
+        PAIRS[14]._replace(start=start, goal=goal, mode=mode), log, 14
+    )
     return observation
 
 
@@ -82,9 +84,9 @@ def test_aborted_offsets_in_a_topic_of_its_own_are_nobodys() -> None:
 def test_a_resume_by_an_older_worker() -> None:
     """Situation 2 differs before and after the tasks were generated again."""
     log = stopped().target("a", {"state": "STARTED"})
-    (observation,) = seen(PAIRS[2], log, 2)
+    (observation,) = observed_situations(PAIRS[2], log, 2)
     assert observation.sighting.sentence.endswith("its worker generates its tasks again")
-    (observation,) = seen(PAIRS[2], log.tasks("a", 1), 2)
+    (observation,) = observed_situations(PAIRS[2], log.tasks("a", 1), 2)
     assert observation.sighting.sentence.endswith("its tasks were generated again since")
 
 
@@ -98,7 +100,7 @@ def test_only_a_stop_can_be_forgotten(number: int, state: str) -> None:
         stopped().target("a", by_older).target("a", None),
         stopped(),
     ):
-        assert not seen(PAIRS[number], log, number)
+        assert not observed_situations(PAIRS[number], log, number)
 
 
 @pytest.mark.parametrize("number", [7, 18])
@@ -106,27 +108,27 @@ def test_a_report_that_was_removed_is_none(number: int) -> None:
     """The removed report is neither unreadable nor does it have a version."""
     pair = PAIRS[number]
     log = running().status("connector-a", "STOPPED", version="1.0").status("connector-a", None)
-    assert not seen(pair, log, number)
+    assert not observed_situations(pair, log, number)
 
 
 def test_active_topics_are_left_behind() -> None:
     """Situation 11 concerns deleted connectors, and living ones that may be deleted later."""
     pair = PAIRS[11]
-    (observation,) = seen(pair, running().active("a", "t"), 11)
+    (observation,) = observed_situations(pair, running().active("a", "t"), 11)
     assert observation.sighting.sentence.endswith("a deletion there leaves them behind")
-    (observation,) = seen(pair, pair.planted, 11)
+    (observation,) = observed_situations(pair, pair.planted, 11)
     assert observation.sighting.sentence.startswith("was deleted and still has active topics")
 
 
 def test_producers_are_fenced_in_both_directions() -> None:
     """Situation 9: a downgrade stops all writes; an upgrade prepares all workers."""
-    (observation,) = seen(PAIRS[9], fenced(1), 9)
+    (observation,) = observed_situations(PAIRS[9], fenced(1), 9)
     assert [step.command for step in observation.sighting.steps] == [
         "controlplane stop --wait a",
         "controlplane resume a",
     ]
     upgrade = PAIRS[9]._replace(start="3.2", goal="3.9")
-    (observation,) = seen(upgrade, fenced(1).tasks("a", 1), 9)
+    (observation,) = observed_situations(upgrade, fenced(1).tasks("a", 1), 9)
     assert "exactly.once.source.support=preparing" in observation.sighting.steps[0].command
     assert "tasks were committed since, so they must be fenced" in observation.sighting.sentence
     assert len(observation.sighting.evidence) == 2
@@ -134,22 +136,24 @@ def test_producers_are_fenced_in_both_directions() -> None:
 
 def test_an_empty_set_of_a_stopped_connector_is_as_it_should_be() -> None:
     """Situation 6 is about tasks: an empty commit does no harm."""
-    assert not seen(PAIRS[6], stopped().tasks("a", 0), 6)
+    assert not observed_situations(PAIRS[6], stopped().tasks("a", 0), 6)
 
 
 def test_initial_states_in_the_older_release() -> None:
     """Situation 17 names the state in the older release if it differs."""
     pair = PAIRS[17]._replace(start="3.4")
     log = Planted().target("a", STOPPED).config("a")
-    (observation,) = seen(pair, log, 17)
+    (observation,) = observed_situations(pair, log, 17)
     assert "was created STOPPED, which 3.4.1 reads as PAUSED;" in observation.sighting.sentence
-    (observation,) = seen(pair, pair.planted, 17)
+    (observation,) = observed_situations(pair, pair.planted, 17)
     assert "was created PAUSED;" in observation.sighting.sentence
 
 
 def test_tasks_of_who_is_stopped_may_be_dropped() -> None:
     """Situation 12 is harmless for a stopped connector, which is to have no tasks."""
-    (observation,) = seen(PAIRS[12], running().target("a", STOPPED).config("a", rows="2"), 12)
+    (observation,) = observed_situations(
+        PAIRS[12], running().target("a", STOPPED).config("a", rows="2"), 12
+    )
     assert observation.sighting.severity is INFO
 
 
@@ -162,17 +166,17 @@ def test_removed_target_states_are_recovered() -> None:
         (running().target("a", None).status("connector-a", "PAUSED"), "controlplane pause a"),
         (running().target("a", None).status("connector-a", "STOPPED"), "controlplane stop a"),
     ):
-        (observation,) = seen(pair, log, 5)
+        (observation,) = observed_situations(pair, log, 5)
         assert [step.command for step in observation.sighting.steps] == [command]
-    assert not seen(pair, running().target("a", V2_STARTED).target("a", None), 5)
-    assert not seen(pair, running().target("a", None), 5)
-    assert not seen(pair, Planted().config("a").tasks("a", 1).target("a", None), 5)
+    assert not observed_situations(pair, running().target("a", V2_STARTED).target("a", None), 5)
+    assert not observed_situations(pair, running().target("a", None), 5)
+    assert not observed_situations(pair, Planted().config("a").tasks("a", 1).target("a", None), 5)
 
 
 def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
     """An older worker would keep the tasks of a stopped connector ready."""
     pair = PAIRS[1]
-    (observation,) = seen(pair, running().target("a", STOPPED), 1)
+    (observation,) = observed_situations(pair, running().target("a", STOPPED), 1)
     assert observation.sighting.severity is WARNING
     assert [step.command for step in observation.sighting.steps] == ["controlplane stop a"]
 
@@ -180,7 +184,7 @@ def test_a_stop_without_its_empty_task_set_needs_preparation() -> None:
 def test_a_stop_that_older_releases_take_for_running() -> None:
     """A second stop repairs the foreign state beside STOPPED."""
     pair = PAIRS[1]
-    (observation,) = seen(
+    (observation,) = observed_situations(
         pair, running().target("a", {"state": "STARTED", "state.v2": "STOPPED"}), 1
     )
     assert observation.sighting.severity is DANGER
@@ -189,7 +193,7 @@ def test_a_stop_that_older_releases_take_for_running() -> None:
 
 def test_a_release_without_target_states_runs_what_is_stopped() -> None:
     """Release 0.9 can keep a connector quiet only if it is deleted."""
-    (observation,) = seen(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
+    (observation,) = observed_situations(PAIRS[1]._replace(goal="0.9.0.1"), stopped(), 1)
     assert observation.sighting.severity is DANGER
     assert observation.sighting.steps[-1].command == "controlplane delete connector a"
 
@@ -197,21 +201,21 @@ def test_a_release_without_target_states_runs_what_is_stopped() -> None:
 def test_tasks_of_a_running_connector_are_made_anew() -> None:
     """Situation 12 heals while the connector runs; a downgrade brings the tasks back."""
     pair = PAIRS[12]
-    (observation,) = seen(pair, running().config("a", rows="2"), 12)
+    (observation,) = observed_situations(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.severity is INFO
     back = pair._replace(start="3.9", goal="3.4")
-    (observation,) = seen(back, back.planted, 12)
+    (observation,) = observed_situations(back, back.planted, 12)
     assert observation.sighting.severity is INFO
 
 
 def test_workers_generate_tasks_again() -> None:
     """Situation 12: a running connector's worker makes its tasks anew, at once or later."""
     pair = PAIRS[12]
-    (observation,) = seen(pair, running().config("a", rows="2"), 12)
+    (observation,) = observed_situations(pair, running().config("a", rows="2"), 12)
     assert observation.sighting.sentence.endswith(
         "the worker that runs the connector generates them again"
     )
-    (observation,) = seen(pair, pair.planted, 12)
+    (observation,) = observed_situations(pair, pair.planted, 12)
     assert observation.sighting.sentence.endswith(
         "no worker generates them again until the connector runs"
     )
@@ -220,40 +224,40 @@ def test_workers_generate_tasks_again() -> None:
 def test_older_tasks_are_those_of_the_same_life() -> None:
     """Situation 12 ignores deleted connectors and connectors without tasks."""
     pair = PAIRS[12]
-    assert not seen(pair, running().gone("a"), 12)
-    assert not seen(pair, reused(again=False), 12)
-    assert not seen(pair, running().tasks("a", 0).config("a", rows="2"), 12)
+    assert not observed_situations(pair, running().gone("a"), 12)
+    assert not observed_situations(pair, reused(again=False), 12)
+    assert not observed_situations(pair, running().tasks("a", 0).config("a", rows="2"), 12)
 
 
 def test_a_deleted_connector_leaves_tasks() -> None:
     """Situation 13 is reported before the name is used again; INFO if no release is affected."""
     pair = PAIRS[13]
     log = running(tasks=2).gone("a")
-    (observation,) = seen(pair, log, 13)
+    (observation,) = observed_situations(pair, log, 13)
     assert observation.sighting.severity is WARNING
     assert observation.sighting.sentence.startswith("was deleted, and the log still has 2 tasks")
-    (observation,) = seen(pair, pair.planted, 13)
+    (observation,) = observed_situations(pair, pair.planted, 13)
     assert observation.sighting.sentence.startswith(
         "was deleted and created again, and the log still has 2 tasks"
     )
-    (observation,) = seen(pair._replace(start="3.4", goal="3.9"), log, 13)
+    (observation,) = observed_situations(pair._replace(start="3.4", goal="3.9"), log, 13)
     assert observation.sighting.severity is INFO
-    (observation,) = seen(pair, Planted().tasks("a", 1), 13)
+    (observation,) = observed_situations(pair, Planted().tasks("a", 1), 13)
     assert observation.sighting.connector == "a"
-    assert not seen(pair, running().tasks("a", 0).gone("a"), 13)
+    assert not observed_situations(pair, running().tasks("a", 0).gone("a"), 13)
 
 
 def test_an_instance_that_never_reported_was_not_restarted() -> None:
     """Situation 8: the restart request is the only record about the instance."""
     log = running(tasks=1)
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": False})
-    (observation,) = seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
+    (observation,) = observed_situations(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
     assert [step.command for step in observation.sighting.steps] == [
         "controlplane restart task a/0"
     ]
     log = running(tasks=1)
     log.put(CONFIG, "restart-connector-a", {"include-tasks": False, "only-failed": False})
-    assert not seen(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
+    assert not observed_situations(PAIRS[8], log.status("connector-a", "RUNNING"), 8)
 
 
 def test_a_restart_of_what_failed_means_only_that() -> None:
@@ -261,18 +265,18 @@ def test_a_restart_of_what_failed_means_only_that() -> None:
     pair = PAIRS[8]
     log = running(tasks=2).status("task-a-0", "FAILED").status("task-a-1", "RUNNING")
     log.put(CONFIG, "restart-connector-a", {"include-tasks": True, "only-failed": True})
-    (observation,) = seen(pair, log, 8)
+    (observation,) = observed_situations(pair, log, 8)
     assert [step.command for step in observation.sighting.steps] == [
         "controlplane restart task a/0"
     ]
-    assert not seen(pair, log.status("task-a-0", "RUNNING"), 8)
+    assert not observed_situations(pair, log.status("task-a-0", "RUNNING"), 8)
 
 
 def test_an_aborted_end_of_the_config_topic_keeps_members_apart() -> None:
     """The aborted record equals the state before it: members still disagree."""
     pair = PAIRS[15]._replace(mode=RolloutMode.ROLLING)
     log = running().target("a", V2_PAUSED).abort().target("a", V2_PAUSED).commit()
-    (observation,) = seen(pair, log, 15)
+    (observation,) = observed_situations(pair, log, 15)
     assert (observation.sighting.connector, observation.sighting.severity) == (None, DANGER)
 
 
@@ -283,7 +287,7 @@ def test_members_are_brought_together_by_any_record() -> None:
     commands = [
         observation.sighting.steps[0].command
         for log in (alone, running().abort().target("a", V2_PAUSED).commit())
-        for observation in seen(pair, log, 15)
+        for observation in observed_situations(pair, log, 15)
         if not observation.sighting.connector
     ]
     assert commands == ["# create a connector", "controlplane resume a"]
@@ -293,21 +297,23 @@ def test_members_are_brought_together_by_any_record() -> None:
 def test_it_takes_a_release_that_cannot(number: int, goal: str) -> None:
     """Between two old releases neither converters nor brokers stand in the way."""
     pair = PAIRS[number]._replace(start="2.0", goal=goal)
-    assert not seen(pair, pair.planted, number)
+    assert not observed_situations(pair, pair.planted, number)
 
 
 def test_a_value_that_is_no_object_is_no_envelope() -> None:
     """Text, numbers and lists are malformed, and nothing else."""
     pair = PAIRS[16]
     log = running().put(CONFIG, "connector-b", ["payload", "schema"])
-    assert not seen(pair, log, 16)
+    assert not observed_situations(pair, log, 16)
 
 
 def test_each_is_told_of_its_own_aborted_records() -> None:
     """Two connectors of one aborted transaction, with the records that are about them."""
     log = running().config("b").tasks("b", 1)
     log.abort().target("a", V2_PAUSED).target("b", V2_PAUSED).commit().config("c")
-    sighting, other = (observation.sighting for observation in seen(PAIRS[15], log, 15))
+    sighting, other = (
+        observation.sighting for observation in observed_situations(PAIRS[15], log, 15)
+    )
     assert (sighting.connector, other.connector) == ("a", "b")
     assert sighting.evidence == (log.entries[-3].position,)
     assert other.evidence == (log.entries[-2].position,)
@@ -316,10 +322,10 @@ def test_each_is_told_of_its_own_aborted_records() -> None:
 def test_a_session_key_matters_only_while_both_live() -> None:
     """With all workers stopped in between, the session key does not matter."""
     pair = PAIRS[10]
-    (mixed,) = seen(pair, pair.planted, 10)
+    (mixed,) = observed_situations(pair, pair.planted, 10)
     assert mixed.sighting.sentence.endswith("the whole group falls back to unsigned ones")
     pair = pair._replace(mode=None)
-    (observation,) = seen(pair, pair.planted, 10)
+    (observation,) = observed_situations(pair, pair.planted, 10)
     assert observation.sighting.severity is INFO
     assert observation.sighting.sentence.endswith("it ignores the session key")
 
@@ -327,5 +333,5 @@ def test_a_session_key_matters_only_while_both_live() -> None:
 def test_the_older_the_later_for_whoever_goes_back() -> None:
     """A downgrade says what the deleted keep; living connectors' topics are only told."""
     pair = PAIRS[11]._replace(start="2.8", goal="2.4")
-    (observation,) = seen(pair, running().active("a", "t"), 11)
+    (observation,) = observed_situations(pair, running().active("a", "t"), 11)
     assert observation.sighting.severity is INFO

@@ -109,7 +109,7 @@ def states_of(archive: OpenArchive[Any]) -> Counter[tuple[str, str, str]]:
 
 
 def findings(changes: Sequence[dict[str, Any]]) -> Counter[str]:
-    """Findings after all changes."""
+    """Return the findings that stand after all changes."""
     present: Counter[str] = Counter()
     for row in changes:
         finding = repr({name: row[name] for name in row if name not in ("batch", "change")})

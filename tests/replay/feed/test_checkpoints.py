@@ -368,20 +368,20 @@ class FeedInBucket(NamedTuple):
     hadoop: dict[str, str]
 
     def store(self, folder: str) -> ArchiveStore:
-        """Store of a part."""
+        """Open the store of one part of the bucket."""
         return open_store(f"{self.place}/{folder}", HadoopSettings(self.hadoop))
 
     def archived(self, entries: Sequence[Entry]) -> None:
-        """Capture a log."""
+        """Capture a log into the bucket's archive."""
         capture_into(self.store("archive"), log_of(entries))
 
     def archive(self) -> OpenArchive[Any]:
-        """The archive, open."""
+        """Open the archive in the bucket."""
         conf = {f"spark.hadoop.{name}": value for name, value in self.hadoop.items()}
         return replay.open(f"{self.place}/archive", conf=conf)
 
     def feed(self) -> ArchiveFeed:
-        """The feed, open."""
+        """Open the feed of the archive in the bucket."""
         return self.archive().follow(f"{self.place}/tables", f"{self.place}/checkpoint")
 
 

@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> BucketStore:
 
 
 def age(folder: Path, lease: str, age_s: float) -> None:
-    """Make a lease older."""
+    """Make a lease older by some seconds."""
     path = folder / lease
     then = path.stat().st_mtime - age_s
     os.utime(path, (then, then))

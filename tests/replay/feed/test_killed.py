@@ -15,7 +15,7 @@ from tests.tidy.source import ROOT
 pytestmark = pytest.mark.slow
 
 EVERY = 1 if PROVE else 20
-"""Steps between two crashes."""
+"""Number of steps between two crashes."""
 
 
 def test_a_repeated_batch_has_the_same_rows(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ HIDDEN = "[hidden]"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recorded clusters, archived."""
+    """An archive of recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"))
 
 
@@ -158,7 +158,7 @@ def test_findings_are_those_of_the_command(folder: Path, archive: OpenArchive[pa
 
 
 def test_verdicts_are_those_of_the_command(folder: Path, archive: OpenArchive[pa.Table]) -> None:
-    """`compat` prints the same verdicts."""
+    """`compat` of the API has the same verdicts as the command."""
     printed = call("compat", folder, "--from", "3.9", "--to", "3.4", "-o", "json").json["rolls"]
     verdicts = [connector["verdict"] for roll in printed for connector in roll["connectors"]]
     assert archive.compat("3.9", "3.4").column("verdict").to_pylist() == verdicts

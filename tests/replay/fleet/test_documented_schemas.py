@@ -44,7 +44,7 @@ def column_lines(schema: pa.Schema) -> list[str]:
 
 
 def kind(column: pa.DataType) -> str:
-    """Name of a type, short."""
+    """Return the name of a column's type as documents spell it."""
     if pa.types.is_struct(column):
         return f"struct({', '.join(field.name for field in column)})"
     if pa.types.is_list(column):

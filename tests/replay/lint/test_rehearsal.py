@@ -36,7 +36,7 @@ def story(histories: Path) -> dict[int, StoryStep]:
     return {step.n: step for step in read_story(histories / "compacted-3.9.story.jsonl")}
 
 
-def said(findings: list[Finding]) -> set[tuple[str | None, str]]:
+def findings_above_info(findings: list[Finding]) -> set[tuple[str | None, str]]:
     """Connector and kind of each finding above INFO."""
     return {
         (finding.connector, finding.kind)
@@ -54,7 +54,7 @@ def test_the_recorded_log(log: list[Entry], release: str) -> None:
     """`quiet` loses its tasks; before 3.7.1 those of `deleted` come back; all others are well."""
     mended = RELEASES.index(release) >= RELEASES.index(FIXED)
     wrong = {("quiet", LOSES)} if mended else {("deleted", ZOMBIES)}
-    assert said(lint(log, Profile.of(release))) == wrong
+    assert findings_above_info(lint(log, Profile.of(release))) == wrong
 
 
 def test_a_lost_task_set_is_reported_with_advice(log: list[Entry]) -> None:
@@ -80,14 +80,14 @@ def test_workers_said_so_afterwards(
     names = story[12].answers["/connectors/quiet"]
     assert len(names.answer["tasks"]) == 2
     after = story[AFTER_COMPACTION[release]]
-    lost = ("quiet", LOSES) in said(lint(log, Profile.of(release)))
+    lost = ("quiet", LOSES) in findings_above_info(lint(log, Profile.of(release)))
     assert len(after.answers["/connectors/quiet"].answer["tasks"]) == (0 if lost else 2)
 
 
 def test_the_zombies_of_deleted_did_return(log: list[Entry], story: dict[int, StoryStep]) -> None:
     """Created again with a class that makes no tasks, it ran two tasks on 3.4 and none on 3.9."""
     for release, number in (("3.4.1", 25), ("3.9.1", 31)):
-        is_reported = ("deleted", ZOMBIES) in said(lint(log, Profile.of(release)))
+        is_reported = ("deleted", ZOMBIES) in findings_above_info(lint(log, Profile.of(release)))
         answer = story[number].answers["/connectors/deleted"].answer
         assert len(answer["tasks"]) == (2 if is_reported else 0)
 
@@ -217,7 +217,7 @@ def test_secrets_are_not_told() -> None:
 
 @given(log=logs(), tombstones=st.booleans())
 def test_cleaning_twice_is_cleaning_once(log: list[Entry], tombstones: Any) -> None:
-    """A second cleaning removes nothing."""
+    """A second cleaning removes nothing from the cleaned log."""
     once = cleaned(log, Topics(), tombstones=tombstones)
     assert cleaned(once, Topics(), tombstones=tombstones) == once
     assert {entry.position for entry in once} <= {entry.position for entry in log}

@@ -67,7 +67,7 @@ def test_marks_of_very_many_offsets_are_not_searched(unordered: Path) -> None:
 
 
 def marks_in(table: pa.Table) -> dict[str, list[str] | None]:
-    """Marks of each connector."""
+    """Return the order marks of each connector in a table."""
     return {row["connector"]: row["order_dependent"] for row in table.to_pylist()}
 
 

@@ -22,7 +22,7 @@ QUIET = (
 """Asks nobody for anything by itself."""
 
 DESK, PHONE = 1280, 375
-"""Widths of windows (CSS pixels)."""
+"""Widths of a desktop and a phone window (CSS pixels)."""
 
 PAPER_WIDTH, PAPER_HEIGHT = 703, 1017
 """Printable area of A4 within the margins of the style (CSS pixels: 96 to an inch)."""
@@ -61,7 +61,7 @@ class Browser:
         self._tell("Emulation.setEmulatedMedia", media="print")
 
     def pages(self) -> int:
-        """Number of printed A4 pages."""
+        """Number of A4 pages that the page prints on."""
         inches = {"paperWidth": 8.27, "paperHeight": 11.69, "preferCSSPageSize": True}
         answer = self._tell("Page.printToPDF", **inches, printBackground=True)
         content = base64.b64decode(answer["data"])
@@ -97,7 +97,7 @@ class Browser:
 
 @contextmanager
 def started() -> Iterator[Browser]:
-    """A browser, until the end."""
+    """Start a browser, and close it at the end."""
     options = ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     for argument in QUIET:

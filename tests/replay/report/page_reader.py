@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 VOID = {"meta"}
-"""Elements that are never closed."""
+"""HTML elements that have no closing tag."""
 
 
 class Element(msgspec.Struct):
@@ -20,7 +20,7 @@ class Element(msgspec.Struct):
 
     @property
     def text(self) -> str:
-        """All of its text."""
+        """All text within the element."""
         return "".join(part if isinstance(part, str) else part.text for part in self.content)
 
     def all(self, name: str, class_: str = "") -> Iterator["Element"]:
@@ -32,7 +32,7 @@ class Element(msgspec.Struct):
                 yield from part.all(name, class_)
 
     def every(self) -> Iterator["Element"]:
-        """Every element within."""
+        """Yield every element within this one, in document order."""
         for part in self.content:
             if isinstance(part, Element):
                 yield part

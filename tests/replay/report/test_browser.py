@@ -36,7 +36,7 @@ TOLD_APART = 1.4
 
 
 class StateDrawing(NamedTuple):
-    """Drawing of a state."""
+    """A drawing of a state: its name, height and colour."""
 
     name: str
     height: str
@@ -50,10 +50,10 @@ class StateDrawing(NamedTuple):
         return (light + 0.05) / (dark + 0.05)
 
 
-def written(
+def write_page(
     file: Path, fleet: Iterable[ClusterFacts], failed: dict[str, str] | None = None
 ) -> Path:
-    """A page in a file."""
+    """Write a report page to a file and return its path."""
     file.write_text("".join(page(list(fleet), failed)), encoding="utf-8")
     return file
 
@@ -62,7 +62,7 @@ def written(
 def life(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of a recorded cluster, compared with every release line."""
     entries = recorded_entries("life-3.9")
-    return written(
+    return write_page(
         tmp_path_factory.mktemp("page") / "life.html", [cluster_facts(entries, goals=LINES)]
     )
 
@@ -81,7 +81,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
     clusters = [
         msgspec.json.decode(kept.replace(b'"lab"', name), type=ClusterFacts) for name in names
     ]
-    return written(tmp_path_factory.mktemp("page") / "fleet.html", clusters)
+    return write_page(tmp_path_factory.mktemp("page") / "fleet.html", clusters)
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The page of clusters in which everything has a name that is up to something."""
     clusters = [cluster_facts(of(called(name)), f"lab {name}", goals=LINES) for name in NAMES]
     failed = {f"c{name}": name for name in NAMES}
-    return written(tmp_path_factory.mktemp("page") / "odd.html", clusters, failed)
+    return write_page(tmp_path_factory.mktemp("page") / "odd.html", clusters, failed)
 
 
 # --- what these tests are able to see -----------------------------------------------------------
@@ -176,7 +176,7 @@ def test_nothing_is_missing_on_paper(
 def test_names_are_texts_and_run_nothing(browser: Browser, odd: Path, tmp_path: Path) -> None:
     """Markup in names of clusters, connectors, settings, workers and errors is shown as text."""
     plain = [cluster_facts(of(called("a")), f"lab {number}") for number in range(len(NAMES))]
-    browser.open(written(tmp_path / "plain.html", plain, dict.fromkeys("abc", "d")))
+    browser.open(write_page(tmp_path / "plain.html", plain, dict.fromkeys("abc", "d")))
     elements = set(browser.ask(ELEMENTS))
     browser.open(odd)
     assert set(browser.ask(ELEMENTS)) == elements

@@ -14,7 +14,7 @@ ROLL = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """Two clusters."""
+    """An archive of the clusters `life` and `roll`."""
     call("capture", f"life={LIFE}", f"roll={ROLL}", tmp_path / "fleet", "--once")
     return tmp_path / "fleet"
 

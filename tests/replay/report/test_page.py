@@ -35,13 +35,13 @@ def pictured(*logs: PlantedLog, release: str = "3.9") -> Element:
 
 
 def rows(table: Element) -> list[list[str]]:
-    """The texts of a table."""
+    """Return the texts of a table's cells, row by row."""
     (body,) = table.all("tbody")
     return [[cell.text for cell in row.content] for row in body.all("tr")]
 
 
 def led_to(shown: Element, link: Element) -> Element:
-    """Target of a link."""
+    """Return the element that a link points to."""
     return shown.by_id((link.attributes["href"] or "").removeprefix("#"))
 
 

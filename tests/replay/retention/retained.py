@@ -46,7 +46,7 @@ def retain(store: ArchiveStore, cut_ms: int, sizes: SegmentSizes = LARGER) -> Me
 
 
 def retained(folder: Path, cut_ms: int, sizes: SegmentSizes = LARGER) -> MergeResult:
-    """`retain` in a folder."""
+    """Run `retain` on the archive in a folder."""
     return retain(FolderStore(str(folder)), cut_ms, sizes)
 
 

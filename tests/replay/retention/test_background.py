@@ -95,7 +95,7 @@ def waited_for(process: "Popen[str]", folder: Path, records: int) -> None:
 def test_a_running_capture_compacts(tmp_path: Path) -> None:
     """The capture goes on until Ctrl-C while it compacts."""
 
-    async def written(records: list[Record]) -> None:
+    async def write_records(records: list[Record]) -> None:
         log = await SqliteLog.open(tmp_path / "live.db")
         for topic, partitions in (("connect-configs", 1), ("connect-offsets", 1)):
             if topic not in await log.topics():
@@ -109,13 +109,13 @@ def test_a_running_capture_compacts(tmp_path: Path) -> None:
             for at in range(count)
         ]
 
-    asyncio.run(written(offsets(20)))
+    asyncio.run(write_records(offsets(20)))
     folder = tmp_path / "archive"
     words = ("--every", "0.2", "--compact-every", "1s", "--retain", "0s")
     with started("capture", f"live={tmp_path / 'live.db'}", folder, *words) as process:
         wait_for(folder / "cluster=live" / "_manifest" / "0000000001.json")
         waited_for(process, folder, 2)
-        asyncio.run(written(offsets(1)))
+        asyncio.run(write_records(offsets(1)))
         wait_until(
             lambda: cluster_in(folder, "live").ends["connect-offsets"] == [21], "another look"
         )

@@ -40,7 +40,7 @@ def templates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def whole(templates: Path, tmp_path: Path) -> Path:
+def whole_archive(templates: Path, tmp_path: Path) -> Path:
     """An archive of a few looks."""
     return copytree(templates / "whole", tmp_path / "whole")
 
@@ -51,48 +51,48 @@ def thin(templates: Path, tmp_path: Path) -> Path:
     return copytree(templates / "thin", tmp_path / "thin")
 
 
-def test_it_is_told_what_went_and_when(whole: Path) -> None:
+def test_it_is_told_what_went_and_when(whole_archive: Path) -> None:
     """Each partition has the span, the number, the bytes, and the hash that a backup has."""
-    backup = cluster_in(whole)
+    backup = cluster_in(whole_archive)
     rows = pa.concat_tables(
         rows_of(backup.store, segment) for segment in backup.parts[STATUS].segments
     )
-    retained(whole, CUT_MS)
-    (run,) = verified(cluster_in(whole)).retentions
+    retained(whole_archive, CUT_MS)
+    (run,) = verified(cluster_in(whole_archive)).retentions
     assert (run.retention.cut_ms, run.retention.age_ms) == (CUT_MS, 0)
     (expired,) = (each for each in run.retention.expired if (each.topic, each.partition) == STATUS)
     assert expired.records > 0
-    removed = cluster_in(whole).parts[STATUS].removed
+    removed = cluster_in(whole_archive).parts[STATUS].removed
     assert removed is not None
-    gone = read_offsets(FolderStore(str(whole)), removed)
+    gone = read_offsets(FolderStore(str(whole_archive)), removed)
     left_out = rows.filter(pa.array(gone.inside(rows.column("offset").to_numpy())))
     assert left_out.num_rows == expired.records == gone.total
     texts = [*left_out.column("key").to_pylist(), *left_out.column("value").to_pylist()]
     assert sum(len(text or b"") for text in texts) == expired.bytes
-    (document,) = call("verify", whole, "-o", "json").json
+    (document,) = call("verify", whole_archive, "-o", "json").json
     (retention,) = document["retentions"]
     assert retention["expired"] == [msgspec.to_builtins(each) for each in run.retention.expired]
 
 
-def test_each_head_from_before_is_still_accepted(whole: Path) -> None:
+def test_each_head_from_before_is_still_accepted(whole_archive: Path) -> None:
     """Each head survives a retention, a merge after it, and another retention."""
-    heads = [cluster_in(whole).chain.head]
+    heads = [cluster_in(whole_archive).chain.head]
     for step in (retained, lambda folder, _: merged(folder), retained):
-        step(whole, CUT_MS + 60_000 * len(heads))
-        heads.append(cluster_in(whole).chain.head)
+        step(whole_archive, CUT_MS + 60_000 * len(heads))
+        heads.append(cluster_in(whole_archive).chain.head)
     for head in heads:
-        assert call("verify", whole, "--head", f"{NAME}={head}").code == 0
-    assert "has the hash 0123" in call("verify", whole, "--head", f"{NAME}=0123").err
+        assert call("verify", whole_archive, "--head", f"{NAME}={head}").code == 0
+    assert "has the hash 0123" in call("verify", whole_archive, "--head", f"{NAME}=0123").err
 
 
-def test_two_retentions_are_two_removals(whole: Path) -> None:
+def test_two_retentions_are_two_removals(whole_archive: Path) -> None:
     """Each has a manifest; the second adds to what the first removed."""
-    first = retained(whole, CUT_MS)
-    second = retained(whole, ENTRIES[-1].timestamp)
-    result = verified(cluster_in(whole))
+    first = retained(whole_archive, CUT_MS)
+    second = retained(whole_archive, ENTRIES[-1].timestamp)
+    result = verified(cluster_in(whole_archive))
     assert result.flaws == ()
     assert [run.retention.expired for run in result.retentions] == [first.expired, second.expired]
-    removed = sum(records.records for records in cluster_in(whole).chain.removed)
+    removed = sum(records.records for records in cluster_in(whole_archive).chain.removed)
     assert removed == sum(run.records for run in result.retentions) == len(ENTRIES) - result.records
 
 
@@ -265,10 +265,12 @@ def test_an_earlier_version_refuses_the_archive(thin: Path) -> None:
     assert msgspec.json.decode((thin / BASE).read_bytes())["format"] == 4
 
 
-def test_no_file_with_removed_records_is_left(whole: Path) -> None:
+def test_no_file_with_removed_records_is_left(whole_archive: Path) -> None:
     """Segments, winners and snapshots from before are gone."""
-    retained(whole, ENTRIES[-1].timestamp)
-    cluster = cluster_in(whole)
-    stored = {path.relative_to(whole).as_posix() for path in whole.rglob("*.parquet")}
+    retained(whole_archive, ENTRIES[-1].timestamp)
+    cluster = cluster_in(whole_archive)
+    stored = {
+        path.relative_to(whole_archive).as_posix() for path in whole_archive.rglob("*.parquet")
+    }
     assert stored <= {file.file for file in cluster.chain.files}
     assert not any(snapshot.day < "2026-11-21" for snapshot in cluster.snapshots)

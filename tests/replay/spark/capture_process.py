@@ -26,13 +26,13 @@ def little_at_a_time(folder: Path, topics: Topics) -> CaptureTarget:
 
 
 async def capture(source: KafkaFrames, target: CaptureTarget) -> CaptureResult:
-    """Capture with Spark."""
+    """Capture topics with Spark into an archive."""
     async with reading(source.bootstrap) as reader:
         return await SparkCapture(reader, target, source).run()
 
 
 def main(archive: str, jars: str, bootstrap: str, *names: str) -> None:
-    """Capture a broker."""
+    """Capture the topics of a broker with Spark."""
     target = little_at_a_time(Path(archive), Topics(*names))
     with with_jars(SparkLocation("local[2]", quick_settings()), Path(jars)) as session:
         asyncio.run(capture(KafkaFrames(session, bootstrap, {}), target))

@@ -36,7 +36,7 @@ class PausePoint(msgspec.Struct, frozen=True):
 
     event: str
     within: str
-    """Substring of the file's path."""
+    """Text that the path of the file contains."""
     folder: str
     """Folder for files about the pause; its path does not contain `within`."""
     number: int = 0

@@ -27,7 +27,7 @@ def _without(ask: FoldTask, start: int, size: int) -> FoldTask:
     return ask._replace(entries=ask.entries[:start] + ask.entries[start + size :])
 
 
-def shown(ask: FoldTask) -> str:
+def question_code(ask: FoldTask) -> str:
     """A question so that it can be copied into a test."""
     lines = "".join(f"    {entry!r},\n" for entry in ask.entries)
     return f"FoldTask((\n{lines}), {ask.profile!r}, exactly_once={ask.exactly_once})"
@@ -42,4 +42,4 @@ def disagreement(asks: Sequence[FoldTask], differ: Differ, closer: Differ | None
     if first is None:
         return ""
     least = smallest(first, closer or differ)
-    return "\n".join([shown(least), *(closer or differ)([least])])
+    return "\n".join([question_code(least), *(closer or differ)([least])])

@@ -54,12 +54,12 @@ class Both:
         return plain.cluster, other.cluster
 
     async def by_spark(self, secrets: SecretPolicy | None = None) -> CaptureResult:
-        """Capture with Spark only."""
+        """Capture with Spark and return the result."""
         target = self.target("spark", secrets)
         return await SparkCapture(self.reader, target, self.source).run()
 
     def target(self, name: str, secrets: SecretPolicy | None = None) -> CaptureTarget:
-        """An archive of its own."""
+        """Return a target with an archive of its own."""
         store = FolderStore(str(self.folder / name))
         return CaptureTarget(
             store, "real", self.topics, secrets or kept(self.topics), SegmentSizes(5, 2)

@@ -36,13 +36,13 @@ exec setpriv --bounding-set=-dac_override,-dac_read_search {} "$@"
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of Spark's processes."""
+    """Folder for the files of Spark's processes."""
     return tmp_path_factory.mktemp("cluster")
 
 
 @pytest.fixture(scope="module")
 def cluster(folder: Path) -> Iterator[StandaloneCluster]:
-    """A master and two workers."""
+    """A master and two workers of Spark."""
     with standalone(folder) as started:
         yield started
 

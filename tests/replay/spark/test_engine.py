@@ -151,20 +151,20 @@ class Impatient(NoProgress):
     """Progress listener that interrupts the job at its first call."""
 
     def begin(self, work: str, total: int) -> None:
-        """Ctrl-C, before the first task."""
+        """Raise KeyboardInterrupt before the first task."""
         assert work
         assert total > 0
         raise KeyboardInterrupt
 
 
 def asleep(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A task that never ends."""
+    """Task that sleeps for an hour."""
     time.sleep(3_600)
     yield from batches
 
 
 def broken(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """A task with a defect."""
+    """Task that raises ValueError."""
     raise ValueError("such a thing")
 
 
@@ -178,7 +178,7 @@ def test_nobody_waits_for_a_job_that_is_interrupted(spark: SparkSession, folder:
 
 
 def test_a_job_that_fails_says_why(spark: SparkSession) -> None:
-    """The error is one line."""
+    """A failed job raises NoSpark with a message of one line."""
     with pytest.raises(NoSpark, match=r"^Spark has failed \(ValueError: such a thing\)$"):
         jobs.run(spark.range(1).mapInArrow(broken, "id long"), NoProgress())
 

@@ -93,7 +93,6 @@ def test_a_stream_has_the_rows_of_the_feed(spark: SparkSession, tmp_path: Path) 
 
 
 def _stream(folder: Path) -> Path:
-    """Spark's part of the checkpoint."""
     return folder / "stream-checkpoint" / "stream"
 
 

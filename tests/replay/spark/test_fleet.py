@@ -43,7 +43,7 @@ LOGS = 1_500 if PROVE else 8
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recorded clusters, archived."""
+    """An archive of recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"))
 
 

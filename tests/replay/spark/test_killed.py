@@ -37,7 +37,7 @@ async def test_killed_it_neither_loses_nor_doubles(
     target = little_at_a_time(tmp_path, past.topics)
     names = msgspec.structs.astuple(past.topics)
     words = (CAPTURING, str(tmp_path), str(kafka_jars), past.broker.bootstrap, *names)
-    entries = await past.there()
+    entries = await past.present_entries()
     lefts: list[ArchivedCluster] = []
 
     def tasks_write() -> bool:
@@ -51,7 +51,9 @@ async def test_killed_it_neither_loses_nor_doubles(
     await past.goes_on()
     await removed(past.broker, past.own, 0, 28)
     captured = await capture(KafkaFrames(spark, past.broker.bootstrap, {}), target)
-    check_whole(captured.cluster, lefts[-1], await past.there(), await reader.starts(past.names))
+    check_whole(
+        captured.cluster, lefts[-1], await past.present_entries(), await reader.starts(past.names)
+    )
     assert [*captured.cluster.gaps]
     counts = [len(left.chain.manifests) for left in lefts]
     assert [after - before for before, after in pairwise(counts)] == [1] * len(MOMENTS)

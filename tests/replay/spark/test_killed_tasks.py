@@ -40,7 +40,7 @@ class PausedCommand(NamedTuple):
     """Command, and the step at which one of its tasks pauses."""
 
     words: Callable[[Path], list[str]]
-    """Words for an output folder."""
+    """Makes the command's words from an output folder."""
     answer: Callable[[Path, str], Any]
     """Answer in the output folder, or on standard output."""
     nothing: Any
@@ -55,7 +55,7 @@ class PausedCommand(NamedTuple):
 
 
 def tables_in(folder: Path) -> FeedTables:
-    """Tables of a feed."""
+    """Return the tables of a feed in a folder."""
     return FeedTables(str(folder / "tables"), NONE)
 
 
@@ -114,7 +114,7 @@ def fleet(shared_fleet: Fleet) -> Fleet:
 
 @pytest.fixture(params=COMMANDS)
 def work(request: pytest.FixtureRequest) -> PausedCommand:
-    """Each work in turn."""
+    """Each command that a test interrupts."""
     return COMMANDS[request.param]
 
 

@@ -31,7 +31,7 @@ SLICED = LIMITS._replace(slice_rows=RECORDS // 50)
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of the archive."""
+    """Folder of the archive of this module."""
     return tmp_path_factory.mktemp("large")
 
 

@@ -55,14 +55,14 @@ def jars() -> str:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectServer]:
-    """The object store."""
+    """A running object store."""
     with object_server(tmp_path_factory.mktemp("server")) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """A master and two workers."""
+    """A master and two workers of Spark."""
     with standalone(tmp_path_factory.mktemp("cluster")) as started:
         yield started
 

@@ -110,7 +110,7 @@ SLIPS = {
     "aborted records are seen": Slip("service", 1, service=seeing_aborted),
     "state.v2 is forgotten": Slip("service, Spark", 1, core={"target_state_v2": False}),
 }
-"""Plausible errors, by name."""
+"""Plausible errors by their description."""
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.scenario.folds import FoldTask
-from tests.replay.spark.smallest_log import disagreement, shown, smallest
+from tests.replay.spark.smallest_log import disagreement, question_code, smallest
 
 
 def ask(*offsets: int) -> FoldTask:
@@ -19,11 +19,11 @@ class Rounds:
     """Disagreement about every log that holds these offsets; counts how often it is asked."""
 
     def __init__(self, *needed: int) -> None:
-        self.asked = 0
+        self.rounds = 0
         self._needed = {*needed}
 
     def __call__(self, asks: Sequence[FoldTask]) -> list[str]:
-        self.asked += 1
+        self.rounds += 1
         held = [{entry.offset for entry in question.entries} for question in asks]
         return ["one says so" if self._needed <= offsets else "" for offsets in held]
 
@@ -33,7 +33,7 @@ def test_the_smallest_log_is_minimal() -> None:
     for needed in [(0,), (63,), (7, 50), (0, 31, 32, 63), tuple(range(5))]:
         wrong = Rounds(*needed)
         assert smallest(ask(*range(64)), wrong) == ask(*needed)
-        assert wrong.asked < 40
+        assert wrong.rounds < 40
     assert len(smallest(ask(*range(5)), Rounds()).entries) == 1
 
 
@@ -42,5 +42,5 @@ def test_it_is_printed_to_be_copied() -> None:
     asks = [ask(1, 2), ask(1, 2, 3, 4)]
     assert disagreement(asks, Rounds(9)) == ""
     text, _, why = disagreement(asks, Rounds(3)).rpartition("\n")
-    assert (text, why) == (shown(ask(3)), "one says so")
+    assert (text, why) == (question_code(ask(3)), "one says so")
     assert eval(text.replace("exactly_once", "Topics(), exactly_once")) == ask(3)

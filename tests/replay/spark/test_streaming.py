@@ -76,7 +76,7 @@ async def test_killed_it_goes_on(
     """The kills come before the segments count, and before the checkpoint knows that they do."""
     target = little_at_a_time(tmp_path / "archive", past.topics)
     checkpoint = tmp_path / "checkpoint" / "real"
-    entries = await past.there()
+    entries = await past.present_entries()
     replay = ("replay", *words(past, kafka_jars, tmp_path))
     await asyncio.to_thread(killed_at, before_manifest(0), *replay)
     assert left_in(target, entries).parts == {}
@@ -94,7 +94,7 @@ async def test_killed_it_goes_on(
     )
     await asyncio.to_thread(follow, stream, lambda _: None)
     whole = open_cluster(target.store, "real")
-    check_whole(whole, left, await past.there(), await reader.starts(past.names))
+    check_whole(whole, left, await past.present_entries(), await reader.starts(past.names))
     assert [*whole.gaps]
 
 

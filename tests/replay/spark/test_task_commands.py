@@ -27,7 +27,7 @@ CLUSTERS = {"life": "life-3.9", "odd": "odd-records-3.9", "roll": "roll-3.4-3.9-
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recorded clusters, archived."""
+    """An archive of recorded clusters."""
     folder = tmp_path_factory.mktemp("fleet")
     logs = (f"{name}={HISTORIES / log}.log.jsonl" for name, log in CLUSTERS.items())
     assert call("capture", *logs, folder, "--once").code == 0
@@ -112,7 +112,7 @@ def test_logs_are_read_by_this_process() -> None:
 
 
 def nested(depth: int) -> Iterator[Any]:
-    """Something that many brackets hold."""
+    """Yield a list that is nested this deep."""
     outermost: list[Any] = []
     for _ in range(depth):
         outermost = [outermost]
@@ -127,7 +127,7 @@ def numbers(thing: int) -> Iterator[int]:
 
 
 def depth(inner: Any) -> int:
-    """Nesting depth of a list."""
+    """Return how deep a list is nested."""
     count = 0
     while inner:
         (inner,) = inner

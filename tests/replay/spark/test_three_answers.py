@@ -24,10 +24,16 @@ from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
 from tests.replay.spark.smallest_log import disagreement
-from tests.replay.spark.three_answers import FoldAnswers, FoldQuestion, Three, jobs_done, some
+from tests.replay.spark.three_answers import (
+    FoldAnswers,
+    FoldQuestion,
+    Three,
+    jobs_done,
+    sampled_prefixes,
+)
 from tests.replay.sql.dense import dense_logs
 from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle
-from tests.replay.sql.sql_logs import followed, whole
+from tests.replay.sql.sql_logs import followed, whole_cut
 from tests.replay.test_local import STORIES, observed, spread, vector
 
 pytestmark = pytest.mark.java
@@ -85,7 +91,7 @@ def test_random_logs(spark: SparkSession, oracle: SqlOracle) -> None:
     asks = asks_about_each(list(different)[:LOGS])
     assert len({ask.entries for ask in asks}) == LOGS
     three, before = Three(spark, oracle), jobs_done(spark)
-    assert disagreement(asks, partial(three.differ, moments=some), three.differ) == ""
+    assert disagreement(asks, partial(three.differ, moments=sampled_prefixes), three.differ) == ""
     assert jobs_done(spark) - before == 2
 
 
@@ -115,7 +121,7 @@ def asked_of(name: str, log: Sequence[Entry]) -> Iterator[FoldQuestion]:
             (Cut(ends, cluster=name), releases_by_point.get(point, []))
             for point, ends in points.items()
         ),
-        (whole(log, name), PROFILES),
+        (whole_cut(log, name), PROFILES),
     ]
     supported = name in EXACTLY_ONCE or any(entry.aborted for entry in log)
     for exactly_once in (False, True) if supported else (False,):

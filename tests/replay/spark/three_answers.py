@@ -101,11 +101,11 @@ PREFIXES = 4
 
 
 def every(log: Sequence[Entry]) -> Sequence[Entry]:
-    """All prefixes."""
+    """Return every record: the log up to each one is a prefix."""
     return log
 
 
-def some(log: Sequence[Entry]) -> Sequence[Entry]:
+def sampled_prefixes(log: Sequence[Entry]) -> Sequence[Entry]:
     """All of it, and a few prefixes that are about as far from each other."""
     return log[:: min(-1, -len(log) // PREFIXES)]
 
@@ -141,7 +141,7 @@ class Three:
                 capture(folder, log, name=cluster, sizes=self._sizes)
             served_questions = list(_served(held, questions))
             queries = [
-                _asked(folder, number, question)
+                _state_query(folder, number, question)
                 for number, (question, _) in enumerate(served_questions)
             ]
             in_spark = self._spark.states(queries)
@@ -191,7 +191,7 @@ def _served(
             yield question, served(log, moment, profiles, exactly_once=exactly_once)
 
 
-def _asked(folder: Path, number: int, question: FoldQuestion) -> StateQuery:
+def _state_query(folder: Path, number: int, question: FoldQuestion) -> StateQuery:
     """The question to an archive: from snapshots and winners, and from segments alone, in turn."""
     cut, profiles = question
     options = LocalOptions(cut.exactly_once, derived=number % 2 == 0)

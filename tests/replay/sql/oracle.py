@@ -49,12 +49,12 @@ class Cut(NamedTuple):
 
 
 class SqlAnswer(NamedTuple):
-    """SQL's answer to some cuts."""
+    """Answer of the SQL query to several cuts."""
 
     lines: dict[tuple[int, str], set[TableLine]]
     """By number of the cut and release."""
     unfollowed: list[Unfollowed]
-    """By number of the cut."""
+    """Records that SQL cannot follow, by number of the cut."""
 
 
 class SqlOracle:

@@ -9,8 +9,8 @@ from tests.replay.sql.oracle import Cut, SqlOracle, Unfollowed
 SqlLog = list[Entry]
 
 
-def whole(log: Iterable[Entry], cluster: str = NAME) -> Cut:
-    """All of a log."""
+def whole_cut(log: Iterable[Entry], cluster: str = NAME) -> Cut:
+    """Return the cut at the end of a log."""
     ends: dict[str, list[int]] = {}
     for entry in log:
         parts = ends.setdefault(entry.topic, [])
@@ -22,7 +22,7 @@ def whole(log: Iterable[Entry], cluster: str = NAME) -> Cut:
 def left_out(oracle: SqlOracle, logs: Mapping[str, SqlLog]) -> dict[str, Unfollowed]:
     """By name of the log, the records that SQL cannot follow: of each it tells why."""
     oracle.logs(logs)
-    answer = oracle.answer([whole(log, name) for name, log in logs.items()])
+    answer = oracle.answer([whole_cut(log, name) for name, log in logs.items()])
     return dict(zip(logs, answer.unfollowed, strict=True))
 
 

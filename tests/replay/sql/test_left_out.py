@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.recorded_requests import recorded_entries
 from tests.replay.sql import test_limits as limits
 from tests.replay.sql.oracle import RELEASES, SqlOracle, Unfollowed, lines_of
-from tests.replay.sql.sql_logs import SqlLog, followed, left_out, whole
+from tests.replay.sql.sql_logs import SqlLog, followed, left_out, whole_cut
 from tests.replay.test_local import STORIES
 
 REASONS = {*limits.VALUES.values(), *limits.KEYS.values(), *limits.OFFSET_KEYS.values()}
@@ -46,7 +46,7 @@ def of_scenarios() -> Mapping[str, SqlLog]:
 
 
 def recorded() -> Mapping[str, SqlLog]:
-    """Every recorded history."""
+    """Return the entries of every recorded history by name."""
     return {name: recorded_entries(name) for name in STORIES}
 
 
@@ -90,7 +90,7 @@ def test_all_logs_of_scenarios(oracle: SqlOracle) -> None:
     """Without the records that are left out, SQL and the fold agree on each log."""
     logs = {name: log for name, log in followed(oracle, of_scenarios()).items() if log}
     oracle.logs(logs)
-    answer = oracle.answer([whole(log, name) for name, log in logs.items()])
+    answer = oracle.answer([whole_cut(log, name) for name, log in logs.items()])
     for number, log in enumerate(logs.values()):
         for release in RELEASES:
             assert answer.lines[number, release] == lines_of(fold(log, Profile.of(release)))

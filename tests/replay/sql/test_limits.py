@@ -14,12 +14,12 @@ CONFIG = b'{"properties":{"k":"v"}}'
 
 @pytest.fixture(scope="module")
 def oracle() -> SqlOracle:
-    """One for all."""
+    """An oracle that all tests of the module share."""
     return SqlOracle()
 
 
 def configs(*pairs: KeyValue) -> list[Entry]:
-    """A config topic."""
+    """Return entries of the config topic."""
     return [Entry(TOPICS.config, 0, at, at, *pair) for at, pair in enumerate(pairs)]
 
 
@@ -57,7 +57,7 @@ VALUES = {
     b"null x": BEHIND,
     b'{"properties":{"k":NaN}} x': TAKEN,
 }
-"""In the config topic."""
+"""Record values of the config topic, and why SQL cannot follow them."""
 
 KEYS = {b"connector-\xff": UTF_8, "task-a-\u0663".encode(): DIGITS}
 
@@ -69,8 +69,8 @@ OFFSET_KEYS = {
 }
 
 
-def about(record_value: bytes) -> str:
-    """Name of a test."""
+def short_id(record_value: bytes) -> str:
+    """Return the start of a value as id of a test."""
     return repr(record_value[:40])
 
 
@@ -81,9 +81,9 @@ def test_values_that_it_cannot_follow_are_named(oracle: SqlOracle) -> None:
     assert oracle.answer([ALL]).unfollowed == [expected]
 
 
-@pytest.mark.parametrize("key", KEYS, ids=about)
+@pytest.mark.parametrize("key", KEYS, ids=short_id)
 def test_keys_that_it_cannot_follow_are_named(key: bytes, oracle: SqlOracle) -> None:
-    """Exactly this key is reported."""
+    """The answer reports exactly the record whose key SQL cannot follow."""
     oracle.log(configs((b"connector-b", CONFIG), (key, CONFIG)))
     assert oracle.answer([ALL]).unfollowed == [{(TOPICS.config, 0, 1): KEYS[key]}]
 
@@ -133,7 +133,7 @@ FOLLOWED = {
 
 @pytest.mark.parametrize("value", FOLLOWED.values(), ids=FOLLOWED)
 def test_values_that_look_as_if_it_could_not_follow(value: bytes, oracle: SqlOracle) -> None:
-    """SQL answers as Java does."""
+    """For odd values, SQL has the same answer as the fold, and no record is unfollowed."""
     keys = (b"connector-b", b"task-a-0", b"commit-a", b"tasks-fencing-a", b"target-state-a")
     log = configs(
         (b"connector-b", CONFIG), (b"connector-a", CONFIG), *((key, value) for key in keys)

@@ -23,7 +23,7 @@ from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.archives import NAME, archive, log_of, replayed, served
 from tests.replay.sql.dense import dense_logs
 from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, SqlOracle, TableLine, lines_of
-from tests.replay.sql.sql_logs import followed, whole
+from tests.replay.sql.sql_logs import followed, whole_cut
 
 pytestmark = pytest.mark.slow
 
@@ -174,7 +174,7 @@ def hash_of(text: str) -> int:
 
 
 def digest(lines: set[TableLine]) -> str:
-    """Lines as one number."""
+    """Return one hash of a set of lines."""
     return sha256(repr(sorted(lines)).encode()).hexdigest()
 
 
@@ -184,7 +184,7 @@ def test_a_larger_archive_by_digest(oracle: SqlOracle, tmp_path: Path) -> None:
     cluster = archive(tmp_path, log, SegmentSizes(RECORDS // 5, RECORDS // 10))
     oracle.archive(tmp_path)
     middle = [entry for entry in log if entry.topic == TOPICS.config][-1].offset // 2
-    answer = oracle.answer([whole(log), Cut(record=(TOPICS.config, 0, middle))])
+    answer = oracle.answer([whole_cut(log), Cut(record=(TOPICS.config, 0, middle))])
     assert not any(answer.unfollowed)
     profiles = list(PROFILES.values())
     for number, moment in enumerate((None, f"config@{middle}")):

@@ -27,7 +27,9 @@ PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]
 CONFIGS = ("connect-configs",)
 
 
-def told(cluster: ArchivedCluster, *, exactly_once: bool = False) -> dict[tuple[str, int], str]:
+def digests_by_record(
+    cluster: ArchivedCluster, *, exactly_once: bool = False
+) -> dict[tuple[str, int], str]:
     """By release and offset, the digest behind that record."""
     readers = [profile for profile in PROFILES if profile.exactly_once_support or not exactly_once]
     plan = LocalEngine(cluster, LocalOptions(exactly_once, derived=False)).plan(None, readers)
@@ -64,7 +66,7 @@ def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
 ) -> None:
     """Digests of every release are computed in one pass."""
     with TemporaryDirectory() as folder:
-        digests_found = told(archive(Path(folder), log), exactly_once=exactly_once)
+        digests_found = digests_by_record(archive(Path(folder), log), exactly_once=exactly_once)
     expected = {}
     for profile in PROFILES:
         if profile.exactly_once_support or not exactly_once:
@@ -79,7 +81,7 @@ def test_behind_every_record_it_is_that_of_a_fold_from_the_start(
 def test_a_recorded_cluster(tmp_path: Path) -> None:
     """The digest after the last record equals that of a fold, for every release."""
     log = [entry for entry in recorded_entries("life-3.9") if entry.topic in CONFIGS]
-    digests_found = told(archive(tmp_path, log))
+    digests_found = digests_by_record(archive(tmp_path, log))
     for profile in PROFILES:
         expected = config_digest(fold(log, profile).config).hex()
         assert digests_found[profile.release, log[-1].offset] == expected

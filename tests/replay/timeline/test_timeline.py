@@ -34,10 +34,10 @@ FOLDED = ("connect-configs", "connect-status")
 IntervalFacts = dict[tuple[str, Aspect, str], Any]
 
 
-def told(
+def intervals_of(
     cluster: ArchivedCluster, question: TimelineQuery, moment: str | None = None
 ) -> list[SharedInterval]:
-    """The timeline of an archive."""
+    """Return the timeline of an archive."""
     options = LocalOptions(question.exactly_once, derived=False)
     plan = LocalEngine(cluster, options).plan(moment, question.profiles)
     return [
@@ -71,7 +71,7 @@ def check(cluster: ArchivedCluster, log: list[Entry], question: TimelineQuery) -
     """Compare the intervals behind every record with a fold, for each requested release."""
     ordered = [entry for entry in in_order(log) if entry.topic in FOLDED]
     place = {entry.position: number for number, entry in enumerate(ordered)}
-    shared_intervals = told(cluster, question)
+    shared_intervals = intervals_of(cluster, question)
     for profile in question.profiles:
         intervals = [
             shared.interval for shared in shared_intervals if profile.release in shared.profiles
@@ -101,7 +101,7 @@ def test_recorded_clusters_at_their_end_as_every_release_sees_them(
 ) -> None:
     """The last intervals equal a fold of the whole log."""
     log = recorded_entries(name)
-    shared_intervals = told(archive(tmp_path, log), TimelineQuery(PROFILES))
+    shared_intervals = intervals_of(archive(tmp_path, log), TimelineQuery(PROFILES))
     place = {entry.position: number for number, entry in enumerate(in_order(log))}
     for profile in PROFILES:
         intervals = [
@@ -116,7 +116,7 @@ def test_source_offsets_are_those_of_the_history(log: list[Entry], profile: Prof
     """An interval ends or begins wherever the history of a connector has a change."""
     with TemporaryDirectory() as folder:
         cluster = archive(Path(folder), log)
-        shared_intervals = told(cluster, TimelineQuery([profile], offsets=True))
+        shared_intervals = intervals_of(cluster, TimelineQuery([profile], offsets=True))
         read = set(LocalEngine(cluster).plan(None, [profile]).ends)
     visible = [entry for entry in log if entry.topic in read]
     changes: set[tuple[Any, ...]] = set()
@@ -147,13 +147,13 @@ def test_a_prefix_has_what_began_before_it(tmp_path: Path) -> None:
     question = TimelineQuery([Profile.of("3.9")], ["pages"])
     (interval,) = (
         shared.interval
-        for shared in told(cluster, question, "config@10")
+        for shared in intervals_of(cluster, question, "config@10")
         if shared.interval.aspect is Aspect.TARGET_STATE
     )
     assert (interval.connector, interval.value, interval.until) == ("pages", "STARTED", None)
     states = [
         (shared.interval.value, shared.interval.since.position.offset)
-        for shared in told(cluster, question)
+        for shared in intervals_of(cluster, question)
         if shared.interval.aspect is Aspect.TARGET_STATE
     ]
     assert states == [("STARTED", 1), ("STOPPED", 11), ("PAUSED", 15), ("STARTED", 16)]

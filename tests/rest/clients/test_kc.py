@@ -35,13 +35,12 @@ class Kc:
         await self._world.settle()
         return out.decode().rstrip("\n")
 
-    async def told(self, *arguments: str) -> Any:
+    async def json_of(self, *arguments: str) -> Any:
         """Run `kc` and return its output as JSON."""
         return json.loads(await self(*arguments))
 
 
-def _shown(state: str, *tasks: str) -> dict[str, Any]:
-    """A status."""
+def _status(state: str, *tasks: str) -> dict[str, Any]:
     return {
         "name": "orders",
         "connector": {"state": state, "worker_id": WORKER},
@@ -56,7 +55,7 @@ async def test_a_whole_life() -> None:
     """From creation to deletion, by every command that there is."""
     async with at_work("3.9.1", files=FILES) as world:
         kc = Kc(world)
-        assert (await kc.told("info"))["version"] == "3.9.1"
+        assert (await kc.json_of("info"))["version"] == "3.9.1"
         await _created(kc)
         await world.append("/orders.txt", "three")
         await _looked_at(kc)
@@ -66,7 +65,7 @@ async def test_a_whole_life() -> None:
 
 async def _created(kc: Kc) -> None:
     body = json.dumps({"name": "orders", "config": CONFIG})
-    assert await kc.told("create", "--config-data", body) == {
+    assert await kc.json_of("create", "--config-data", body) == {
         "name": "orders",
         "config": {**CONFIG, "name": "orders"},
         "tasks": [],
@@ -75,44 +74,44 @@ async def _created(kc: Kc) -> None:
     refused = await kc("create", "--config-data", body)
     assert refused.startswith("409 Client Error: Conflict for url: http://127.0.0.1:")
     changed = json.dumps({**CONFIG, "topic": "orders-2"})
-    updated = await kc.told("update", "orders", "--config-data", changed)
+    updated = await kc.json_of("update", "orders", "--config-data", changed)
     assert updated["config"] == {**CONFIG, "name": "orders", "topic": "orders-2"}
     assert updated["tasks"] == [{"connector": "orders", "task": 0}]
 
 
 async def _looked_at(kc: Kc) -> None:
-    shown = await kc.told("get", "orders")
-    assert await kc.told("config", "orders") == shown["config"]
-    assert await kc.told("list") == ["orders"]
-    assert await kc.told("list", "--state", "running", "--pattern", "ord") == ["orders"]
-    assert await kc.told("list", "--state", "failed") == []
-    assert await kc.told("list", "--expand", "info") == {"orders": {"info": shown}}
-    running = _shown("RUNNING", "RUNNING")
-    assert await kc.told("list", "--expand", "status") == {"orders": {"status": running}}
-    (task,) = await kc.told("list-tasks", "orders")
+    shown = await kc.json_of("get", "orders")
+    assert await kc.json_of("config", "orders") == shown["config"]
+    assert await kc.json_of("list") == ["orders"]
+    assert await kc.json_of("list", "--state", "running", "--pattern", "ord") == ["orders"]
+    assert await kc.json_of("list", "--state", "failed") == []
+    assert await kc.json_of("list", "--expand", "info") == {"orders": {"info": shown}}
+    running = _status("RUNNING", "RUNNING")
+    assert await kc.json_of("list", "--expand", "status") == {"orders": {"status": running}}
+    (task,) = await kc.json_of("list-tasks", "orders")
     assert task["id"] == {"connector": "orders", "task": 0}
     assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
-    assert await kc.told("task-status", "orders", "0") == running["tasks"][0]
+    assert await kc.json_of("task-status", "orders", "0") == running["tasks"][0]
     # The third line went to its second topic.
     topics = {"orders": {"topics": ["orders", "orders-2"]}}
-    assert await kc.told("list-topics", "orders") == topics
+    assert await kc.json_of("list-topics", "orders") == topics
     assert await kc("reset-topics", "orders") == "null"
 
 
 async def _paused_and_restarted(kc: Kc) -> None:
     assert await kc("pause", "orders") == ""
-    assert await kc.told("status", "orders") == _shown("PAUSED", "PAUSED")
+    assert await kc.json_of("status", "orders") == _status("PAUSED", "PAUSED")
     assert await kc("resume", "--all", "--state", "paused") == ""
-    assert await kc.told("status", "orders") == _shown("RUNNING", "RUNNING")
-    assert await kc.told("restart", "orders") == _shown("RUNNING", "RUNNING")
+    assert await kc.json_of("status", "orders") == _status("RUNNING", "RUNNING")
+    assert await kc.json_of("restart", "orders") == _status("RUNNING", "RUNNING")
     assert await kc("restart-task", "orders", "0") == "null"
-    restarted = await kc.told("restart", "orders", "--include-tasks", "--only-failed")
-    assert restarted == _shown("RUNNING", "RUNNING")
+    restarted = await kc.json_of("restart", "orders", "--include-tasks", "--only-failed")
+    assert restarted == _status("RUNNING", "RUNNING")
 
 
 async def _deleted(kc: Kc) -> None:
     assert await kc("delete", "orders") == ""
-    assert await kc.told("list") == []
+    assert await kc.json_of("list") == []
     for verb in ("get", "status", "pause", "delete"):
         refused = await kc(verb, "orders")
         assert refused.startswith("404 Client Error: Not Found for url: http://127.0.0.1:")
@@ -125,7 +124,7 @@ async def test_plugins() -> None:
     """
     async with at_work("3.9.1") as world:
         kc = Kc(world)
-        classes = {plugin["class"]: plugin["type"] for plugin in await kc.told("list-plugins")}
+        classes = {plugin["class"]: plugin["type"] for plugin in await kc.json_of("list-plugins")}
         assert {SOURCE: "source", SINK: "sink"}.items() <= classes.items()
         failed = await kc("validate-config", SOURCE, "--config-data", json.dumps(CONFIG))
         assert failed.startswith("500 Server Error: Internal Server Error for url: ")
@@ -152,6 +151,6 @@ async def test_validating_and_stopping_by_the_library() -> None:
         ]
         await ask(client.create_connector, {"name": "orders", "config": CONFIG})
         assert await ask(client.stop_connector, "orders") is None
-        assert await ask(client.get_connector_status, "orders") == _shown("STOPPED")
+        assert await ask(client.get_connector_status, "orders") == _status("STOPPED")
         assert await ask(client.resume_all_connectors) is None
-        assert await ask(client.get_connector_status, "orders") == _shown("RUNNING", "RUNNING")
+        assert await ask(client.get_connector_status, "orders") == _status("RUNNING", "RUNNING")

@@ -28,7 +28,7 @@ from controlplane.rest.service import Service
 from controlplane.rest.worker_endpoints import health
 from tests.controller.scene import NOW_MS
 from tests.outages import Cable, FarAway, until
-from tests.rest.plane import asked
+from tests.rest.plane import orders_plane
 from tests.rest.served_history import client_of, following, served
 
 RELEASES = ("2.8.2", "3.9.1", "4.3.0", "kip")
@@ -224,13 +224,13 @@ def test_log_lines_follow_the_levels() -> None:
 
 
 async def put_level(client: httpx.AsyncClient, target: str, level: str) -> httpx.Response:
-    """Ask for a level."""
+    """Send the request for a logger level."""
     return await client.put(f"/admin/loggers/{target}", json={"level": level})
 
 
 async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
     """Every request for the cluster writes a record, which changes this worker (KIP-976)."""
-    async with asked(settings=Settings(profile="3.9.1")) as (plane, client):
+    async with orders_plane(settings=Settings(profile="3.9.1")) as (plane, client):
         assert (await put_level(client, "lab?scope=cluster", "debug")).status_code == 204
         shown = await client.get("/admin/loggers/lab")
         assert shown.json() == {"level": "DEBUG", "last_modified": NOW_MS}
@@ -243,7 +243,7 @@ async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
 
 async def test_a_level_for_this_worker_is_no_record() -> None:
     """A request for this worker writes nothing."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         before = plane.state.config.offset
         assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
         assert plane.state.config.offset == before
@@ -289,7 +289,7 @@ async def test_admin_endpoints_may_have_their_own_listener(
 
 async def test_an_embedded_plane_is_told_so_by_its_settings() -> None:
     """A worker whose `admin.listeners` are empty has no `/admin`."""
-    async with asked(settings=Settings(administered=False)) as (_, client):
+    async with orders_plane(settings=Settings(administered=False)) as (_, client):
         assert (await client.get("/admin/loggers")).status_code == 404
         assert (await client.get("/health")).status_code == 200
 
@@ -297,7 +297,7 @@ async def test_an_embedded_plane_is_told_so_by_its_settings() -> None:
 @pytest.mark.parametrize("administered", [True, False])
 async def test_the_description_has_the_endpoints_of_its_listener(*, administered: bool) -> None:
     """`/openapi.json` describes `/admin` only where the same listener answers it."""
-    async with asked(settings=Settings(administered=administered)) as (_, client):
+    async with orders_plane(settings=Settings(administered=administered)) as (_, client):
         described = (await client.get("/openapi.json")).json()["paths"]
         answered = await client.get("/admin/loggers")
     assert (answered.status_code == 200) is administered

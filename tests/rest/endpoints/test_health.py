@@ -28,11 +28,11 @@ async def served(path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(autouse=True)
 def fresh_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every request checks health anew."""
+    """Health is checked anew at each request."""
     monkeypatch.setattr(probe, "LASTS_S", 0.0)
 
 
-async def told(client: httpx.AsyncClient) -> tuple[int, str]:
+async def health_answer(client: httpx.AsyncClient) -> tuple[int, str]:
     """Status code and message of `/health`."""
     answer = await client.get("/health")
     return answer.status_code, answer.json()["message"]
@@ -42,18 +42,18 @@ async def test_a_log_that_was_moved_makes_health_unhealthy(tmp_path: Path) -> No
     """Health gives the reason; a waiting command is written when the file is back."""
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     async with served(path) as client:
-        assert (await told(client))[0] == 200
+        assert (await health_answer(client))[0] == 200
         path.rename(elsewhere)
         creating = asyncio.create_task(
             client.put("/connectors/orders/config", json=CONFIG, timeout=None)
         )
-        status, message = await told(client)
+        status, message = await health_answer(client)
         assert status == 500
         assert "was deleted or replaced" in message
         assert not creating.done()
         elsewhere.rename(path)
         assert (await creating).status_code == 201
-        assert (await told(client))[0] == 200
+        assert (await health_answer(client))[0] == 200
 
 
 async def test_a_log_that_was_replaced_makes_health_unhealthy(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ async def test_a_log_that_was_replaced_makes_health_unhealthy(tmp_path: Path) ->
     async with served(path) as client:
         path.rename(tmp_path / "elsewhere.db")
         path.write_bytes((tmp_path / "elsewhere.db").read_bytes())
-        status, message = await told(client)
+        status, message = await health_answer(client)
         assert status == 500
         assert "was deleted or replaced" in message
 
@@ -74,11 +74,11 @@ async def test_a_full_disk_makes_health_unhealthy(
     async with served(tmp_path / "state.db") as client:
         real = os.statvfs
         monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=1, f_frsize=4_096))
-        status, message = await told(client)
+        status, message = await health_answer(client)
         assert status == 500
         assert "the disk is full" in message
         monkeypatch.setattr(os, "statvfs", real)
-        assert (await told(client))[0] == 200
+        assert (await health_answer(client))[0] == 200
 
 
 async def test_health_answers_while_another_process_locks_the_log(tmp_path: Path) -> None:
@@ -87,13 +87,13 @@ async def test_health_answers_while_another_process_locks_the_log(tmp_path: Path
     async with served(path) as client:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            status, message = await told(client)
+            status, message = await health_answer(client)
             other.execute("ROLLBACK")
         assert status == 500
         assert "has not taken a write" in message
         created = await client.put("/connectors/orders/config", json=CONFIG, timeout=None)
         assert created.status_code == 201
-        assert (await told(client))[0] == 200
+        assert (await health_answer(client))[0] == 200
 
 
 async def test_a_fenced_plane_finds_out_by_being_asked(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ async def test_a_fenced_plane_finds_out_by_being_asked(tmp_path: Path) -> None:
         transport = httpx.ASGITransport(plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://plane") as client:
             await plane.log.claim()
-            status, message = await told(client)
+            status, message = await health_answer(client)
             assert status == 500
             assert "another writer has taken over" in message
 
@@ -113,8 +113,8 @@ async def test_asking_often_writes_seldom(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "state.db"
     async with served(path) as client:
         with closing(sqlite3.connect(path)) as other:
-            assert (await told(client))[0] == 200
+            assert (await health_answer(client))[0] == 200
             (before,) = other.execute("PRAGMA data_version").fetchone()
             for _ in range(10):
-                assert (await told(client))[0] == 200
+                assert (await health_answer(client))[0] == 200
             assert other.execute("PRAGMA data_version").fetchone() == (before,)

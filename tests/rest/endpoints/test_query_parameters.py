@@ -4,7 +4,7 @@ import pytest
 
 from controlplane.core import views
 from controlplane.plane import Settings
-from tests.rest.plane import asked
+from tests.rest.plane import orders_plane
 
 SLIPS = (
     "dryrun",
@@ -23,7 +23,7 @@ SLIPS = (
 @pytest.mark.parametrize("front", ["", "/compat/3.9", "/compat/2.3", "/compat/4.3"])
 async def test_a_misspelt_dry_run_deletes_nothing(front: str, slip: str) -> None:
     """In every dialect the error names the parameter that was meant."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         before = plane.state
         for place in (f"?{slip}=true", f"?{slip}", f";{slip}=true"):
             answer = await client.delete(f"{front}/connectors/orders{place}")
@@ -38,7 +38,7 @@ async def test_contradicting_query_parameters_are_refused(front: str) -> None:
 
     The same value twice does not.
     """
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         path = f"{front}/connectors/orders"
         for query in ("dry_run=false&dry_run=true", "dry_run=&dry_run=true"):
             assert (await client.delete(f"{path}?{query}")).status_code == 400
@@ -88,7 +88,7 @@ async def test_impossible_query_parameters_are_refused(
     method: str, target: str, words: str
 ) -> None:
     """At `/` the refusal lists the possible names and values; no command is executed."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         before = plane.state
         body = {"level": "INFO"} if "loggers" in target else None
         answer = await client.request(method, target, json=body)
@@ -99,7 +99,7 @@ async def test_impossible_query_parameters_are_refused(
 
 async def test_reads_of_connect_tell_what_they_ignore() -> None:
     """Reads ignore unknown parameters, and a notice names them."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.get("/connectors?asof=config@0")
         assert answer.status_code == 200
         assert "did you mean as_of=?" in answer.headers["x-controlplane-notice"]
@@ -118,7 +118,7 @@ async def test_reads_of_connect_tell_what_they_ignore() -> None:
 )
 async def test_a_release_ignores_what_kafka_ignores(query: str, front: str) -> None:
     """Other unknown parameters and meaningless values are handled as in Kafka."""
-    async with asked(Settings(profile="3.9")) as (_, client):
+    async with orders_plane(Settings(profile="3.9")) as (_, client):
         path = f"{front}/connectors/orders/restart"
         plain = await client.post(path)
         answer = await client.post(f"{path}?{query}&forward=true")
@@ -131,7 +131,7 @@ async def test_a_release_ignores_what_kafka_ignores(query: str, front: str) -> N
 )
 async def test_existing_tools_read_the_root_of_a_release_as_beneath_compat(target: str) -> None:
     """`--release 3.9` makes the root answer as 3.9, with the query parameters of 3.9."""
-    async with asked(Settings(profile="3.9")) as (_, client):
+    async with orders_plane(Settings(profile="3.9")) as (_, client):
         beneath = await client.get(f"/compat/3.9{target}")
         answer = await client.get(target)
         assert answer.status_code == 200
@@ -143,7 +143,7 @@ async def test_existing_tools_read_the_root_of_a_release_as_beneath_compat(targe
 
 async def test_the_root_of_a_release_still_guards_dry_runs_and_what_is_ours() -> None:
     """A slip of `dry_run=` deletes nothing; our endpoints name the parameter that was meant."""
-    async with asked(Settings(profile="3.9")) as (plane, client):
+    async with orders_plane(Settings(profile="3.9")) as (plane, client):
         for target in ("?dryrun=true", "?x=1&profile=3.9", "?profile=3.4&profile=3.9"):
             assert (await client.delete(f"/connectors/orders{target}")).status_code == 400
         assert views.connectors(plane.state) == ["orders"]

@@ -27,7 +27,7 @@ OURS = Profile.of(KIP)
 V39 = Profile.of("3.9.1")
 
 
-def asked(
+def command_from(
     method: str, target: str, body: Any = None, profile: Profile = V39, **options: Any
 ) -> AnyCommand:
     """The command of a request whose body is a JSON value."""
@@ -38,7 +38,7 @@ def asked(
 def refusal(method: str, target: str, body: Any = None, profile: Profile = V39) -> tuple[int, Any]:
     """Status and message with which a request is refused."""
     with pytest.raises(RestError) as refused:
-        asked(method, target, body, profile)
+        command_from(method, target, body, profile)
     answer = refused.value.answer()
     return answer.status, answer.body["message"]
 
@@ -90,20 +90,20 @@ def test_every_command_is_one_request() -> None:
 def test_a_path_that_is_only_read_is_a_path() -> None:
     """Stop is no path before KIP-875 (404); offsets are one in 3.5, but not to be changed (405)."""
     with pytest.raises(NoSuchPath):
-        asked("PUT", "/connectors/a/stop", profile=Profile.of("3.4"))
+        command_from("PUT", "/connectors/a/stop", profile=Profile.of("3.4"))
     with pytest.raises(NoSuchMethod):
-        asked("PATCH", "/connectors/a/offsets", {"offsets": [{}]}, Profile.of("3.5"))
+        command_from("PATCH", "/connectors/a/offsets", {"offsets": [{}]}, Profile.of("3.5"))
     with pytest.raises(NoSuchMethod):
-        asked("DELETE", "/connectors")
+        command_from("DELETE", "/connectors")
     with pytest.raises(NoSuchPath):
-        asked("POST", "/connector")
+        command_from("POST", "/connector")
 
 
 @pytest.mark.parametrize("name", ["a/b", "ä", "a b", "50%", "a+b", "..", "x;y", "{}"])
 def test_names_come_encoded(name: str) -> None:
     """A name may have any characters, encoded."""
     encoded = "".join(f"%{byte:02X}" for byte in name.encode())
-    assert asked("DELETE", f"/connectors/{encoded}") == commands.DeleteConnector(name)
+    assert command_from("DELETE", f"/connectors/{encoded}") == commands.DeleteConnector(name)
 
 
 # --- what is asked --------------------------------------------------------------------------
@@ -112,20 +112,20 @@ def test_names_come_encoded(name: str) -> None:
 def test_create() -> None:
     """The name is trimmed as Java does it, and is in the config."""
     config = {"connector.class": "X"}
-    command = asked("POST", "/connectors", {"name": "\x01 a\u00a0 ", "config": config})
+    command = command_from("POST", "/connectors", {"name": "\x01 a\u00a0 ", "config": config})
     assert command == commands.CreateConnector("a\u00a0", {**config, "name": "a\u00a0"})
 
 
 def test_create_keeps_the_place_of_a_null_name() -> None:
     """`"name": null` is filled in where it stands."""
-    command = asked("POST", "/connectors", {"name": "a", "config": {"name": None, "x": "y"}})
+    command = command_from("POST", "/connectors", {"name": "a", "config": {"name": None, "x": "y"}})
     assert isinstance(command, commands.CreateConnector)
     assert list(command.config.items()) == [("name", "a"), ("x", "y")]
 
 
 def test_create_without_a_name() -> None:
     """The config's definition decides whether an empty name is allowed."""
-    assert asked("POST", "/connectors", {"config": {}}) == commands.CreateConnector(
+    assert command_from("POST", "/connectors", {"config": {}}) == commands.CreateConnector(
         "", {"name": ""}
     )
 
@@ -135,8 +135,8 @@ def test_create_without_a_name() -> None:
     [("running", Target.STARTED), ("PAUSED", Target.PAUSED), (None, None)],
 )
 def test_create_in_state(initial_state: str | None, state: Target | None) -> None:
-    """RUNNING means STARTED (KIP-980)."""
-    command = asked(
+    """RUNNING becomes the target state STARTED (KIP-980)."""
+    command = command_from(
         "POST", "/connectors", {"name": "a", "config": {}, "initial_state": initial_state}
     )
     assert isinstance(command, commands.CreateConnector)
@@ -144,9 +144,9 @@ def test_create_in_state(initial_state: str | None, state: Target | None) -> Non
 
 
 def test_create_with_offsets() -> None:
-    """KIP-995 is ours alone."""
+    """Only our own release accepts `initial_offsets` (KIP-995)."""
     body = {"name": "a", "config": {}, "initial_offsets": [{"partition": {"p": 1}, "offset": {}}]}
-    command = asked("POST", "/connectors", body, OURS)
+    command = command_from("POST", "/connectors", body, OURS)
     assert isinstance(command, commands.CreateConnector)
     assert command.initial_offsets == (OffsetChange({"p": 1}, {}),)
     status, message = refusal("POST", "/connectors", body)
@@ -172,16 +172,16 @@ def test_names_must_agree(method: str, target: str, body: Any) -> None:
 def test_restart_flags() -> None:
     """Flags are read as Java reads a Boolean: all but `true` is false; the first one counts."""
     target = "/connectors/a/restart?includeTasks=TRUE&onlyFailed=yes&onlyfailed=true"
-    assert asked("POST", target) == commands.RestartConnector("a", True, False)
+    assert command_from("POST", target) == commands.RestartConnector("a", True, False)
     twice = "/connectors/a/restart?onlyFailed=&onlyFailed=true"
-    assert asked("POST", twice) == commands.RestartConnector("a", False, False)
+    assert command_from("POST", twice) == commands.RestartConnector("a", False, False)
 
 
 def test_task_numbers() -> None:
     """Task numbers are read as Java reads an integer; anything else is an unknown path."""
     for number in ("1", "+1", "01", "%31"):
         target = f"/connectors/a/tasks/{number}/restart"
-        assert asked("POST", target) == commands.RestartTask("a", 1)
+        assert command_from("POST", target) == commands.RestartTask("a", 1)
     for number in ("x", "1.0", "9999999999"):
         status = refusal("POST", f"/connectors/a/tasks/{number}/restart")
         assert status == (404, "HTTP 404 Not Found")
@@ -190,7 +190,7 @@ def test_task_numbers() -> None:
 def test_loggers() -> None:
     """A command exists only for the level of all workers; a release before KIP-976 has none."""
     target = "/admin/loggers/org.example?scope=Cluster"
-    assert asked("PUT", target, {"level": "debug", "x": 1}) == commands.SetLoggerLevel(
+    assert command_from("PUT", target, {"level": "debug", "x": 1}) == commands.SetLoggerLevel(
         "org.example", "debug"
     )
     missing = (400, "Desired 'level' parameter was not specified in request.")
@@ -210,10 +210,10 @@ def test_internal_requests_are_signed() -> None:
     assert status == 500
     assert message.startswith("No content to map due to end-of-input\n at [Source: REDACTED")
     assert message.endswith("; line: 1]")
-    command = asked("POST", target, [{"a": "b"}, None], signed=True)
+    command = command_from("POST", target, [{"a": "b"}, None], signed=True)
     assert command == commands.PublishTasks("a", ({"a": "b"}, {}))
-    assert asked("PUT", "/connectors/a/fence", signed=True) == commands.FenceTasks("a")
-    assert asked("POST", target, [], Profile.of("2.3")) == commands.PublishTasks("a", ())
+    assert command_from("PUT", "/connectors/a/fence", signed=True) == commands.FenceTasks("a")
+    assert command_from("POST", target, [], Profile.of("2.3")) == commands.PublishTasks("a", ())
 
 
 # --- what is answered -----------------------------------------------------------------------
@@ -221,7 +221,7 @@ def test_internal_requests_are_signed() -> None:
 PLUGINS = parse_catalogue(b'[{"class":"X","type":"source"}]')
 
 
-def known(name: str, **status: State) -> ClusterState:
+def state_with(name: str, **status: State) -> ClusterState:
     """A state with one connector of two tasks; `status` by task (`t0`), or `connector`."""
     reports = {who: Status(state, None, "w:1", 1) for who, state in status.items()}
     tasks = {int(who[1:]): report for who, report in reports.items() if who != "connector"}
@@ -240,7 +240,7 @@ def answered(
     command: AnyCommand, outcome: Outcome, profile: Profile = V39, state: ClusterState | None = None
 ) -> Answer:
     """The answer to a command that was done."""
-    return answer_to(CompletedCommand(command, outcome, state or known("a"), profile, PLUGINS))
+    return answer_to(CompletedCommand(command, outcome, state or state_with("a"), profile, PLUGINS))
 
 
 INFO = {
@@ -256,9 +256,9 @@ def test_created_is_told_where() -> None:
     answer = answered(commands.PutConfig("a", {}), Outcome(created=True))
     assert (answer.status, answer.body) == (201, INFO)
     command = commands.CreateConnector("ä/b c", {})
-    answer = answered(command, Outcome(created=True), state=known("ä/b c"))
+    answer = answered(command, Outcome(created=True), state=state_with("ä/b c"))
     assert answer.headers == {"location": "/connectors/%C3%A4/b%20c"}
-    answer = answered(command, Outcome(created=True), OURS, state=known("ä/b c"))
+    answer = answered(command, Outcome(created=True), OURS, state=state_with("ä/b c"))
     assert answer.headers == {"location": "/connectors/%C3%A4%2Fb%20c"}
 
 
@@ -310,7 +310,7 @@ def test_offsets_are_told_of() -> None:
 
 def test_restart_marks_what_it_concerns() -> None:
     """202 and the statuses, those RESTARTING that will be restarted (KIP-745)."""
-    state = known("a", connector=State.RUNNING, t0=State.FAILED, t1=State.RUNNING)
+    state = state_with("a", connector=State.RUNNING, t0=State.FAILED, t1=State.RUNNING)
     outcome = Outcome(facts={"restarting": (0,)})
     answer = answered(commands.RestartConnector("a", True, True), outcome, state=state)
     assert answer.status == 202

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from tests.rest.plane import asked
+from tests.rest.plane import orders_plane
 
 
 async def test_a_target_state_is_a_difference() -> None:
     """The difference names the record that made it."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         await client.put("/connectors/orders/pause")
         page = (await client.get("/diff?from=config@0&connector=orders")).json()
         changes = [change for change in page["changes"] if change["aspect"] == "target state"]
@@ -20,7 +20,7 @@ async def test_a_target_state_is_a_difference() -> None:
 
 async def test_differences_page_by_page() -> None:
     """The pages together hold all differences."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         await client.patch("/connectors/orders/config", json={"topic": "x", "password": "s3cret"})
         await client.put("/connectors/orders/pause")
         whole = (await client.get("/diff?from=config@0")).json()["changes"]
@@ -36,7 +36,7 @@ async def test_differences_page_by_page() -> None:
 
 async def test_unknown_connectors_have_no_differences() -> None:
     """An unknown connector is not found; a request without `from=` is refused."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         assert (await client.get("/diff?from=config@0&connector=nix")).status_code == 404
         assert (await client.get("/diff")).status_code == 400
         assert (await client.get("/compat/3.9/diff?from=config@0")).status_code == 404

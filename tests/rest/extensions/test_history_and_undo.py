@@ -1,14 +1,14 @@
-"""`GET /connectors/{c}/history`, `POST /connectors/{c}/undo`."""
+"""Endpoints `GET /connectors/{c}/history` and `POST /connectors/{c}/undo`."""
 
 from typing import Any
 
 from controlplane.core.records import Target
-from tests.rest.plane import asked
+from tests.rest.plane import orders_plane
 
 
 async def test_history_tells_every_change() -> None:
     """In order, with the record, secrets hidden."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
         await client.put("/connectors/orders/stop")
         history = (await client.get("/connectors/orders/history")).json()
@@ -27,7 +27,7 @@ def behind_first(events: list[Any]) -> int:
 
 async def test_history_page_by_page() -> None:
     """Events of one record stay on one page; the pages together are the whole history."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for state in ("pause", "resume", "pause"):
             await client.put(f"/connectors/orders/{state}")
         whole = (await client.get("/connectors/orders/history")).json()["events"]
@@ -55,7 +55,7 @@ async def test_history_page_by_page() -> None:
 
 async def test_history_begins_behind_a_record_of_another_connector() -> None:
     """`after=` takes every record of the log, in every spelling; one that is not there is named."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         path = "/connectors/orders/history"
         events_before = (await client.get(path)).json()["events"]
         body = {"name": "new", "config": {"connector.class": "FileStreamSink", "topics": "t"}}
@@ -73,7 +73,7 @@ async def test_history_begins_behind_a_record_of_another_connector() -> None:
 
 async def test_history_of_the_past_and_of_strangers() -> None:
     """`as_of=` ends the history; a connector without records is not found."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         await client.put("/connectors/orders/pause")
         then = (await client.get("/connectors/orders/history?as_of=config@0")).json()
         assert {event["record"]["offset"] for event in then["events"]} == {0}
@@ -83,7 +83,7 @@ async def test_history_of_the_past_and_of_strangers() -> None:
 
 async def test_undo_puts_back() -> None:
     """A dry run shows the undo; the undo restores the config and the target state."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         config = (await client.get("/connectors/orders/config")).json()
         await client.patch("/connectors/orders/config", json={"topic": "wrong"})
         await client.put("/connectors/orders/pause")
@@ -98,7 +98,7 @@ async def test_undo_puts_back() -> None:
 
 async def test_undo_of_a_deletion_and_of_a_creation() -> None:
     """Undo restores a deleted connector, and deletes one created since: 204."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         await client.delete("/connectors/orders")
         back = await client.post("/connectors/orders/undo?to=config@0")
         assert (back.status_code, back.json()["name"]) == (200, "orders")
@@ -113,7 +113,7 @@ async def test_undo_of_a_deletion_and_of_a_creation() -> None:
 
 async def test_undo_needs_a_moment() -> None:
     """Without `to=`, with nonsense, with a connector that never was: told which."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for query, status in (
             ("", 400),
             ("?to=", 400),

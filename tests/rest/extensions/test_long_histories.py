@@ -17,7 +17,7 @@ from controlplane.projection.follower import Follower
 from tests.operation_counts import assert_linear
 from tests.patience import PATIENCE_S
 from tests.rest.extensions.test_watch import read, watching
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 from tests.rest.served_history import client_of
 
 HISTORY = "/connectors/orders/history"
@@ -32,7 +32,7 @@ async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -
     """Twice the keys take twice the bytes; each record comes once, and only if asked for."""
     sizes = []
     for number in (100, 200):
-        async with asked() as (plane, client):
+        async with orders_plane() as (plane, client):
             await plane.execute(PutConfig("orders", many_keys(number)))
             response = await client.get(HISTORY)
             sizes.append(len(response.content))
@@ -47,7 +47,7 @@ async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -
 
 async def test_history_pages_within_a_record_that_changes_much() -> None:
     """`limit=` also splits the changes of one record; the pages together are the whole."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         await plane.execute(PutConfig("orders", many_keys(25)))
         whole = (await client.get(HISTORY)).json()["events"]
         pages: list[Any] = []
@@ -64,7 +64,7 @@ async def test_history_pages_within_a_record_that_changes_much() -> None:
 
 async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_early() -> None:
     """A page has a few MiB at most."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         await plane.execute(PutConfig("orders", {**ORDERS, "long": "x" * 100_000}))
         last = (await client.get(HISTORY)).json()["events"][-1]
         assert last["after"]["characters"] == 100_000
@@ -142,7 +142,7 @@ async def test_history_ends_with_the_client_that_asked_for_it() -> None:
 async def test_watch_does_not_repeat_a_record_for_each_key_that_it_changes() -> None:
     """With `records=true` the record comes once, with its last change."""
     async with (
-        asked() as (plane, _),
+        orders_plane() as (plane, _),
         watching(plane.app) as plain,
         watching(plane.app, "records=true") as whole,
     ):

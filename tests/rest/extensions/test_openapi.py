@@ -23,7 +23,7 @@ OFFSETS = {"offsets": [{"partition": {"filename": "/in.txt"}, "offset": {"positi
 
 
 async def document(client: httpx.AsyncClient, **query: str) -> dict[str, Any]:
-    """The document of a service."""
+    """Return the OpenAPI document of a service."""
     answered = await client.get("/openapi.json", params=query)
     assert answered.status_code == httpx.codes.OK
     openapi: dict[str, Any] = answered.json()
@@ -31,7 +31,7 @@ async def document(client: httpx.AsyncClient, **query: str) -> dict[str, Any]:
 
 
 def operations(openapi: dict[str, Any]) -> list[dict[str, Any]]:
-    """All operations of a document."""
+    """Return all operations of an OpenAPI document."""
     return [operation for path in openapi["paths"].values() for operation in path.values()]
 
 
@@ -119,7 +119,7 @@ CHANGES: tuple[tuple[str, str, Any], ...] = (
 
 @pytest.mark.parametrize("dry", [True, False])
 async def test_answers_of_commands_keep_to_their_schemas(*, dry: bool) -> None:
-    """Done, refused, or only planned."""
+    """Answers fit the OpenAPI document, for a command that is done and for a dry run."""
     async with at_rest() as scene:
         openapi = await document(scene.client)
         for method, path, body in CHANGES:

@@ -11,7 +11,7 @@ from controlplane.core.plan import AdminOverrides
 from controlplane.core.views.group_progress import LogEnd
 from tests.controller.scene import NOW_MS
 from tests.rest.broker import SimulatedBroker
-from tests.rest.plane import asked
+from tests.rest.plane import orders_plane
 
 SINK = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnector",
@@ -26,19 +26,19 @@ class BrokerWithEnds(SimulatedBroker):
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """Ends of partitions."""
+        """Return 9 as end of topic `t`, and no end for others."""
         del admin
         gone = LogEnd(None, "there is no such topic")
         return {at: LogEnd(9) if at[0] == "t" else gone for at in partitions}
 
 
 class SilentBroker(SimulatedBroker):
-    """A broker that answers nothing."""
+    """Broker whose groups cannot be read."""
 
     async def group_offsets(
         self, group: str, admin: AdminOverrides = UNSET
     ) -> tuple[tuple[str, int, int], ...]:
-        """Fail."""
+        """Raise ExternalActionFailed: no broker answers."""
         del group, admin
         raise ExternalActionFailed("no broker answers")
 
@@ -46,7 +46,7 @@ class SilentBroker(SimulatedBroker):
 async def test_source() -> None:
     """Each offset has the time and the record of its last change; equal records count once."""
     assert NOW_MS == 1_700_000_000_000
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         await client.put("/connectors/orders/stop")
         partition = {"filename": "orders.txt"}
         for position in (5, 6, 6):
@@ -74,7 +74,7 @@ async def test_sink() -> None:
     """Each partition has its end and lag; an unknown end has a reason, and no lag."""
     broker = BrokerWithEnds()
     broker.ends.update({"t": 5, "u": 2})
-    async with asked(outside=broker) as (plane, client):
+    async with orders_plane(outside=broker) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         for topic in ("t", "u"):
             broker.consume("connect-sink", topic)
@@ -90,8 +90,8 @@ async def test_sink() -> None:
 
 
 async def test_sink_whose_group_cannot_be_asked() -> None:
-    """Connect's 500 with the reason."""
-    async with asked(outside=SilentBroker()) as (plane, client):
+    """A group that cannot be read is answered with Connect's 500 and the reason."""
+    async with orders_plane(outside=SilentBroker()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         answer = await client.get("/connectors/sink/progress")
     words = "Failed to retrieve consumer group offsets for sink connector sink: no broker answers"

@@ -1,11 +1,11 @@
 """`GET /targets`: what was wished, which no endpoint of Connect's shows."""
 
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 
 
 async def test_targets() -> None:
     """Targets of all connectors, of one, at a past moment, and of a topic without targets."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for name, state in (("p", "PAUSED"), ("s", "STOPPED")):
             body = {"name": name, "config": ORDERS, "initial_state": state}
             assert (await client.post("/connectors", json=body)).status_code == 201
@@ -23,7 +23,7 @@ async def test_targets() -> None:
 
 async def test_targets_come_page_by_page() -> None:
     """`next` is the last connector of a page; a page never has more than `limit=`."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         names = ["a", "b", "orders", "p"]
         for name in (name for name in names if name != "orders"):
             await client.post("/connectors", json={"name": name, "config": ORDERS})
@@ -42,14 +42,14 @@ async def test_targets_come_page_by_page() -> None:
 
 async def test_not_of_a_release() -> None:
     """Beneath `/compat/` there is nothing of the kind, as at a worker."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.get("/compat/3.9/targets")
         assert answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 
 async def test_targets_speak_the_words_of_a_creation() -> None:
     """RUNNING for STARTED, as KIP-980 has it: what is shown can be sent as `initial_state`."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for word in ("RUNNING", "PAUSED", "STOPPED"):
             body = {"name": word, "config": ORDERS, "initial_state": word}
             assert (await client.post("/connectors", json=body)).status_code == 201

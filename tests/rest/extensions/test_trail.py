@@ -1,13 +1,13 @@
-"""`GET /commands`: the audit trail."""
+"""Endpoint `GET /commands`, which shows the audit trail."""
 
 import pytest
 
-from tests.rest.plane import ORDERS, asked
+from tests.rest.plane import ORDERS, orders_plane
 
 
 async def test_trail() -> None:
     """The trail has the user, the command and the outcome of each request; secrets are hidden."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         secret = {"name": "s", "config": ORDERS | {"db.password": "s3cret"}}
         await client.post("/connectors", json=secret)
         await client.put("/connectors/s/stop")
@@ -42,8 +42,8 @@ async def test_trail() -> None:
     ],
 )
 async def test_filters(query: str, commands: list[str]) -> None:
-    """All of them must hold."""
-    async with asked() as (_, client):
+    """A command is listed if all filters of the query match."""
+    async with orders_plane() as (_, client):
         for path in ("orders/pause", "orders/resume", "nix/pause"):
             await client.put(f"/connectors/{path}")
         trail = (await client.get(f"/commands?{query}")).json()["commands"]
@@ -52,7 +52,7 @@ async def test_filters(query: str, commands: list[str]) -> None:
 
 async def test_pages() -> None:
     """`next` is what to give as `after=`; the last page has none."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         for number in range(5):
             await client.put("/connectors/orders/pause", headers={"idempotency-key": f"k{number}"})
         first = (await client.get("/commands?limit=4")).json()
@@ -65,7 +65,7 @@ async def test_pages() -> None:
 @pytest.mark.parametrize("query", ["outcome=fine", "since=monday", "limit=none", "after=nix"])
 async def test_bad_questions(query: str) -> None:
     """The error lists the allowed values."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.get(f"/commands?{query}")
         assert answer.status_code == 400
         assert query.partition("=")[0] in answer.json()["message"]

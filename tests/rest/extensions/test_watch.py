@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Message
 from controlplane.projection.change_feed import RELEASES_WATCHED
 from controlplane.rest.extensions import watch
 from tests.conftest import examples
-from tests.rest.plane import asked
+from tests.rest.plane import orders_plane
 
 WatchedEvent = dict[str, Any]
 
@@ -63,14 +63,14 @@ async def watching(
 
 
 def read(block: str) -> WatchedEvent:
-    """The fields of an event."""
+    """Return the fields of a server-sent event, data decoded."""
     fields = dict(line.split(": ", 1) for line in block.split("\n"))
     return fields | {"data": json.loads(fields["data"])}
 
 
 async def test_changes_as_they_happen() -> None:
     """Each with what was, what is, and its record; the last of a record has an id."""
-    async with asked() as (plane, client), watching(plane.app) as blocks:
+    async with orders_plane() as (plane, client), watching(plane.app) as blocks:
         await client.put("/connectors/orders/pause")
         event = read(await blocks.get())
         assert event["event"] == "change"
@@ -83,7 +83,7 @@ async def test_changes_as_they_happen() -> None:
 
 async def test_a_watcher_that_reconnects_misses_nothing() -> None:
     """`Last-Event-ID` is the watcher's last position; changes since then come first, in order."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         async with watching(plane.app) as blocks:
             await client.put("/connectors/orders/pause")
             last = read(await blocks.get())["id"]
@@ -98,13 +98,13 @@ async def test_a_watcher_that_reconnects_misses_nothing() -> None:
 
 async def test_from_the_beginning() -> None:
     """An empty vector starts the stream at the first record."""
-    async with asked() as (plane, _), watching(plane.app, "since=%7B%7D") as blocks:
+    async with orders_plane() as (plane, _), watching(plane.app, "since=%7B%7D") as blocks:
         assert read(await blocks.get())["data"]["record"]["offset"] == 0
 
 
 async def test_from_a_moment_on() -> None:
     """`as_of=` and `since=` alike: all that has changed since, then what happens."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         await client.put("/connectors/orders/pause")
         await client.put("/connectors/orders/resume")
         for name in ("as_of", "since"):
@@ -117,7 +117,7 @@ async def test_from_a_moment_on() -> None:
 async def test_as_a_release() -> None:
     """3.4 does not know STOPPED: its watcher sees the connector paused, beside other watchers."""
     async with (
-        asked() as (plane, client),
+        orders_plane() as (plane, client),
         watching(plane.app, "profile=3.4") as old,
         watching(plane.app) as ours,
     ):
@@ -129,7 +129,7 @@ async def test_as_a_release() -> None:
 
 async def test_folds_of_watched_releases_are_pinned() -> None:
     """Reads of other releases do not evict them; the number of watched releases is limited."""
-    async with asked() as (plane, client), AsyncExitStack() as stack:
+    async with orders_plane() as (plane, client), AsyncExitStack() as stack:
         releases = ("3.0", "3.1", "3.2", "3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
         opened = [
             await stack.enter_async_context(watching(plane.app, f"profile={release}"))
@@ -145,7 +145,7 @@ async def test_folds_of_watched_releases_are_pinned() -> None:
 
 async def test_one_connector_alone() -> None:
     """Events of other connectors send their position only, so that a client can resume."""
-    async with asked() as (plane, client), watching(plane.app, "connector=nix") as blocks:
+    async with orders_plane() as (plane, client), watching(plane.app, "connector=nix") as blocks:
         await client.put("/connectors/orders/pause")
         block = await blocks.get()
         assert block.startswith("id: ")
@@ -153,8 +153,8 @@ async def test_one_connector_alone() -> None:
 
 
 async def test_secrets_are_hidden() -> None:
-    """Secrets in events are hidden."""
-    async with asked() as (plane, client), watching(plane.app) as blocks:
+    """An event that shows a change hides secrets of the config."""
+    async with orders_plane() as (plane, client), watching(plane.app) as blocks:
         await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
         event = read(await blocks.get())
         assert "s3cret" not in json.dumps(event)
@@ -162,14 +162,14 @@ async def test_secrets_are_hidden() -> None:
 
 async def test_an_invalid_last_event_id_is_refused() -> None:
     """An id is a vector of ends."""
-    async with asked() as (_, client):
+    async with orders_plane() as (_, client):
         answer = await client.get("/watch", headers={"last-event-id": "7"})
         assert (answer.status_code, "Last-Event-ID" in answer.json()["message"]) == (400, True)
 
 
 async def test_head_has_no_end_to_wait_for() -> None:
     """HEAD is answered at once and registers no watcher."""
-    async with asked() as (plane, client):
+    async with orders_plane() as (plane, client):
         answer = await client.head("/watch")
         assert (answer.status_code, answer.content) == (200, b"")
         assert answer.headers["content-type"] == "text/event-stream"
@@ -178,7 +178,7 @@ async def test_head_has_no_end_to_wait_for() -> None:
 
 async def test_the_end_is_told() -> None:
     """A closing plane sends the event `end` to its watchers."""
-    async with asked() as (plane, _), watching(plane.app) as blocks:
+    async with orders_plane() as (plane, _), watching(plane.app) as blocks:
         plane._watching.end()
         assert read(await blocks.get())["event"] == "end"
 
@@ -187,7 +187,7 @@ async def test_the_end_is_told() -> None:
 async def test_many_watch(monkeypatch: pytest.MonkeyPatch) -> None:
     """Watchers above the limit are refused at once; all are gone after their clients."""
     monkeypatch.setattr(watch, "WATCHERS_MOST", WATCHERS)
-    async with asked() as (plane, client), AsyncExitStack() as stack:
+    async with orders_plane() as (plane, client), AsyncExitStack() as stack:
         queues = [await stack.enter_async_context(watching(plane.app)) for _ in range(WATCHERS)]
         refused = await asyncio.gather(*(client.get("/watch") for _ in range(100)))
         assert {answer.status_code for answer in refused} == {503}

@@ -71,7 +71,7 @@ async def served(
 
 @pytest.fixture
 def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Freeze the date of answers."""
+    """Every answer has the same date."""
     find, keep = ResponseCache.find, ResponseCache.keep
     monkeypatch.setattr(
         ResponseCache, "find", lambda cache, request, _, peer: find(cache, request, "now", peer)

@@ -23,7 +23,7 @@ RELEASES = (
 PARTS = ("runtime", "file", "json")
 MIRROR = "mirror"
 WITHOUT_MIRROR = ("2.3.1",)
-"""MirrorMaker is younger (KIP-382)."""
+"""Releases without MirrorMaker 2, which came with KIP-382."""
 LOG4J = "org.apache.logging.log4j:log4j-core:2.25.4"
 """Without it workers of 4.x have no loggers."""
 
@@ -58,7 +58,7 @@ async def answers(broker: Broker, release: str) -> list[PluginAnswer]:
 
 
 async def main() -> int:
-    """Ask workers of all releases."""
+    """Record the answers of workers of all releases."""
     with tempfile.TemporaryDirectory() as directory:
         async with Broker("3.9.1", Path(directory)) as broker:
             write({release: await answers(broker, release) for release in RELEASES})

@@ -67,10 +67,12 @@ async def ours(release: str, catalogue: bytes) -> list[PluginAnswer]:
     settings = Settings(profile=release, worker=WORKER)
     opened = ControlPlane.open("memory:", settings, around)
     async with opened as plane, client_of(plane.app) as client:
-        return [await _asked(client, case, release) for case in cases()]
+        return [await _plugin_answer(client, case, release) for case in cases()]
 
 
-async def _asked(client: httpx.AsyncClient, ask: PluginRequest, release: str) -> PluginAnswer:
+async def _plugin_answer(
+    client: httpx.AsyncClient, ask: PluginRequest, release: str
+) -> PluginAnswer:
     body = msgspec.json.encode(ask.body) if ask.method == "PUT" else None
     headers = {"content-type": "application/json"} if body else {}
     target = f"/compat/{release}{ask.target}"

@@ -49,7 +49,7 @@ class ProbeWorld(NamedTuple):
     app: ASGIApp
     address: ClientAddress
     admin: ClientAddress
-    """The listener for administrators."""
+    """Address of the listener for administrators."""
     runtime: Runtime
 
 
@@ -102,7 +102,7 @@ async def _opened(
 ) -> AsyncIterator[ProbeWorld]:
     log, broker = MemoryLog(), SimulatedBroker()
     with TemporaryDirectory() as folder:
-        configuration = _told(about.workers["w1"], Path(folder))
+        configuration = _worker_configuration(about.workers["w1"], Path(folder))
         settings = plane_settings(configuration)
         around = Surroundings(plugins=plugins, outside=broker)
         async with ControlPlane.open(log, settings, around) as plane:
@@ -115,7 +115,7 @@ async def _opened(
                 yield ProbeWorld(app, listening.getsockname(), apart.getsockname(), runtime)
 
 
-def _told(worker: Mapping[str, str], folder: Path) -> Configuration:
+def _worker_configuration(worker: Mapping[str, str], folder: Path) -> Configuration:
     """Worker settings as its file has them, with users if it authenticates."""
     settings = {"group.id": f"{worker.get('cluster', 'connect')}-cluster", **worker}
     if "rest.extension.classes" in worker:

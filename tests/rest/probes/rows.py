@@ -29,7 +29,7 @@ class ProbeRow(msgspec.Struct, frozen=True):
     workers: dict[str, dict[str, Any]] = {}
     """Workers of a world by name, each with its settings."""
     lines: list[str] = []
-    """Lines of a file."""
+    """Lines of the file to write."""
     state: str = ""
     """Expected state of a connector or of the broker."""
     tasks: list[str] = []
@@ -72,7 +72,7 @@ class ProbeRow(msgspec.Struct, frozen=True):
 
 
 def rows() -> list[ProbeRow]:
-    """All rows, in order."""
+    """Return all rows of the recording, in order."""
     lines = gzip.decompress(PROBE.read_bytes()).splitlines()
     decoder = msgspec.json.Decoder(ProbeRow)
     return [decoder.decode(line) for line in lines[1:]]

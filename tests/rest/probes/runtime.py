@@ -55,7 +55,7 @@ class Recording(NamedTuple):
     traces: dict[str, str]
     """Stack traces by their first line."""
     hosts: dict[str, str]
-    """Worker of each connector."""
+    """Worker id of each connector."""
 
     @classmethod
     def of(cls, rest: list[ProbeRow]) -> "Recording":
@@ -94,7 +94,7 @@ class Runtime:
         self._plane = plane
         self._broker = broker
         self._recording = recording
-        self._seen: dict[str, tuple[Properties, bool]] = {}
+        self._last_configs: dict[str, tuple[Properties, bool]] = {}
         self._files: dict[str, list[str]] = {}
         self._restarted: set[str] = set()
         broker.starts = self._starts
@@ -135,7 +135,7 @@ class Runtime:
         state = self._plane.state
         for name, config in state.config.connectors.items():
             runs = _runs(state, name)
-            before, self._seen[name] = self._seen.get(name), (config, runs)
+            before, self._last_configs[name] = self._last_configs.get(name), (config, runs)
             if runs and before != (config, runs) and config.get("fail") != "tasks":
                 tasks = self._tasks(config)
                 if tasks != [*views.task_configs(state, name).values()]:

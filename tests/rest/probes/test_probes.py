@@ -33,7 +33,11 @@ async def test_answers_of_workers(
     # A plain dictionary: a process that runs tests beside others sends it to the one that reports.
     record_property("probe", dict(summary(exchanges)))
     assert [wait.n for wait in missed] == []
-    wrong = [told(exchange) for exchange in exchanges if exchange.row.n in differing - excepted]
+    wrong = [
+        difference_text(exchange)
+        for exchange in exchanges
+        if exchange.row.n in differing - excepted
+    ]
     assert not wrong, "\n".join(wrong)
     assert not excepted - differing, (
         f"these are answered as they were: {sorted(excepted - differing)}"
@@ -49,7 +53,7 @@ async def test_documentation_is_kafkas_with_a_harvested_catalogue() -> None:
         telling = [row for row in compared if _DIGESTED in (row.answer or "")]
         exchanges, _ = await replay(about, telling, harvested=True) if telling else ([], [])
         request_count += len(exchanges)
-        assert [told(exchange) for exchange in exchanges if exchange.differences] == []
+        assert [difference_text(exchange) for exchange in exchanges if exchange.differences] == []
     assert request_count > 0
 
 
@@ -71,7 +75,7 @@ def summary(exchanges: list[ProbeExchange]) -> Counter[str]:
     )
 
 
-def told(exchange: ProbeExchange) -> str:
+def difference_text(exchange: ProbeExchange) -> str:
     """A request whose answer differs, and in what."""
     request_line = f"{exchange.row.n} {exchange.row.method} {exchange.row.path[:80]}"
     return "\n  ".join([request_line, *(line[:600] for line in exchange.differences)])

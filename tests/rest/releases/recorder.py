@@ -74,7 +74,7 @@ async def all_said(
 
 
 async def delete_all(address: ClientAddress, prefix: str) -> None:
-    """Delete every connector there is."""
+    """Delete every connector of the cluster."""
     listed = await patiently(address, request("GET", "/connectors"), prefix)
     assert listed is not None
     for name in json.loads(listed.body):
@@ -101,7 +101,7 @@ async def recorded(broker: Broker, release: str) -> list[list[ReleaseAnswer]]:
 
 
 async def main(*releases: str) -> int:
-    """Ask workers of all releases."""
+    """Record the answers of workers of these releases, or all."""
     with tempfile.TemporaryDirectory() as directory:
         async with Broker("3.9.1", Path(directory)) as broker:
             for release in releases or RELEASES:

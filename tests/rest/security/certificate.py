@@ -42,7 +42,7 @@ class IssuedCertificate(NamedTuple):
 
     @property
     def certificate_pem(self) -> str:
-        """The certificate alone."""
+        """PEM of the certificate, without its key."""
         return self.certificate.public_bytes(form.Encoding.PEM).decode()
 
     def key_pem(self, password: str | None = None) -> str:

@@ -28,18 +28,20 @@ def cheap(password: str) -> Scrypt:
     return _CHEAP._replace(digest=_CHEAP.digest_of(password))
 
 
-def written(path: Path, hashes: dict[str, Hash], roles: dict[str, Role] = NAMES) -> str:
+def write_credentials(path: Path, hashes: dict[str, Hash], roles: dict[str, Role] = NAMES) -> str:
     """A file of these credentials; its path."""
     lines = [str(Credential(name, roles[name], hashes[name])) for name in hashes]
     path.write_text("# who may come in\n\n" + "\n".join(lines) + "\n", "utf-8")
     return str(path)
 
 
-def known(directory: Path, **settings: Any) -> AuthSettings:
+def auth_settings(directory: Path, **settings: Any) -> AuthSettings:
     """Settings with the credential files of all users."""
     return AuthSettings(
-        password_file=written(directory / "passwords", {name: cheap(name) for name in NAMES}),
-        token_file=written(
+        password_file=write_credentials(
+            directory / "passwords", {name: cheap(name) for name in NAMES}
+        ),
+        token_file=write_credentials(
             directory / "tokens", {name: TokenHash.of(TOKENS[name]) for name in NAMES}
         ),
         **settings,

@@ -11,7 +11,7 @@ from controlplane.rest.security.headers import ExtraHeader, extra_headers
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings.errors import SettingsError
 from controlplane.settings.listeners import AnswerSettings
-from tests.rest.security.guarded_app import guarded, known
+from tests.rest.security.guarded_app import auth_settings, guarded
 
 PROTECTION = Protection(
     answers=AnswerSettings(
@@ -107,7 +107,7 @@ def _cross_origin(headers: httpx.Headers) -> dict[str, str]:
 
 async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: Path) -> None:
     """An anonymous preflight shows the CORS settings only; the request itself needs a name."""
-    protection = PROTECTION._replace(auth=known(tmp_path))
+    protection = PROTECTION._replace(auth=auth_settings(tmp_path))
     async with guarded(protection) as client:
         request_headers = {"access-control-request-headers": "authorization"}
         preflight = await client.options(

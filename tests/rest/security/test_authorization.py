@@ -20,7 +20,14 @@ from controlplane.rest.security.middleware import Protection, protected
 from controlplane.rest.security.roles import Role
 from controlplane.rest.security.settings import AuthSettings
 from controlplane.settings.errors import SettingsError
-from tests.rest.security.guarded_app import NAMES, TOKENS, cheap, guarded, known, written
+from tests.rest.security.guarded_app import (
+    NAMES,
+    TOKENS,
+    auth_settings,
+    cheap,
+    guarded,
+    write_credentials,
+)
 
 CHALLENGES = 'Basic realm="controlplane", charset="UTF-8", Bearer realm="controlplane"'
 JSON_BODY = {"content-type": "application/json"}
@@ -28,7 +35,7 @@ CONNECTS_TEXT = "User cannot access the resource."
 
 
 def basic(name: str, password: str, encoding: str = "utf-8") -> dict[str, str]:
-    """The header of basic authentication."""
+    """Return the header of HTTP basic authentication."""
     return {"authorization": "Basic " + b64encode(f"{name}:{password}".encode(encoding)).decode()}
 
 
@@ -40,7 +47,7 @@ def bearer(name: str) -> dict[str, str]:
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     """A client of a plane for which there are passwords and tokens."""
-    async with guarded(Protection(known(tmp_path))) as client:
+    async with guarded(Protection(auth_settings(tmp_path))) as client:
         yield client
 
 
@@ -60,7 +67,7 @@ async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 async def test_names_of_any_script(tmp_path: Path, encoding: str) -> None:
     """Clients that know no UTF-8 send Latin-1."""
-    file = written(tmp_path / "passwords", {"ü": cheap("ß")}, {"ü": Role.VIEW})
+    file = write_credentials(tmp_path / "passwords", {"ü": cheap("ß")}, {"ü": Role.VIEW})
     async with guarded(Protection(AuthSettings(password_file=file))) as client:
         answer = await client.get("/connectors", headers=basic("ü", "ß", encoding))
         assert answer.status_code == 200
@@ -76,7 +83,7 @@ async def test_a_password_is_verified_once(tmp_path: Path, monkeypatch: pytest.M
         return scrypt(password, **parameters)
 
     monkeypatch.setattr(hashlib, "scrypt", counting)
-    settings = known(tmp_path)
+    settings = auth_settings(tmp_path)
     computed.clear()
     async with guarded(Protection(settings)) as client:
         for password in ("vera", "vera", "x", "x", "vera"):
@@ -84,7 +91,7 @@ async def test_a_password_is_verified_once(tmp_path: Path, monkeypatch: pytest.M
         assert computed == [b"vera", b"x", b"x"]
         await client.get("/connectors", headers=basic("nobody", "vera"))
         assert computed.pop() == b"vera"
-        written(tmp_path / "passwords", {"vera": cheap("changed")})
+        write_credentials(tmp_path / "passwords", {"vera": cheap("changed")})
         refused = await client.get("/connectors", headers=basic("vera", "vera"))
         assert refused.status_code == 401
 
@@ -104,7 +111,7 @@ async def test_a_failed_login_costs_the_same_whoever_is_named(
     for name, cost, lanes in (("vera", 1, 1), ("otto", 5, 1), ("ada", 5, 3), ("eva", 5, 1)):
         made = cheap(name)._replace(cost_log2=cost, lanes=lanes)
         hashes[name] = made._replace(digest=made.digest_of(name))
-    file = written(tmp_path / "passwords", hashes, dict.fromkeys(hashes, Role.VIEW))
+    file = write_credentials(tmp_path / "passwords", hashes, dict.fromkeys(hashes, Role.VIEW))
     monkeypatch.setattr(hashlib, "scrypt", counting)
     taken = set()
     async with guarded(Protection(AuthSettings(password_file=file))) as client:
@@ -132,7 +139,7 @@ async def test_passwords_do_not_wait_without_end(
         return scrypt(password, **parameters)
 
     limits = HttpLimits(verifications_max=1, verifications_waiting_max=2)
-    async with guarded(Protection(known(tmp_path), limits)) as client:
+    async with guarded(Protection(auth_settings(tmp_path), limits)) as client:
         assert (await client.get("/connectors", headers=basic("ada", "ada"))).status_code == 200
         monkeypatch.setattr(hashlib, "scrypt", waiting)
         asking = [
@@ -239,7 +246,7 @@ async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: st
 async def test_the_principal_is_on_record(tmp_path: Path) -> None:
     """The log and the trail of commands have the user's name."""
     async with ControlPlane.open("memory:") as plane:
-        app = protected(plane.app, Protection(known(tmp_path)))
+        app = protected(plane.app, Protection(auth_settings(tmp_path)))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://connect") as client:
             body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
@@ -254,7 +261,7 @@ async def test_the_principal_is_on_record(tmp_path: Path) -> None:
 async def test_beneath_a_mount(tmp_path: Path) -> None:
     """In another application the same roles count; the mount is no part of a path."""
     async with ControlPlane.open("memory:") as plane:
-        inner = protected(plane.app, Protection(known(tmp_path)))
+        inner = protected(plane.app, Protection(auth_settings(tmp_path)))
         transport = httpx.ASGITransport(Starlette(routes=[Mount("/connect", inner)]))
         async with httpx.AsyncClient(transport=transport, base_url="http://here") as client:
             for method, path, name, status in (
@@ -301,13 +308,13 @@ async def test_health_is_open_by_default(client: httpx.AsyncClient, tmp_path: Pa
     assert (await client.get("/compat/3.9.1/health")).status_code == 200
     assert (await client.delete("/health")).status_code == 401
     assert (await client.get("/health/x")).status_code == 401
-    async with guarded(Protection(known(tmp_path, health_open=False))) as closed:
+    async with guarded(Protection(auth_settings(tmp_path, health_open=False))) as closed:
         assert (await closed.get("/health")).status_code == 401
 
 
 async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
     """An anonymous user has the anonymous role; wrong credentials are refused all the same."""
-    async with guarded(Protection(known(tmp_path, anonymous_role="view"))) as client:
+    async with guarded(Protection(auth_settings(tmp_path, anonymous_role="view"))) as client:
         assert (await client.get("/connectors")).status_code == 200
         refused = await client.delete("/connectors/x")
         assert refused.status_code == 403

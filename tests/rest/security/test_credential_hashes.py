@@ -22,7 +22,7 @@ from controlplane.rest.security.credential_hashes import (
 )
 from controlplane.rest.security.roles import Role
 from controlplane.settings.errors import SettingsError
-from tests.rest.security.guarded_app import cheap, written
+from tests.rest.security.guarded_app import cheap, write_credentials
 
 PASSWORDS = ["", "secret", "größe 😀", "a:b", "x" * 200, "\ud800"]
 
@@ -117,11 +117,11 @@ class Noted:
     """A logger that keeps its events."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, dict[str, Any]]] = []
+        self.events: list[tuple[str, dict[str, Any]]] = []
 
     def info(self, event: str, **facts: Any) -> None:
-        """Keep it."""
-        self.told.append((event, facts))
+        """Append the event and its facts to `events`."""
+        self.events.append((event, facts))
 
     warning = exception = info
 
@@ -141,13 +141,13 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
     assert file.current() == file.current() == (ann, bob)
     path.write_text(f"{bob}\n", "ascii")
     assert file.current() == (bob,)
-    assert [event for event, _ in logger.told] == [
+    assert [event for event, _ in logger.events] == [
         "credentials_read",
         "credentials_not_read",
         "credentials_not_read",
         "credentials_read",
     ]
-    facts = logger.told[1][1]
+    facts = logger.events[1][1]
     assert (facts["file"], facts["line"]) == (str(path), 1)
     assert facts["reason"].startswith("expected a SHA-256 hash")
 
@@ -175,6 +175,6 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
 def test_written_credentials_are_read_back(tmp_path: Path) -> None:
     """Names in a credential file may be of any script."""
-    path = written(tmp_path / "passwords", {"größe": cheap("x")}, {"größe": Role.VIEW})
+    path = write_credentials(tmp_path / "passwords", {"größe": cheap("x")}, {"größe": Role.VIEW})
     (kept,) = CredentialFile(Path(path), password_line, silent()).current()
     assert kept.name == "größe"

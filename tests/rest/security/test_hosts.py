@@ -7,7 +7,7 @@ import pytest
 
 from controlplane.rest.security.middleware import Protection
 from controlplane.settings import Configuration, SourcedValue, ValueSource
-from tests.rest.security.guarded_app import guarded, known
+from tests.rest.security.guarded_app import auth_settings, guarded
 
 EVIL = "evil.example.com"
 
@@ -100,10 +100,10 @@ async def test_this_machine_knows_its_names() -> None:
 async def test_authenticated_requests_may_name_any_host(tmp_path: Path) -> None:
     """A rebound page has no password. The host is checked again where no password is needed."""
     headers = {"host": EVIL}
-    async with guarded(Protection(known(tmp_path))) as client:
+    async with guarded(Protection(auth_settings(tmp_path))) as client:
         answer = await client.get("/connectors", headers=headers, auth=("vera", "vera"))
         assert answer.status_code == 200
-    async with guarded(Protection(known(tmp_path, anonymous_role="view"))) as client:
+    async with guarded(Protection(auth_settings(tmp_path, anonymous_role="view"))) as client:
         assert (await client.get("/connectors", headers=headers)).status_code == 403
 
 

@@ -97,7 +97,7 @@ class Waiting:
 
 
 def scope(path: str = "/connectors") -> Scope:
-    """A request for a path."""
+    """Return an ASGI scope for a GET of this path."""
     return {
         "type": "http",
         "method": "GET",
@@ -122,7 +122,7 @@ class RawClient:
         return self.sent.pop(0)
 
     async def send(self, message: Message) -> None:
-        """Keep the status."""
+        """Keep the status of the response."""
         self.status = message.get("status", self.status)
 
 

@@ -182,7 +182,7 @@ def trusting(made: IssuedCertificate) -> ssl.SSLContext:
     return ssl.create_default_context(cadata=made.certificate_pem)
 
 
-def told(**settings: str) -> Configuration:
+def flag_configuration(**settings: str) -> Configuration:
     """Settings given as flags; `_` stands for a dot."""
     flag = ValueSource("flag", "--override")
     keyed = {key.replace("_", "."): SourcedValue(text, flag) for key, text in settings.items()}
@@ -210,7 +210,7 @@ def inline(_: Path, made: IssuedCertificate) -> dict[str, str]:
 
 
 def pkcs12(directory: Path, made: IssuedCertificate) -> dict[str, str]:
-    """A store of Java's."""
+    """Return settings for a key store in PKCS12, as Java writes it."""
     path = directory / "mine.jks"
     path.write_bytes(made.pkcs12(SECRET))
     return {"ssl_keystore_location": str(path), "ssl_keystore_password": SECRET}
@@ -224,7 +224,7 @@ async def test_tls(
     """By the settings of a worker, with the prefix of listeners or without; never in the clear."""
     made = IssuedCertificate.of("mine")
     settings = {prefix + key: text for key, text in store(tmp_path, made).items()}
-    tls = Protection.from_configuration(told(**settings)).tls
+    tls = Protection.from_configuration(flag_configuration(**settings)).tls
     async with served(tls=tls) as address:
         assert await ask(address, GET, trusting(made)) == b"HTTP/1.1 200 OK\r\n"
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -235,7 +235,7 @@ async def test_tls(
 async def test_a_refused_connection_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
     """TLS decrypts a request that follows at once, although the connection is closing."""
     made = IssuedCertificate.of("mine")
-    tls = Protection.from_configuration(told(**inline(Path(), made))).tls
+    tls = Protection.from_configuration(flag_configuration(**inline(Path(), made))).tls
     async with served(HttpLimits(connections_max=1), tls) as address:
         _, first = await asyncio.open_connection(*address, ssl=trusting(made))
         _, second = await asyncio.open_connection(*address, ssl=trusting(made))
@@ -266,7 +266,7 @@ async def test_administrators_may_be_shown_another_key(
         for key, text in inline(tmp_path, made[name]).items()
     }
     protection = Protection.from_configuration(
-        told(admin_listeners="https://127.0.0.1:0", **settings)
+        flag_configuration(admin_listeners="https://127.0.0.1:0", **settings)
     )
     for tls, name in zip((protection.tls, protection.admin_tls), shown, strict=True):
         async with served(tls=tls) as address:
@@ -285,7 +285,7 @@ async def test_clients_with_certificates(tmp_path: Path) -> None:
         "ssl_truststore_type": "PEM",
         "ssl_truststore_certificates": friend.certificate_pem,
     }
-    tls = Protection.from_configuration(told(**inline(tmp_path, made), **trust)).tls
+    tls = Protection.from_configuration(flag_configuration(**inline(tmp_path, made), **trust)).tls
     async with served(tls=tls) as address:
         assert await ask(address, GET, _showing(tmp_path, made, friend)) == b"HTTP/1.1 200 OK\r\n"
         for client in (trusting(made), _showing(tmp_path, made, stranger)):
@@ -310,7 +310,7 @@ def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
         "listeners_https_ssl_client_auth": "none"
     }
     with pytest.raises(SettingsError) as refused:
-        Protection.from_configuration(told(**settings))
+        Protection.from_configuration(flag_configuration(**settings))
     assert str(refused.value).startswith(
         "--override: listeners.https.ssl.keystore.location is not set"
     )

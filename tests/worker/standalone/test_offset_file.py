@@ -27,7 +27,7 @@ def test_a_missing_file_has_no_offsets(file: OffsetFile) -> None:
 
 
 def test_an_empty_file_has_no_offsets(file: OffsetFile) -> None:
-    """Java reads it so, too."""
+    """An empty file has no offsets, as in Java."""
     file.path.touch()
     assert file.load() == {}
 
@@ -94,6 +94,6 @@ def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    """A folder raises `LogNotUsable`."""
+    """A folder in place of the file raises `LogNotUsable`."""
     with pytest.raises(LogNotUsable, match="cannot be read"):
         OffsetFile(tmp_path).load()

@@ -47,7 +47,7 @@ EXCEPTIONS: Mapping[str, Sequence[int]] = {
 
 
 EQUAL = 60
-"""Number of equal answers."""
+"""Number of answers that are equal."""
 
 
 async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:

@@ -31,13 +31,13 @@ def offset(key: bytes, value: bytes | None) -> Record:
 
 
 def line(value: bytes) -> Record:
-    """A record of a connector."""
+    """Return a record of the connector's topic."""
     return Record(LINES, 0, 1, None, value)
 
 
 @pytest.fixture
 def file(tmp_path: Path) -> OffsetFile:
-    """A file with one offset."""
+    """An offsets file with one offset."""
     file = OffsetFile(tmp_path / "connect.offsets")
     file.path.write_bytes(encode_offsets({b"old": b"1"}))
     return file
@@ -51,7 +51,7 @@ def records() -> MemoryLog:
 
 @pytest.fixture
 async def log(records: MemoryLog, file: OffsetFile) -> AsyncIterator[StandaloneLog]:
-    """A log on that file."""
+    """A standalone log with that offsets file."""
     log = await StandaloneLog.open(TOPICS, records, file, file.load())
     await log.create_topic(LINES, 1)
     yield log
@@ -64,7 +64,7 @@ def in_file(file: OffsetFile) -> dict[bytes | None, bytes | None]:
 
 
 async def entries(log: EmbeddedLog, *topics: str) -> list[Entry]:
-    """All entries of some topics."""
+    """Read all entries of some topics."""
     return [entry async for batch in log.read(topics) for entry in batch.entries()]
 
 

@@ -29,7 +29,7 @@ from tests.worker.test_source import CountingSource
 from tests.worker.worker_fixture import QUICK, config_of, offsets, task_states, until, until_state
 
 released = Event()
-"""Lets slow connectors start."""
+"""Set by a test to let slow connectors start."""
 
 
 @pytest.fixture(autouse=True)
@@ -38,14 +38,14 @@ def _nothing_released() -> None:
 
 
 class IdleTask(SourceTask):
-    """Has no records."""
+    """Task that never has records."""
 
     def poll(self) -> None:
-        """Return nothing."""
+        """Return no records."""
 
 
 class FaultySource(SourceConnector):
-    """Fails where its config says."""
+    """Connector that fails in the method its config names."""
 
     config = (key("fail", default=""),)
     task = IdleTask
@@ -56,19 +56,19 @@ class FaultySource(SourceConnector):
             raise RuntimeError("no such host")
         if config["fail"] == "slowly":
             released.wait(PATIENCE_S)
-        self.given = config
+        self.start_config = config
 
     def task_configs(self, limit: int) -> Sequence[Any]:
         """Return a config for each task, or fail."""
-        if self.given["fail"] == "tasks":
+        if self.start_config["fail"] == "tasks":
             raise RuntimeError("no tasks today")
-        return [self.given] * limit
+        return [self.start_config] * limit
 
     def stop(self) -> None:
-        """Do nothing."""
+        """Do nothing: the connector holds nothing."""
 
 
-async def told(worker: ConnectWorker, command: AnyCommand) -> Outcome | Rejected:
+async def outcome_of(worker: ConnectWorker, command: AnyCommand) -> Outcome | Rejected:
     """Answer of the worker to a command."""
     return await StandaloneCommands(worker).carry_out(command, principal="test")
 
@@ -80,7 +80,7 @@ def create(**config: str) -> CreateConnector:
 
 async def tasks_told(worker: ConnectWorker, command: AnyCommand) -> int:
     """Number of tasks in the answer to a command."""
-    answer = await told(worker, command)
+    answer = await outcome_of(worker, command)
     assert isinstance(answer, Outcome), answer
     assert answer.connector is not None
     return answer.connector.tasks
@@ -105,7 +105,7 @@ async def test_a_stopped_creation_has_no_tasks(tmp_path: Path) -> None:
 async def test_a_failed_start_is_the_answer(tmp_path: Path) -> None:
     """The connector exists; a config that can be started is answered as ever."""
     async with standalone(tmp_path, FaultySource) as worker:
-        answer = await told(worker, create(fail="start"))
+        answer = await outcome_of(worker, create(fail="start"))
         assert answer == Rejected(
             Reason.FAILED, "Failed to transition connector c to state STARTED", "no such host"
         )
@@ -146,7 +146,7 @@ async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
     async with standalone(tmp_path, FaultySource) as worker:
         for _ in range(3):
             assert await tasks_told(worker, create()) == 1
-            assert isinstance(await told(worker, DeleteConnector("c")), Outcome)
+            assert isinstance(await outcome_of(worker, DeleteConnector("c")), Outcome)
             names = {task.get_name() for task in asyncio.all_tasks()}
             assert not {name for name in names if name.startswith(("actor c", "task c", "task (c"))}
 
@@ -154,10 +154,10 @@ async def test_a_deletion_is_answered_when_nothing_runs(tmp_path: Path) -> None:
 async def test_a_refusal_is_passed_on(tmp_path: Path) -> None:
     """The refusal is that of the plane."""
     async with standalone(tmp_path, FaultySource) as worker:
-        await told(worker, create())
-        answer = await told(worker, create())
+        await outcome_of(worker, create())
+        answer = await outcome_of(worker, create())
         assert answer == Rejected(Reason.ALREADY_EXISTS, "Connector c already exists")
-        missing = await told(worker, DeleteConnector("d"))
+        missing = await outcome_of(worker, DeleteConnector("d"))
         assert missing == Rejected(Reason.NO_SUCH_CONNECTOR, "Connector d not found")
 
 
@@ -167,15 +167,15 @@ async def test_a_second_life_has_the_offsets_and_no_connectors(tmp_path: Path) -
     command = CreateConnector("numbers", config_of(CountingSource, topic="t"))
     committed = {"{'source': 'numbers'}": {"at": 3}}
     async with standalone(tmp_path, CountingSource, records=records) as worker:
-        await told(worker, command)
+        await outcome_of(worker, command)
         await until(lambda: offsets(worker, "numbers") == committed)
         written = await records.ends(["t"])
     async with standalone(tmp_path, CountingSource, records=records) as worker:
         assert worker.plane.state.config.connectors == {}
-        await told(worker, command)
+        await outcome_of(worker, command)
         await until_state(worker, "numbers", "RUNNING", "RUNNING")
         assert offsets(worker, "numbers") == committed
-        await told(worker, StopConnector("numbers"))
+        await outcome_of(worker, StopConnector("numbers"))
         await until(lambda: task_states(worker, "numbers") == [])
         assert await records.ends(["t"]) == written
 
@@ -184,7 +184,7 @@ async def test_offsets_of_an_own_topic_are_beside_the_records(tmp_path: Path) ->
     """The own topic has them as in a distributed worker; the offsets file has a copy, for Java."""
     async with standalone(tmp_path, CountingSource) as worker:
         config = config_of(CountingSource, topic="t") | {"offsets.storage.topic": "own"}
-        await told(worker, CreateConnector("numbers", config))
+        await outcome_of(worker, CreateConnector("numbers", config))
         await until(lambda: len(views.source_offsets(worker.plane.state, "numbers")) == 1)
         file = OffsetFile(tmp_path / "connect.offsets")
         await until(lambda: file.load() == {b'["numbers",{"source":"numbers"}]': b'{"at":3}'})
@@ -196,8 +196,8 @@ async def test_a_caller_may_go_away(tmp_path: Path, command: AnyCommand) -> None
     """The command is completed all the same."""
     async with standalone(tmp_path, FaultySource) as worker:
         if isinstance(command, DeleteConnector):
-            await told(worker, create())
-        caller = asyncio.create_task(told(worker, command))
+            await outcome_of(worker, create())
+        caller = asyncio.create_task(outcome_of(worker, command))
         await asyncio.sleep(0)
         caller.cancel()
         await asyncio.wait([caller])

@@ -44,7 +44,7 @@ def new() -> PlantedLog:
 
 @holds("connector-deleted", INFO, "a", "config@1")
 def deleted() -> PlantedLog:
-    """A connector that was there."""
+    """Return a log with a connector that was created and deleted."""
     return PlantedLog().config("a").deleted("a")
 
 
@@ -56,7 +56,7 @@ def deleted_without_having_been() -> PlantedLog:
 
 @holds("config-changed", INFO, "a", "config@1")
 def changed() -> PlantedLog:
-    """A setting got another value."""
+    """Return a log in which a setting changes its value."""
     return PlantedLog().config("a", rows="1").config("a", rows="2")
 
 
@@ -187,7 +187,7 @@ def task_set_without_commit() -> PlantedLog:
 
 @resembles("tasks-uncommitted")
 def task_set_committed_late() -> PlantedLog:
-    """The commit came, though late."""
+    """Return a log in which a task set is committed an hour late."""
     log = PlantedLog().running("a").task_configs("a", 2).wait(HOUR)
     return log.put(TOPICS.config, "commit-a", {"tasks": 2})
 
@@ -226,7 +226,7 @@ def command_ended() -> PlantedLog:
 
 @holds("restart-storm", WARNING, "a", *(f"config@{offset}" for offset in range(1, 6)))
 def restarted_every_minute() -> PlantedLog:
-    """Five restarts in five minutes."""
+    """Return a log with five restarts in five minutes."""
     log = PlantedLog().config("a")
     for _ in range(5):
         log.wait(MINUTE).restart("a")
@@ -235,7 +235,7 @@ def restarted_every_minute() -> PlantedLog:
 
 @resembles("restart-storm")
 def restarted_every_hour() -> PlantedLog:
-    """Five restarts, one per hour."""
+    """Return a log with five restarts, an hour apart."""
     log = PlantedLog().config("a")
     for _ in range(5):
         log.wait(HOUR).restart("a")
@@ -276,7 +276,7 @@ def many_restarted_once() -> PlantedLog:
 
 @holds("secret-in-clear", WARNING, "a", "config@0")
 def password_in_config() -> PlantedLog:
-    """A password as it is."""
+    """Return a log with a password in clear text."""
     return PlantedLog().config("a", database_password="correct horse")
 
 

@@ -168,7 +168,7 @@ def deleted() -> PlantedLog:
 
 @holds("offsets-orphaned", INFO, "a", "config@3", "offsets@0")
 def orphan() -> PlantedLog:
-    """Deleted, and its offset stays."""
+    """Return a log in which an offset outlives its connector."""
     return PlantedLog().running("a").offset("a", {"n": 9}).deleted("a")
 
 

@@ -21,7 +21,7 @@ def fails_again_and_again() -> PlantedLog:
 
 @resembles("status-flapping")
 def fails_now_and_then() -> PlantedLog:
-    """Three failures, hours apart."""
+    """Return a log with three failures, an hour apart."""
     log = PlantedLog().running("a")
     for _ in range(3):
         log.wait(HOUR).status("task-a-0", "FAILED").wait(MINUTE).status("task-a-0", "RUNNING")
@@ -48,7 +48,7 @@ def all_fail_once() -> PlantedLog:
 
 @holds("status-flapping", WARNING, "a", *(f"status@{2 * n}" for n in range(1, 11)))
 def never_stays() -> PlantedLog:
-    """Ten rebalances in ten minutes."""
+    """Return a log with ten rebalances in less than ten minutes."""
     log = PlantedLog().running("a")
     for generation in range(2, 12):
         log.wait(50_000).status("task-a-0", "UNASSIGNED", generation=generation)

@@ -50,7 +50,7 @@ def test_a_table(small: Path) -> None:
 
 
 def test_nothing_to_merge(small: Path) -> None:
-    """A second run changes nothing."""
+    """A second `compact-archive` changes no file."""
     call("compact-archive", small)
     before = content(small)
     (done,) = call("compact-archive", small, "-o", "json").json

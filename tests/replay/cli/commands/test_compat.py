@@ -281,7 +281,7 @@ def test_lint_tells_what_happens(dump: Any) -> None:
 
 
 def test_lint_as_json(dump: Any) -> None:
-    """Findings with their records."""
+    """`-o json` has each finding with its evidence."""
     document = json.loads(run("lint", dump(QUIET), "--release", "3.9", "-o", "json").stdout)
     (finding,) = document["findings"]
     assert document["release"] == "3.9.2"

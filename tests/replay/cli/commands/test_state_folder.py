@@ -13,7 +13,7 @@ from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Recorded clusters, archived."""
+    """An archive of recorded clusters."""
     return fleet_in(tmp_path_factory.mktemp("fleet"))
 
 
@@ -48,7 +48,7 @@ def test_a_folder_with_a_damaged_cluster(damaged: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_with_damaged_clusters_only(damaged: Path, tmp_path: Path) -> None:
-    """The command writes no file."""
+    """`state` refuses a damaged cluster and writes no file."""
     words = ("--cluster", "life", "-o", "parquet", "--folder", tmp_path / "states")
     assert "was altered" in refusal(call("state", damaged, *words))
     assert content(tmp_path) == {}

@@ -31,7 +31,7 @@ LIFE = HISTORIES / "life-3.9.log.jsonl"
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of two clusters."""
+    """An archive of the clusters `life` and `roll`."""
     folder = tmp_path_factory.mktemp("archive")
     roll = HISTORIES / "roll-3.4-3.9-3.4.log.jsonl"
     result = call("capture", f"life={LIFE}", f"roll={roll}", folder, "-o", "json")
@@ -189,7 +189,7 @@ def test_explain_reads_nothing_but_tells(archive: Path) -> None:
 
 
 def test_secrets_are_hidden_from_whoever_looks(tmp_path: Path) -> None:
-    """Output hides archived secrets."""
+    """Secrets of an archive are hidden in every output."""
     value = '{"properties":{"name":"a","password":"hunter2"}}'
     line = {"topic": "connect-configs", "partition": 0, "offset": 0, "timestamp": 1}
     (tmp_path / "a.jsonl").write_bytes(

@@ -38,7 +38,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Archive of two clusters."""
+    """An archive of the clusters `one` and `two`."""
     folder = tmp_path_factory.mktemp("archive")
     assert call("capture", f"one={LOG}", f"two={LOG}", folder).code == 0
     return folder
