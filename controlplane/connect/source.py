@@ -30,7 +30,7 @@ OffsetPairs = Sequence[OffsetPair]
 
 
 class Idle(msgspec.Struct, frozen=True):
-    """Nothing to read now. The runtime commits, and resumes `read` after this many seconds."""
+    """Pause of a source. The runtime commits, and resumes `read` after this time."""
 
     seconds: float = 1.0
 
@@ -182,7 +182,7 @@ class SourceRun:
         )
 
     def idle(self, seconds: float = 1.0) -> Idle:
-        """Nothing to read for this many seconds. Yield it instead of sleeping."""
+        """Tell that nothing is to be read for this many seconds. Yield it instead of sleeping."""
         return Idle(seconds)
 
     def mark(self, offsets: OffsetPairs) -> Mark:

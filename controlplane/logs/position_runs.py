@@ -15,7 +15,7 @@ class PositionRun(msgspec.Struct):
     source: int
     """Offset of the first record."""
     target: int
-    """Its offset in the copy."""
+    """Offset in the copy."""
     records: int = 1
 
 

@@ -163,7 +163,7 @@ class TargetOptions(msgspec.Struct, frozen=True):
     """Options about the cluster of TO."""
 
     file: Path | None
-    """Its worker's file."""
+    """File of the worker's settings."""
     topics: Mapping[str, str | None]
     """Names by `config_topic` and so on; None: not given."""
 

@@ -183,7 +183,7 @@ class DigestFold:
         return b"".join([self._after(record, work.hashes) for record in work.records])
 
     def rest(self) -> bytes:
-        """Nothing: every record has its digest already."""
+        """Return nothing: every record has its digest already."""
         return b""
 
     def _after(self, timed: TimedRecord, hashes: RowHashes) -> bytes:

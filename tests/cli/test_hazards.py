@@ -75,7 +75,7 @@ def test_spans_of_releases() -> None:
 
 
 def test_hazards_of_one_connector(poisoned: Path) -> None:
-    """Its own, and those that hit every connector."""
+    """One connector is listed with its own hazards and with those of every connector."""
     options = ["--hazards", "--profile", "2.8", "-o", "json"]
     hazards = call("inspect", poisoned, *options).json["hazards"]
     assert {hazard["connector"] for hazard in hazards} == {None, "d"}

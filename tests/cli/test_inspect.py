@@ -209,7 +209,7 @@ def test_rest_answers_are_those_of_the_recorded_worker(histories: Path) -> None:
 
 
 def test_a_sink_of_kafkas_own_needs_no_catalogue(histories: Path) -> None:
-    """Its type is shown in every view, and its offsets are not said to be none."""
+    """Every view shows the type; none claims that the sink has no offsets."""
     table = inspect(histories, "life-3.9").out.splitlines()
     assert next(line.split() for line in table if line.startswith("archive"))[1:3] == [
         "sink",

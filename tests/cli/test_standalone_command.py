@@ -334,7 +334,7 @@ class TestWorkerFile:
     """A worker that cannot start refuses with exit code 2, and changes nothing."""
 
     def test_an_unreadable_offsets_file_is_never_overwritten(self) -> None:
-        """Its offsets may be worth more than a start."""
+        """The offsets may be worth more than a start."""
         Path("connect.offsets").write_bytes(b"no offsets")
         assert refusal(standalone()) == (
             "connect.offsets is no offsets file of a standalone worker: expected a "

@@ -223,7 +223,7 @@ def test_a_log_that_ends_before_the_story_is_warned_of(histories: Path, tmp_path
 def test_the_end_of_a_transaction_is_no_missing_record(
     histories: Path, name: str, options: list[str]
 ) -> None:
-    """Its marker takes an offset, and no log file has it."""
+    """The marker takes an offset that no log file has."""
     result = verify(histories, histories / f"{name}.log.jsonl", name, *options)
     assert (result.code, result.err) == (0, "")
 

@@ -88,7 +88,7 @@ async def test_waiting_ends_when_a_connector_fails(monkeypatch: pytest.MonkeyPat
 
 
 async def test_a_deleted_one_may_fail_until_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its last status stays for a while."""
+    """The last status of a deleted connector stays for a while."""
     monkeypatch.setattr("controlplane.client.connectors.wait.POLL_S", 0)
     failing = [MISSING[0], reported("FAILED")[1]] * 20
     worker = FakeWorker(*failing, *MISSING * 2, httpx.Response(500))

@@ -24,7 +24,7 @@ RECORDS = 3 * CONNECTORS
 """Records of their creation: config, accepted, finished."""
 
 ENOUGH = SnapshotSettings(tail_records=CLOSING_SHARE * CONNECTORS)
-"""Not enough for a snapshot while the log is open."""
+"""Records that make a snapshot when the log is closed, and none while it is open."""
 
 Begin = Callable[[], Awaitable[None]]
 

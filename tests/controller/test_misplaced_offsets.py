@@ -19,7 +19,7 @@ ELSEWHERE = (USUAL + 1) % 25
 
 
 async def test_a_reset_holds_and_is_named(tmp_path: Path) -> None:
-    """Its tombstone goes where Kafka's would; also after retention the offset stays away.
+    """The tombstone goes where Kafka's would; also after retention the offset stays away.
 
     A worker may read the partitions in another order, and find the offset: that is the hazard.
     """

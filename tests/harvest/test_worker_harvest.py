@@ -143,7 +143,7 @@ async def test_an_old_worker_tells_what_it_validates(release: str) -> None:
 
 
 async def test_kafkas_own_classes_are_listed_by_name(tmp_path: object) -> None:
-    """Their settings are known for every release; the file adds their documentation."""
+    """The settings of Kafka's classes are known for every release; the file adds documentation."""
     _, file, _ = await harvest("3.9.1")
     written = json.loads(file)
     own = [

@@ -111,7 +111,7 @@ class TestStopped:
 
     @pytest.mark.parametrize("fail", ["start", "stop"])
     async def test_failures(self, fail: str) -> None:
-        """Its worker reports STOPPED, also if it had failed, or fails by being stopped.
+        """The worker reports STOPPED, also if the connector had failed, or fails by being stopped.
 
         Resumed after either failure, its tasks run again.
         """

@@ -205,7 +205,7 @@ class TestExactlyOnceSupportDisabled:
 
 
 class AheadTask(ScriptedTask):
-    """Its third poll blocks; the hook returns the position of the last poll."""
+    """The third poll blocks; the hook returns the position of the last poll."""
 
     blocked: ClassVar[threading.Event] = threading.Event()
     released: ClassVar[threading.Event] = threading.Event()

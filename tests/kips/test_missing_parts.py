@@ -13,7 +13,7 @@ from tests.kips.missing_parts import LATER, MissingPart
 
 FOLDER = Path(__file__).parent
 WORDS_ALIKE = 8
-"""So many words in a row are no accident any more."""
+"""Number of words in a row that are no accident any more."""
 
 
 def waiting(need: MissingPart) -> list[str]:
@@ -87,7 +87,7 @@ def text_of(kip: str, shared: Path) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Its words, without what stands between them."""
+    """Words of a text, without what stands between them."""
     return re.findall(r"[\w/]+", text.lower())
 
 

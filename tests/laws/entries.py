@@ -22,7 +22,7 @@ TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-comma
 profiles = st.sampled_from(PROFILES)
 
 LEVELS = 900
-"""So deeply nested is legal in every release, and more deeply than Python calls itself."""
+"""Depth that is legal in every release, and greater than that of Python's calls."""
 
 ACTIVE = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
 

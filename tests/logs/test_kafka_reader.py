@@ -173,7 +173,7 @@ def test_aborted_transactions() -> None:
 
 
 def test_reading_begins_inside_of_an_aborted_transaction() -> None:
-    """Its first offset may lie before what is read."""
+    """The first offset of the transaction may lie before what is read."""
     read_batch = read(batch(5, b"a", producer=1) + marker(6, 1, ABORT), 5, aborted=((1, 2),))
     assert places(read_batch) == [(5, True)]
 

@@ -108,7 +108,7 @@ def test_a_record_of_another_form_is_noticed(statement: str, log: Path) -> None:
 
 
 async def test_compaction_removes_nothing_by_a_damaged_key(log: Path) -> None:
-    """Its key might be that of another record."""
+    """The damaged key might be that of another record."""
     flip(log, KEY, 3)
     opened = await SqliteLog.open(log)
     with pytest.raises(LogCorrupt, match="does not fit its checksum"):

@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
     entries: tuple[Entry, ...]
     startup: int = 0
-    """So many of the entries are read before the worker has started: nobody is told of them."""
+    """Number of entries read before the worker has started: no listener is called for them."""
     batch: tuple[int, ...] = ()
     """Sizes of the batches in which a worker reads the records, over and over; all are of one
     topic. A batch never reaches over the end of start-up. What becomes of a record then depends

@@ -87,7 +87,7 @@ ORIGINS = (
         lambda text: bool(_PAGE.match(text.text)),
     ),
 )
-"""Where a long text comes from: the first row that holds."""
+"""Origin of a long text: the first row that holds."""
 
 
 def is_long(text: Text) -> bool:

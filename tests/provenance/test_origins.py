@@ -34,7 +34,7 @@ FOREIGN = (
     "Some sentence of the documentation of others that explains a setting at length, with <code>"
     "examples</code> and with hints that nobody of this project has ever written down."
 )
-"""It stands for a sentence of Kafka's."""
+"""Text that stands for a sentence of Kafka's."""
 
 CATALOGUE = json.dumps({"producer": [{"name": "acks", "documentation": FOREIGN}]})
 VALIDATED = {"definition": {"name": "acks", "documentation": FOREIGN}, "value": {"errors": []}}

@@ -256,7 +256,7 @@ def test_without_hashes_an_altered_file_may_pass_and_a_missing_one_never(damaged
 def test_an_archive_of_an_earlier_version_is_sound(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its winners lack the statuses that tombstones have removed."""
+    """The winners lack the statuses that tombstones have removed."""
     running = b'{"state":"RUNNING","trace":null,"worker_id":"w","generation":1}'
     values = [running] * 40 + [None]
     log = [

@@ -23,7 +23,7 @@ SIZES = SegmentSizes(segment_records=2_000, row_group_rows=500)
 """A row group is a megabyte of values."""
 
 MANY = 8
-"""So many times as large is the other one: by 70 MB of values in each topic."""
+"""Factor by which the other log is larger: by 70 MB of values in each topic."""
 
 WAITING = "from replay.archive import appender; appender.WAITING_BYTES = 4_000_000"
 TELLING = "from replay.timeline import timeline_rows; timeline_rows.ROWS_AT_ONCE = 1_000"

@@ -256,7 +256,7 @@ def forge(folder: Path, *, with_hash: bool) -> None:
 def test_a_forged_merge_is_found_by_the_manifests_before_it(
     small: Path, *, with_hash: bool
 ) -> None:
-    """Their hashes of records prove what the merge had to keep."""
+    """The manifests' hashes of records prove what the merge had to keep."""
     merged(small)
     forge(small, with_hash=with_hash)
     sentence = refusal(call("verify", small))
@@ -275,7 +275,7 @@ def test_a_merge_that_leaves_out_records_is_found(small: Path) -> None:
 
 
 def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
-    """Its manifests have no hash of records; `verify` says that only later heads prove them."""
+    """Such manifests have no hash of records; `verify` says that only later heads prove them."""
     head = ""
     for path in sorted((small / f"cluster={NAME}" / "_manifest").glob("*.json")):
         document = msgspec.json.decode(path.read_bytes())

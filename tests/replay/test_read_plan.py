@@ -47,7 +47,7 @@ def log() -> list[Entry]:
 
 @pytest.fixture(scope="module")
 def cluster(log: list[Entry], tmp_path_factory: pytest.TempPathFactory) -> ArchivedCluster:
-    """Their archive: segments of eight hours, row groups of four."""
+    """Archive of the log: segments of eight hours, row groups of four."""
     return archive(tmp_path_factory.mktemp("archive"), log, SegmentSizes(8, 4))
 
 

@@ -83,7 +83,7 @@ def test_looks_without_missing_offsets_become_one_reading(tmp_path: Path) -> Non
 
 
 def test_joined_looks_stay_joined_once_retention_has_removed_records(tmp_path: Path) -> None:
-    """Their segments have holes then, but nothing was missing when they were joined."""
+    """Segments of the looks have holes then, but nothing was missing when they were joined."""
     cluster = looked_at(tmp_path, 10, 1)
     result = Merger(cluster.store, NAME, retention=older_than(0, 5)).run()
     assert [expired.records for expired in result.expired] == [5, 5, 5]

@@ -136,7 +136,7 @@ def test_harmless_base64_stays(text: bytes, key_file: Path) -> None:
 
 
 def test_a_planned_record_stays_base64(key_file: Path) -> None:
-    """Its value is base64 in a record of the command topic; the secret in it is hidden there."""
+    """The value is base64 in a record of the command topic; the secret in it is hidden there."""
     draft = b'{"plan":[{"key":"YQ==","value":"' + b64encode(PASSWORD) + b'"}]}'
     for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
         entry = Entry("connect-commands", 0, 0, 1, b"c", draft)

@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 from replay.archive.segments.segment_files import SCHEMA, written
 
 ROWS = 200_000
-"""So many that their keys outgrow what Parquet takes into a dictionary by itself, 1 MB."""
+"""Number of rows whose keys outgrow Parquet's own limit of a dictionary, 1 MB."""
 
 
 def test_encodings_of_columns() -> None:

@@ -51,7 +51,7 @@ def test_the_whole_of_an_archive_in_each(store: ArchiveStore) -> None:
 
 
 def test_snapshots_in_each(store: ArchiveStore) -> None:
-    """Their states end in `.zst`, which Arrow's file systems would compress again."""
+    """Files of states end in `.zst`; Arrow's file systems would compress them again."""
     log = log_of(lasting_days(recorded_entries(HISTORY)))
     capture_into(store, log)
     (cluster,) = open_clusters(store)

@@ -46,7 +46,7 @@ NO_TYPE = [
 async def test_errors_before_a_method_is_found_have_no_type(
     method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
-    """Their text is JSON all the same."""
+    """The text is JSON all the same."""
     async with orders_plane() as (_, client):
         answer = await client.request(method, BASE + path, headers=headers)
     assert (answer.status_code, answer.json()["error_code"]) == (status, status)

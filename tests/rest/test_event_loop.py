@@ -89,7 +89,7 @@ async def put_and_patch(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.slow
 def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """Their body is read, decided and written beside the loop."""
+    """The body is read, decided and written beside the loop."""
     assert longest_turn(asking(tmp_path, alter)) < TURN
 
 

@@ -48,7 +48,7 @@ def asking(method: str, path: str, body: bytes) -> int:
 
 
 def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
-    """Its signature is looked at first: anybody can send it, also where others need a name."""
+    """The signature is checked first: anybody can send it, also where others need a name."""
     sizes = [json.dumps([{"key": "value"}] * number).encode() for number in (1_000, 8_000)]
     small, large = (asking("POST", INTERNAL, body) for body in sizes)
     assert large < small + 100_000

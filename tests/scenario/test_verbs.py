@@ -94,7 +94,7 @@ def test_bad_steps_are_reported_with_their_line(text: str, message: str) -> None
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_has_an_example(verb: str) -> None:
-    """Its docstring shows the step and what it prints."""
+    """The docstring of a verb shows the step and its output."""
     text = VERBS[verb].__doc__ or ""
     assert f"\n        {verb}" in text
     assert "        ----\n" in text

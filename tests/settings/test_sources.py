@@ -217,7 +217,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def test_limits_are_told_like_settings(file: Path) -> None:
-    """Their keys begin with the name of their part; a limit of 0 is none."""
+    """Keys of limits begin with the name of their part; a limit of 0 is none."""
     file.write_text("part.patience.ms=7\nwidth=9\n", "ascii")
     config = configuration(variables={"CONTROLPLANE_PART_WIDTH": "0"}, file=file)
     with pytest.raises(SettingsError, match=r"part\.width is '0': use a whole number from 1$"):
@@ -306,7 +306,7 @@ def test_values_that_cannot_be_had(file: Path, written: str, sentence: str) -> N
 
 
 def test_a_provider_of_a_package(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its `param.*` are passed on as they are written; settings of the worker may use it, too."""
+    """A provider gets its `param.*` as written; settings of the worker may use it, too."""
     point = EntryPoint("vault", "tests.settings.vault_provider:Vault", providers.GROUP)
     monkeypatch.setattr(providers, "entry_points", lambda **_: [point])
     file.write_text(

@@ -11,12 +11,14 @@ from tests.tidy.source import Offence, SourceFile
 
 OPENINGS = {
     *("Of", "That", "Those", "What", "Whatever", "Which", "Who", "Whoever", "Whom", "Whose"),
-    *("Whether", "Why"),
+    *("Whether", "Why", "How", "To", "Where"),
 }
 """First words of sentences that keep their subject for the end."""
 
-OPENINGS_OF_PROGRAMS = OPENINGS | {"How", "To", "Where"}
-"""First words that packages, benchmarks and examples avoid; docstrings of tests may have them."""
+FRAGMENTS = {
+    *("And", "But", "It", "Its", "Neither", "Nor", "Not", "Nothing", "Or", "So", "Their", "They"),
+}
+"""First words of docstrings whose subject stands elsewhere: in a name, or in nothing at all."""
 
 NOUNS_IN_ING = {
     *("binding", "coalescing", "embedding", "encoding", "fencing", "forwarding", "heading"),
@@ -40,7 +42,7 @@ VAGUE = {
 """Names of classes that need a noun beside them, which says of what."""
 
 VAGUE_VARIABLES = {"it", "one", "told"}
-"""Names of variables and parameters of programs that do not say of what."""
+"""Names of variables and parameters that do not say of what."""
 
 VAGUE_LOCALS = VAGUE_VARIABLES | {
     *("asked", "found", "given", "here", "known", "more", "seen", "some", "there", "wanted"),
@@ -58,7 +60,7 @@ COMMENT_MARKS = {
 }
 """Patterns that begin a comment, by the ending of a file; elsewhere it is `#`."""
 
-_REFUSED_SOMEWHERE = re.compile(rf"#\s*(?:{'|'.join(OPENINGS_OF_PROGRAMS)})\b")
+_REFUSED_SOMEWHERE = re.compile(rf"#\s*(?:{'|'.join(OPENINGS)})\b")
 """Text that may be a comment with such an opening."""
 
 COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools/*", ".ci/*")
@@ -67,30 +69,24 @@ COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools
 
 def openings(source: SourceFile) -> Iterator[Offence]:
     """A docstring opens with the thing or with the verb, that of an attribute as well."""
-    refused = _refused_openings(source)
     for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
                 words = text.split(maxsplit=1)
-                if words and words[0].rstrip(",:") in refused:
+                if words and words[0].rstrip(",:") in OPENINGS | FRAGMENTS:
                     yield Offence(node.lineno, f"opens with {words[0]}")
 
 
 def comment_openings(source: SourceFile) -> Iterator[Offence]:
     """A comment opens with its subject or its verb; the lines below its first are not checked."""
-    refused = _refused_openings(source)
     lines = source.text.splitlines()
     continued = -1
     for line, column, text in _comments(source):
         words = text.split(maxsplit=1)
         alone = not lines[line - 1][:column].strip()
-        if words and not (alone and line == continued) and words[0].rstrip(",:") in refused:
+        if words and not (alone and line == continued) and words[0].rstrip(",:") in OPENINGS:
             yield Offence(line, f"opens with {words[0]}")
         continued = line + 1 if words and alone else -1
-
-
-def _refused_openings(source: SourceFile) -> set[str]:
-    return OPENINGS if source.inside("tests/", "tools/") else OPENINGS_OF_PROGRAMS
 
 
 def _comments(source: SourceFile) -> Iterator[tuple[int, int, str]]:
@@ -126,9 +122,7 @@ def class_names(source: SourceFile) -> Iterator[Offence]:
 
 
 def variable_names(source: SourceFile) -> Iterator[Offence]:
-    """A variable or parameter of a program is named for what it holds."""
-    if not source.inside("controlplane/", "replay/", "benchmarks/"):
-        return
+    """A variable or parameter is named for what it holds."""
     public = set(map(id, _named_by_callers(source.tree.body, private=False)))
     for node in source.nodes:
         match node:

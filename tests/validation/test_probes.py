@@ -34,7 +34,7 @@ PROVIDED = {1898, 1899, 1900, 1901, 1903, 1904}
 """Probes whose configs get values from a file provider. We read no secrets and trust the config."""
 
 ROWS = 250
-"""So many requests in the file are about validation: a filter that lost some would be noticed."""
+"""Number of requests in the file about validation; a filter that lost some would be noticed."""
 
 
 class ValidationRow(NamedTuple):

@@ -152,7 +152,7 @@ async def test_restarts() -> None:
 
 
 class RestlessSource(Source):
-    """Its generator and its methods give way to others; it notes who runs."""
+    """Source whose generator and methods give way to others, and which notes who runs."""
 
     config = (key("topic", default="t"),)
     began: ClassVar[list[str]] = []

@@ -70,7 +70,7 @@ async def begin(worker: ConnectWorker, **config: str) -> None:
 
 
 async def test_a_task_that_is_created_paused_does_not_start() -> None:
-    """Its status is PAUSED; it starts when it is resumed."""
+    """The status is PAUSED; the task starts when it is resumed."""
     async with running(ScriptedSource) as worker:
         create = CreateConnector("s", scripted(), initial_state=Target.PAUSED)
         await worker.plane.execute(create)

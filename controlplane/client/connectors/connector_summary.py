@@ -55,7 +55,7 @@ class ConnectorSummary(NamedTuple):
 
     @property
     def states(self) -> set[str]:
-        """Its state and those of its tasks."""
+        """State of the connector and those of its tasks."""
         return {self.state, *(str(task["state"]) for task in self.tasks)}
 
     @property

@@ -290,7 +290,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     internal_converters: bool
     """Internal topics may use other converters, or schemas."""
     clients_outlive_kip_896: bool
-    """Its clients still speak the protocol versions that brokers from 4.0 on require."""
+    """Clients of the release still speak the protocol versions that brokers from 4.0 on require."""
 
     def __repr__(self) -> str:
         return f"Profile.of({self.release!r})"

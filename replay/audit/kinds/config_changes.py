@@ -52,7 +52,7 @@ class ConfigChanges:
                     yield self._target(decoded, before_that, target)
 
     def end(self) -> Iterator[Finding]:
-        """Nothing is pending."""
+        """Yield nothing: no finding is pending."""
         return iter(())
 
     def _config(

@@ -47,7 +47,7 @@ class MixedGroups:
                     yield from self._report(status.worker_id, status.generation, decoded)
 
     def end(self) -> Iterator[Finding]:
-        """Nothing is pending."""
+        """Yield nothing: no finding is pending."""
         return iter(())
 
     def _report(self, worker: str, generation: int, decoded: DecodedRecord) -> Iterator[Finding]:

@@ -61,7 +61,7 @@ class LargeCluster(msgspec.Struct, frozen=True):
 
     @property
     def cluster(self) -> str:
-        """Its name."""
+        """Name of the cluster."""
         return self.cut.cluster
 
     @property

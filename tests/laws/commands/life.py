@@ -163,7 +163,7 @@ class CommandRun(NamedTuple):
     batches_ms: tuple[int, ...]
     """Times of its writes, including the command topic; none for a refusal alone."""
     ended: CommandAnswer | None
-    """Its end in the command topic."""
+    """End of the command in the command topic."""
 
     @property
     def answer(self) -> CommandAnswer | None:

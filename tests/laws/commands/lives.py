@@ -18,7 +18,7 @@ RELEASES = (*[KIP] * 6, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
 """Ours, and as often one of those that write in ways of their own."""
 
 EVENTS = (3, 20)
-"""So many events has a life, at least and at most."""
+"""Number of events of a life: least and greatest."""
 
 MOST_TRIES = 500
 """Attempts to find a shorter life that breaks the same law; each takes some hundredths of a second.

@@ -23,7 +23,7 @@ class Outage(NamedTuple):
     """The log is unavailable for a while."""
 
     behind: int
-    """So many batches are appended before."""
+    """Number of batches that are appended before."""
     batches: int
     """Number of batches that are not appended."""
     written: bool

@@ -56,7 +56,7 @@ class Trouble(NamedTuple):
     """Failure of an outside action."""
 
     behind: int
-    """So many things are done before."""
+    """Number of actions that are done before."""
     done: Extent
 
 

@@ -85,7 +85,7 @@ def test_retentions_add_only_their_own_doubts(
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 6))
 def test_merges_of_an_earlier_version_are_merged_again(first: int, tmp_path: Path) -> None:
-    """Their manifests have every reading; the next merge moves them into a file."""
+    """Such manifests have every reading; the next merge moves the readings into a file."""
     moved = 0
     for seed in range(first, first + 6):
         moments = Random(f"earlier merges {seed}")

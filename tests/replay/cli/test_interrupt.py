@@ -11,7 +11,7 @@ from tests.replay.cli.replay_calls import call, content
 from tests.replay.cli.terminal import TerminalResult, running
 
 RECORDS = 40_000
-"""So many that every command takes seconds."""
+"""Number of records with which every command takes seconds."""
 
 ENCRYPTED = 10_000
 """The same for a capture with encrypted secrets, which is slower."""
@@ -19,7 +19,7 @@ ENCRYPTED = 10_000
 CONNECTORS = 50
 
 CLUSTERS = ("a", "b", "c")
-"""So many that those commands take seconds, too, for which a record is little work."""
+"""Clusters with which commands also take seconds that do little work for a record."""
 
 UNDER_WAY = rf"[ m][1-9]\d*/{RECORDS * len(CLUSTERS)}"
 """Pattern of a progress bar that has begun to grow."""

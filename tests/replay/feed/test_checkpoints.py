@@ -187,7 +187,7 @@ def test_an_aborted_record_is_no_cause(tmp_path: Path) -> None:
 
 
 def test_a_broken_cluster_is_named_and_caught_up(tmp_path: Path) -> None:
-    """Its rows are absent while a file is damaged; the next run has them all."""
+    """Rows of the cluster are absent while a file is damaged; the next run has them all."""
     for name in ("a", "b"):
         archived(tmp_path, ENTRIES[:40], name)
     feed_in(tmp_path).advance()

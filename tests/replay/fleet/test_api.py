@@ -301,7 +301,7 @@ def test_an_unreadable_cluster_has_no_files(tmp_path: Path) -> None:
 
 
 def test_a_table_without_rows_can_be_read(tmp_path: Path) -> None:
-    """Its files are empty, and have the columns; no file has an empty row group."""
+    """The files are empty and have the columns; no file has an empty row group."""
     alone(tmp_path / "archive", b'{"properties":{"name":"a"}}')
     replay.open(str(tmp_path / "archive")).write_state(str(tmp_path / "state"))
     for path in (tmp_path / "state").rglob("*.parquet"):

@@ -31,7 +31,7 @@ def thinned(captured: Path) -> Path:
 
 
 def test_a_dry_run_tells_what_would_go(captured: Path, tmp_path: Path) -> None:
-    """Its numbers are those of the removal; it changes no file."""
+    """The dry run prints the numbers of the removal, and changes no file."""
     folder = copytree(captured, tmp_path / "archive")
     before = content(folder)
     words = ("compact-archive", folder, "--retain", "1h")
@@ -134,7 +134,7 @@ def test_verify_tells_removals_apart_from_holes(thinned: Path) -> None:
 
 
 def test_a_dump_is_captured_again(thinned: Path, tmp_path: Path) -> None:
-    """Its removed records are neither added again nor a conflict; an altered one is."""
+    """Removed records are neither added again nor a conflict; an altered one is a conflict."""
     folder = copytree(thinned, tmp_path / "archive")
     before = content(folder)
     (again,) = call("capture", f"life={LOG}", folder, "-o", "json").json

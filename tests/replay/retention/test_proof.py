@@ -226,7 +226,7 @@ def test_a_record_that_returns_is_found(thin: Path) -> None:
 
 
 def test_an_altered_record_after_the_cut_is_found(thin: Path) -> None:
-    """Its original lies behind the cut: each head ever noted proves it."""
+    """The original lies behind the cut: each head ever noted proves it."""
     cluster = cluster_in(thin)
     removed = cluster.parts[STATUS].removed
     assert removed is not None

@@ -148,7 +148,7 @@ async def test_topics_and_secrets(
 
 
 async def test_a_time_that_spark_has_not(both: Both, broker: Broker) -> None:
-    """Its timestamps count microseconds: a record that is dated too late cannot be read by it."""
+    """Spark counts microseconds in a timestamp, and cannot read a record that is dated too late."""
     async with writer(broker) as out:
         await out.put(both.topics.config, 0, b"connector-a", b"{}", timestamp=2**60)
     with pytest.raises(NotCapturable, match=r"later than Spark can read .* --engine local"):

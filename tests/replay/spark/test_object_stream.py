@@ -70,7 +70,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneClus
 def test_a_killed_stream_goes_on(
     cluster: StandaloneCluster, server: ObjectServer, jars: str, tmp_path: Path
 ) -> None:
-    """Its lease must end before; then the batch has the rows of the feed in a folder."""
+    """The lease must end before; then the batch has the rows of the feed in a folder."""
     where = f"s3a://{server.bucket.name}/progress"
     words = ["watch", str(tmp_path / "archive"), "--once", "--checkpoint", where]
     words += server.bucket.conf(endpoint_region="us-east-1")

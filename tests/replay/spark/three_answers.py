@@ -30,7 +30,7 @@ from tests.replay.archives import SMALL, capture, cluster_in, log_of, served
 from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle, TableLine, lines_of
 
 SLICED = LIMITS._replace(slice_rows=6)
-"""So few rows that partitions of short logs are sliced, and merged behind a shuffle."""
+"""Limits with so few rows that partitions of short logs are sliced, and merged by a shuffle."""
 
 CUTS_AT_ONCE = 2_000
 """SQL is asked for so many moments at a time: of each it holds all that lies before."""

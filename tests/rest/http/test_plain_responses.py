@@ -120,7 +120,7 @@ async def test_requests_one_after_the_other(
 async def test_a_request_with_a_body(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Its response may leave before or after the end of the body; the next request is answered."""
+    """The response may leave before or after the end of the body; the next request is answered."""
     reader, writer = connection
     posted = (REQUEST % 0).replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\n%s\r\n\r\nbody")
     for packets in ([posted % b"Content-Length: 4"], [posted % b"Content-Length: 8", b"::::"]):
@@ -136,7 +136,7 @@ async def test_a_request_with_a_body(
 async def test_head_has_no_body(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """Its length is that of the body which the application has sent."""
+    """The length of the response is that of the body which the application has sent."""
     reader, writer = connection
     for _ in range(2):
         writer.write((REQUEST % 0).replace(b"GET", b"HEAD"))

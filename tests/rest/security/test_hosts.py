@@ -72,7 +72,7 @@ async def test_a_rebound_name_reads_nothing(host: str, path: str) -> None:
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
 async def test_a_rebound_name_changes_nothing(base: str) -> None:
-    """Its origin is its host, so that no rule about origins holds it back."""
+    """Origin and host of the request are equal, so that no rule about origins holds it back."""
     headers = {"host": EVIL, "origin": f"http://{EVIL}", "sec-fetch-site": "same-origin"}
     body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     async with guarded(Protection()) as client:

@@ -96,7 +96,7 @@ def never_had_tasks() -> PlantedLog:
 
 @resembles("stop-half-done")
 def failed_without_tasks() -> PlantedLog:
-    """Its task set is empty because it cannot even start: the status tells that."""
+    """The connector cannot even start, so its task set is empty; the status tells that."""
     log = PlantedLog().running("a").tasks("a", 0).status("connector-a", "FAILED")
     return log.wait(HOUR).config("other")
 

@@ -132,14 +132,14 @@ def paused() -> PlantedLog:
 
 @resembles("source-stalled")
 def failed() -> PlantedLog:
-    """Its task failed: the status tells that."""
+    """The task failed; the status tells that."""
     log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "FAILED")
     return log.wait(DAY).config("other")
 
 
 @resembles("source-stalled")
 def failed_and_mended() -> PlantedLog:
-    """Its task failed, and was started again a day later."""
+    """The task failed, and was started again a day later."""
     log = PlantedLog().running("a").moving("a", MINUTE).status("task-a-0", "FAILED").wait(DAY)
     return log.status("task-a-0", "RUNNING").offset("a", {"position": 6})
 
@@ -180,7 +180,7 @@ def never_seen() -> PlantedLog:
 
 @resembles("offsets-orphaned")
 def cleaned_up() -> PlantedLog:
-    """Its offset was taken away before it was deleted."""
+    """The offset was removed before the connector was deleted."""
     log = PlantedLog().running("a").offset("a", {"n": 9}).tasks("a", 0).target("a", STOPPED)
     return log.offset("a", None).deleted("a")
 
