@@ -47,7 +47,7 @@ def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | Clu
         return ClusterProblem(cluster, str(error))
 
 
-def whole(answers: Iterable[T | ClusterProblem]) -> list[T] | ClusterProblem:
+def parts_or_problem(answers: Iterable[T | ClusterProblem]) -> list[T] | ClusterProblem:
     """Return the parts of one answer, or the first problem that prevents it."""
     parts: list[T] = []
     for answer in answers:

@@ -75,7 +75,7 @@ class DecodedRecord(NamedTuple):
         return self.about
 
     @property
-    def kept(self) -> "DecodedRecord":
+    def without_states(self) -> "DecodedRecord":
         """Copy without the states, so that storing the record does not keep them alive."""
         return self._replace(before=_NOTHING, config=_NOTHING)
 

@@ -110,7 +110,7 @@ class Threshold(msgspec.Struct, frozen=True):
         return "ms" if self.name.endswith("-ms") else ""
 
 
-def known() -> list[Threshold]:
+def all_thresholds() -> list[Threshold]:
     """All thresholds."""
     hints: dict[str, Any] = get_type_hints(Thresholds, include_extras=True)
     usual = msgspec.to_builtins(Thresholds())
@@ -130,7 +130,7 @@ def thresholds(changes: dict[str, str]) -> Thresholds:
     Raises:
         BadThreshold: unknown name, no number, or a value that is too small.
     """
-    by_name = {threshold.name: threshold for threshold in known()}
+    by_name = {threshold.name: threshold for threshold in all_thresholds()}
     fields = {}
     for name, text in changes.items():
         if name not in by_name:

@@ -62,10 +62,10 @@ def _spells(decoded: bytes) -> bool:
     """True if a secret is spelled in decoded texts, and is not hidden yet."""
     secrets: list[str] = []
 
-    def found(secret: str) -> str:
+    def collect(secret: str) -> str:
         secrets.append(secret)
         return secret
 
     for text in decoded.split(_BETWEEN):
-        redaction.text_without(text.decode("latin-1"), found)
+        redaction.text_without(text.decode("latin-1"), collect)
     return not all(map(_REPLACED.fullmatch, secrets))

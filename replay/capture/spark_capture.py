@@ -177,7 +177,7 @@ class SparkCapture(LogCapture):
         """
         read = 0
         if any(spans.values()):
-            committed_offsets = self._seen(
+            committed_offsets = self._committed_offsets(
                 self._source.read(spans, COMMITTED) if committed is None else committed
             )
             answers = self._archived(spans, committed_offsets)
@@ -188,7 +188,7 @@ class SparkCapture(LogCapture):
             self._appending.reached(*place, begins[place], span.stop, partial=place in unread)
         return read
 
-    def _seen(self, committed: DataFrame) -> dict[PartitionId, SeenOffsets]:
+    def _committed_offsets(self, committed: DataFrame) -> dict[PartitionId, SeenOffsets]:
         """Offsets that a reader of committed records sees."""
         places_only = committed.select("topic", "partition", "offset")
         run_bounds: dict[PartitionId, list[tuple[int, int]]] = {}

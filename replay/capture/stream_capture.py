@@ -147,7 +147,9 @@ class _StreamRun:
     ) -> tuple[CaptureResult, set[str]]:
         behind = places(self._offsets(number))
         first = places(self._offsets(number - 1)) if number else self._first
-        return await capture.append(frame, first, behind), await capture.wanted() - self._topics
+        return await capture.append(
+            frame, first, behind
+        ), await capture.topics_to_archive() - self._topics
 
     def _offsets(self, number: int) -> str:
         """End offsets of a micro-batch, from the checkpoint."""
@@ -158,7 +160,7 @@ class _StreamRun:
     async def _positions(
         self, capture: "StreamedCapture"
     ) -> tuple[set[str], dict[PartitionId, int]]:
-        topics = await capture.wanted()
+        topics = await capture.topics_to_archive()
         return topics, await capture.positions(topics)
 
     def _ask(
@@ -178,7 +180,7 @@ class _StreamRun:
 class StreamedCapture(SparkCapture):
     """Capture whose end offsets come from outside."""
 
-    async def wanted(self) -> set[str]:
+    async def topics_to_archive(self) -> set[str]:
         """Existing topics that are to be archived."""
         topics = self._target.topics
         named = {topics.config, topics.offsets, topics.status, topics.commands}

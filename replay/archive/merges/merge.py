@@ -177,7 +177,7 @@ class Merger:
             thinned = self._thinned(target, place, rewrite, advance)
             for group in self._groups(part.segments[thinned:]):
                 rewrite.replacement.update({segment.stored.file: () for segment in group})
-                written = self._written(target, place, group, advance)
+                written = self._merged_segments(target, place, group, advance)
                 rewrite.replacement[group[0].stored.file] = written
         return rewrite
 
@@ -198,7 +198,7 @@ class Merger:
         part = self.cluster.parts[place]
         into = SegmentWriter(whole, place, part._replace(segments=(), end=old[0].start))
         for segment in old:  # one at a time: there may be many large ones
-            into.add(removal.kept(rows_of(self.cluster.store, segment)))
+            into.add(removal.surviving_rows(rows_of(self.cluster.store, segment)))
             advance(segment.stored.bytes)
         into.write()
         rewrite.replacement.update({segment.stored.file: () for segment in old})
@@ -227,7 +227,7 @@ class Merger:
         now_ms = int(time() * 1_000)
         return RemovedRecords(*place, span.start, end, removed.total, cut_ms, now_ms, stored)
 
-    def _written(
+    def _merged_segments(
         self, target: SegmentTarget, place: PartitionId, group: Sequence[Segment], advance: Advance
     ) -> Sequence[Segment]:
         """Write the records of a group as one segment; very long records make it several."""
@@ -279,7 +279,7 @@ class Merger:
             return None
         readings = self._readings(writer, chain)
         add_file(self._store, replaced_name, file)
-        made = self._whole(chain, rewrite, Merge(file.stored(replaced_name), readings))
+        made = self._merged_manifest(chain, rewrite, Merge(file.stored(replaced_name), readings))
         if self._store.take(layout.manifest(name, made.number), encoded(made)):
             return made
         self._store.remove(replaced_name)
@@ -296,7 +296,7 @@ class Merger:
         add_file(self._store, name, file)
         return StoredReadings(stored, archived.all_read_ms)
 
-    def _whole(self, chain: Chain, rewrite: _Rewrite, merge: Merge) -> Manifest:
+    def _merged_manifest(self, chain: Chain, rewrite: _Rewrite, merge: Merge) -> Manifest:
         """Describe everything that a chain describes, with new segments in place of originals."""
         first, number = chain.manifests[0], chain.next_number
         segments = [

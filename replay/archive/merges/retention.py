@@ -58,7 +58,7 @@ class RecordRemoval:
         self._records = self._aborted = self._bytes = 0
         self._hash = sha256()
 
-    def kept(self, rows: pa.Table) -> pa.Table:
+    def surviving_rows(self, rows: pa.Table) -> pa.Table:
         """Rows of the next segment that stay."""
         goes = _among(rows.column("offset").to_numpy(), self._superseded.offsets)
         gone = rows.filter(pa.array(goes))
@@ -112,5 +112,5 @@ def rehearsed(cluster: ArchivedCluster, plan: RetentionPlan) -> Iterator[Expired
         if len(superseded.offsets):
             removal = RecordRemoval(place, superseded)
             for segment in segments_before(cluster, place, superseded.end):
-                removal.kept(rows_of(cluster.store, segment))
+                removal.surviving_rows(rows_of(cluster.store, segment))
             yield removal.expired

@@ -92,7 +92,9 @@ class EncodedFile(NamedTuple):
         return StoredFile(name, len(self.content), self.sha256, self.records)
 
 
-def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_rows) -> EncodedFile:
+def encoded_rows(
+    tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_rows
+) -> EncodedFile:
     """Encode rows as a file. Each table begins a row group."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(

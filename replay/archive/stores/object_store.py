@@ -58,11 +58,11 @@ class BucketStore:
 
     def names(self, folder: str) -> list[str]:
         """Names directly in a folder, sorted."""
-        return sorted(file.base_name for file in self._found(folder, recursive=False))
+        return sorted(file.base_name for file in self._files_in(folder, recursive=False))
 
     def walk(self, folder: str) -> Iterator[str]:
         """All files in a folder and its subfolders."""
-        files = (file for file in self._found(folder, recursive=True) if file.is_file)
+        files = (file for file in self._files_in(folder, recursive=True) if file.is_file)
         yield from sorted(file.path[len(self._root) + 1 :] for file in files)
 
     def size(self, name: str) -> int | None:
@@ -132,7 +132,7 @@ class BucketStore:
 
     def _claimed_by_others(self, claims: str, base_name: str, mine: str) -> bool:
         """True if another live writer claims the name, or if the claims are unclear."""
-        files = self._found(claims, recursive=False)
+        files = self._files_in(claims, recursive=False)
         times = {
             file.base_name: file.mtime for file in files if file.base_name.startswith(base_name)
         }
@@ -159,7 +159,7 @@ class BucketStore:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
 
-    def _found(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
+    def _files_in(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
         path = self._path(folder)
         selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
         with reading(self.where):

@@ -22,7 +22,7 @@ class InterruptedCommands:
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Track a command; the record that ends or forgets it has the same key."""
         if isinstance(decoded.record, CommandAccepted):
-            self._begun[decoded.entry.key] = decoded.kept
+            self._begun[decoded.entry.key] = decoded.without_states
         else:
             self._begun.pop(decoded.entry.key, None)
         return iter(())

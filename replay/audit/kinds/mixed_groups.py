@@ -53,7 +53,7 @@ class MixedGroups:
     def _report(self, worker: str, generation: int, decoded: DecodedRecord) -> Iterator[Finding]:
         self._number += 1
         before = self._heard.get(worker)
-        self._heard[worker] = _WorkerReport(generation, self._number, decoded.kept)
+        self._heard[worker] = _WorkerReport(generation, self._number, decoded.without_states)
         behind = self._waiting.pop(worker, {})
         if before is None or generation < before.generation:
             return
@@ -62,7 +62,7 @@ class MixedGroups:
         if generation > before.generation:
             for ahead, report in self._heard.items():
                 if report.generation > generation and report.number > before.number:
-                    self._waiting.setdefault(ahead, {})[worker] = decoded.kept
+                    self._waiting.setdefault(ahead, {})[worker] = decoded.without_states
 
     def _crossed(
         self, ahead: str, behind: str, decoded: DecodedRecord, moved: DecodedRecord

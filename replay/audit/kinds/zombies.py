@@ -67,7 +67,9 @@ class Zombies:
         if status.worker_id is None:
             return
         self._number += 1
-        claim = _Ownership(status.worker_id, status.generation, self._number, decoded.kept)
+        claim = _Ownership(
+            status.worker_id, status.generation, self._number, decoded.without_states
+        )
         yield from self._confirmed(claim)
         rival = self._claims.get(subject)
         if rival is not None and rival.worker != claim.worker:

@@ -9,7 +9,7 @@ import msgspec
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.diff import Change, connector_names
 from controlplane.core.views.diff import diff as differences
-from replay.cluster_problem import ClusterProblem, attempted, whole
+from replay.cluster_problem import ClusterProblem, attempted, parts_or_problem
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import ArchiveSource
@@ -76,7 +76,7 @@ def side_queries(
     source: ArchiveSource, sides: Iterable[SideOfCluster]
 ) -> list[StateQuery] | ClusterProblem:
     """Open and plan both sides."""
-    return whole(
+    return parts_or_problem(
         attempted(cluster, partial(side.question(source).query, cluster)) for cluster, side in sides
     )
 
@@ -85,7 +85,7 @@ def compared(
     queries: Sequence[StateQuery], connectors: Sequence[str], advance: Advance
 ) -> DiffAnswer | ClusterProblem:
     """Fold both sides, and compare them; on request some connectors only."""
-    folds = whole(
+    folds = parts_or_problem(
         attempted(query.plan.cluster, partial(_folded, query, advance)) for query in queries
     )
     if isinstance(folds, ClusterProblem):

@@ -83,7 +83,7 @@ class ArchiveFeed:
         return self._fleet.batch
 
     @property
-    def known(self) -> Mapping[str, ClusterLook]:
+    def last_looks(self) -> Mapping[str, ClusterLook]:
         """Last look at each cluster."""
         return self._fleet.looks
 
@@ -125,8 +125,8 @@ class ArchiveFeed:
         if self._is_first:
             self.check()
         store = self.context.source.store
-        names = followed_names(store, self.clusters, self.known)
-        looks = looks_at(store, names, {} if self._is_first else self.known)
+        names = followed_names(store, self.clusters, self.last_looks)
+        looks = looks_at(store, names, {} if self._is_first else self.last_looks)
         if not self._has_news(looks):
             self._is_first = False
             return None
@@ -135,7 +135,7 @@ class ArchiveFeed:
         return self.batch
 
     def _has_news(self, looks: Mapping[str, ClusterLook]) -> bool:
-        is_new = any(not look.is_like(self.known.get(name)) for name, look in looks.items())
+        is_new = any(not look.is_like(self.last_looks.get(name)) for name, look in looks.items())
         return is_new or (self._is_first and bool(self.unread))
 
     def run_batch(self, number: int, looks: Mapping[str, ClusterLook]) -> bool:
@@ -210,7 +210,7 @@ class ArchiveFeed:
         return [
             problem_row(self.context, name, look.problem)
             for name, look in looks.items()
-            if look.problem is not None and not look.is_like(self.known.get(name))
+            if look.problem is not None and not look.is_like(self.last_looks.get(name))
         ]
 
     def _between(self, number: int, shares: Mapping[str, SharedResources]) -> tuple[Finding, ...]:

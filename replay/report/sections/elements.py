@@ -51,7 +51,7 @@ def _row(kinds: Iterable[tuple[str | None, str | None]], cells: Iterable[HtmlCon
     return el("tr", [el("td", cell, data_label=name, class_=kind) for cell, (name, kind) in pairs])
 
 
-def more(number: int, what: str, command: str) -> Html | None:
+def omitted_note(number: int, what: str, command: str) -> Html | None:
     """Number of omitted items, and the command that lists them."""
     if not number:
         return None
