@@ -21,6 +21,7 @@ from replay.archive.segments.segment_files import (
     SCHEMA,
     EncodedFile,
     SegmentSizes,
+    encoded_rows,
     opened,
     row_groups,
 )
