@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Burst(msgspec.Struct):
-    """Several events that belong together."""
+    """Events of one key that make one finding: number, time span and a few positions."""
 
     last: DecodedRecord
     first_ms: int
@@ -42,7 +42,7 @@ def _burst(events: list[DecodedRecord]) -> Burst:
 
 
 class Bursts(Generic[K]):
-    """Bursts by key: a number of events within a window. Events without a time do not count."""
+    """Bursts by key: a number of events within a window. Events without a time are ignored."""
 
     def __init__(self, least: int, window_ms: int) -> None:
         self._least = least

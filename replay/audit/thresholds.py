@@ -111,7 +111,7 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 def all_thresholds() -> list[Threshold]:
-    """All thresholds."""
+    """All thresholds with defaults, least values and reasons, in field order."""
     hints: dict[str, Any] = get_type_hints(Thresholds, include_extras=True)
     usual = msgspec.to_builtins(Thresholds())
     return [

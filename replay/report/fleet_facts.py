@@ -62,7 +62,7 @@ class RecordStream(NamedTuple):
     doubts: Sequence[Doubt] = ()
     """Unknown spans and other doubts that follow from missing offsets."""
     first_seen: FirstSeen = all_known
-    """Tells connectors that may be older than their first record."""
+    """True for connectors that may be older than their first record."""
 
 
 class ReportTask(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Retention: removal of the records of a partition that were superseded at a cut in time.
 
-The plan (`replay.engine.plans.retention_plan`) decides which records go. Here they are left out of
-the rows of a partition, and described for the manifest: number, bytes and hash.
+The plan (`replay.engine.plans.retention_plan`) decides which records are removed. This module
+leaves them out of the rows of a partition, and describes them for the manifest: number, bytes and
+hash.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ class SupersededRecords(NamedTuple):
 
 
 class RetentionPlan(Protocol):
-    """Decides which records of a cluster go."""
+    """Decides which records of a cluster are removed."""
 
     cut_ms: int
     """Time of the cut, in ms since 1970."""
@@ -41,7 +42,7 @@ class RetentionPlan(Protocol):
         ...
 
     def superseded(self, place: PartitionId) -> SupersededRecords:
-        """Records that go. Raises `ArchiveCorrupt`."""
+        """Records of a partition to remove, before `end_of`. Raises `ArchiveCorrupt`."""
         ...
 
 

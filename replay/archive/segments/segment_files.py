@@ -263,6 +263,6 @@ def rows_of(store: ArchiveStore, segment: Segment) -> pa.Table:
 
 
 def ascending(table: pa.Table) -> bool:
-    """True if offsets ascend strictly."""
+    """True if the offsets of the rows ascend strictly."""
     offsets = table.column("offset")
     return bool(len(offsets) < 2 or pc.all(pc.less(offsets[:-1], offsets[1:])).as_py())

@@ -28,7 +28,7 @@ class InterruptedCommands:
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Report commands without an end."""
+        """Report commands that have neither ended nor been forgotten."""
         for decoded in self._begun.values():
             command: CommandAccepted = decoded.record
             verb = command.command.get("command", "a command")

@@ -47,7 +47,7 @@ class SecretsInClear:
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Report the places by connector."""
+        """Report the places of secrets, one finding per connector."""
         for name, places in self._places_by_connector.items():
             sentence = f"{name} has secrets in clear text in {', '.join(places)}"
             advice = (

@@ -31,7 +31,7 @@ class _OffsetPace(msgspec.Struct):
 
 
 class SourceStalls:
-    """Disproportionate pauses of running sources."""
+    """Audit with a finding per disproportionate pause of a running source."""
 
     concerns = (ConnectorConfig, TargetState, TaskStatus, SourcePartition)
 
@@ -41,7 +41,7 @@ class SourceStalls:
         self._running: dict[str, set[int]] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Track progress; an unchanged offset is none."""
+        """Track progress; an unchanged offset is no progress."""
         match decoded.record:
             case ConnectorConfig(name, properties):
                 self._paces.pop(name, None)

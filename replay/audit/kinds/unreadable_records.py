@@ -28,8 +28,6 @@ _ADVICE = (
 
 
 class _TopicProblems:
-    """Unreadable records of one topic."""
-
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
         self.thrown = 0
@@ -74,7 +72,7 @@ class UnreadableRecords:
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Report number and reasons."""
+        """Report the number of unreadable records and their reasons, one finding per topic."""
         for name, topic in self._problems_by_topic.items():
             severity = Severity.WARNING if topic.thrown else Severity.INFO
             words = FindingText(self._sentence(name, topic), _ADVICE if topic.thrown else "")
