@@ -70,7 +70,7 @@ class Doubt(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The doubt for people."""
+        """The doubt as a sentence for people, with topic and partition."""
         return f"{self.topic} partition {self.partition}: {_SENTENCES[self.kind](self)}"
 
     @property

@@ -108,7 +108,7 @@ def vector(offsets: Mapping[PartitionId, int]) -> str:
 
 
 def places(text: str) -> dict[PartitionId, int]:
-    """Decode offsets of the source."""
+    """Decode offsets of Spark's Kafka source: JSON, by topic and partition."""
     by_topic: dict[str, dict[str, int]] = json.loads(text)
     return {
         (topic, int(partition)): offset

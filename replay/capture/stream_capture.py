@@ -1,8 +1,8 @@
 """Continuous capture with Structured Streaming, which stores its progress in a checkpoint.
 
-Each micro-batch is one append. A batch repeats if a capture is killed between the append and the
-checkpoint; it is then compared and adds nothing. A stream knows only the topics that existed at its
-start. When another topic is to be archived, the stream is restarted and continues.
+Each micro-batch is one append. If a capture is killed between the append and the checkpoint, the
+batch repeats. Its records are then compared, and none is added. A stream knows only the topics that
+existed at its start. When another topic is to be archived, the stream is restarted and continues.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class _StreamRun:
         self._trouble: Exception | None = None
 
     def run(self) -> None:
-        """Follow the present topics."""
+        """Run the stream until it ends, or until new topics appear (`again`)."""
         self._topics, self._first = self._ask(self._positions)
         self.again = False
         query = self._begun()

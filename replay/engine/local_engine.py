@@ -63,8 +63,9 @@ class LocalEngine:
     ) -> ReadPlan:
         """Plan the states at a moment; None is the end of the archive.
 
-        With `past`, the plan has the doubts about anything before the moment as well. `ends` are
-        the end offsets that an earlier plan has found for the moment; the archive may have grown.
+        With `past`, the plan also has the doubts about the time before the moment. `ends` are the
+        end offsets that an earlier plan has found for the moment, because the archive may have
+        grown.
 
         Raises:
             UnknownMoment: an invalid moment, or the archive has nothing there.

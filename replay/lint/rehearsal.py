@@ -1,7 +1,8 @@
 """Comparison of running workers with a worker that starts after compaction.
 
 The log is compacted as Kafka may compact it at any time, and folded as a worker of the release
-folds it. The differences from the fold of the whole log are what that worker would see differently.
+folds it. The differences from the fold of the whole log are the facts that a restarted worker would
+read differently.
 """
 
 from collections import defaultdict
@@ -45,11 +46,9 @@ def lint(
     log, names = in_order(entries), topics or Topics()
 
     def folded(read: Sequence[Entry]) -> ClusterState:
-        """Fold the entries."""
         return fold(read, profile, topics=names, exactly_once=exactly_once, trace=True)
 
     def hazards_met(read: Sequence[Entry]) -> list[Hazard]:
-        """Records on which a worker fails."""
         return hazards(read, profile, topics=names, exactly_once=exactly_once)
 
     running, dangers = folded(log), hazards_met(log)
@@ -223,7 +222,6 @@ def _about_reports(
 
 
 def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
-    """All other differences."""
     if not changes:
         return None, ()
     words = list(map(_words, changes[:CHANGES_SHOWN]))

@@ -93,7 +93,7 @@ def _merged(before: StateSpan, span: StateSpan) -> StateSpan:
 
 
 class MarkLane:
-    """Consecutive events."""
+    """Builder of a lane of events; those within one step share a mark."""
 
     def __init__(self, time: TimeRange) -> None:
         self._step_ms = time.step_ms(MARKS)

@@ -49,8 +49,6 @@ class OffsetLines:
 
 
 class _DrawnPartition:
-    """Source partition with a line."""
-
     def __init__(self, partition: str, field: str) -> None:
         self.partition = partition
         self.field = field

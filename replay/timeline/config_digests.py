@@ -1,9 +1,9 @@
 """Digests of each release's config state after every record of the config topic.
 
 Each row of each table has a hash of 32 bytes; the digest of a state is the sum of the hashes. A
-record thus changes the digest by its changed rows only, and the sum does not depend on the way to
-the state. Equal states have equal digests. Different states have different digests, unless an
-attacker constructs rows on purpose.
+record thus changes the digest by its changed rows only. The sum does not depend on the order of the
+records that led to the state. Equal states have equal digests. Different states have different
+digests, unless an attacker constructs rows on purpose.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -161,5 +161,4 @@ def _holds(was: Any, now: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Comparable part of a fact."""
     return plain_status(value) if isinstance(value, Status) else value

@@ -71,7 +71,7 @@ class ClusterJob(NamedTuple, Generic[T]):
     result: type[T]
     """Struct of the result, stored as JSON."""
     past: bool = False
-    """True if the result tells of the past, and not only of the state at the moment."""
+    """True if the result is about the past, and not only about the state at the moment."""
 
 
 class ClusterResults(NamedTuple, Generic[T]):
@@ -175,7 +175,7 @@ def _add(
 
 
 def _named(error: Exception, log: LogInput) -> Exception:
-    """The error; one about a moment, with the name of the archived cluster."""
+    """Return the error; an error about a moment gets the name of the archived cluster."""
     if log.archived and isinstance(error, UnknownMoment):
         return UnknownMoment(ClusterProblem(log.cluster, str(error)).sentence)
     return error

@@ -135,7 +135,6 @@ def _is_cluster(folder: Path) -> bool:
 
 
 def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
-    """The clusters with these names."""
     by_cluster = {log.cluster: log for log in inputs}
     for name in names:
         if name not in by_cluster:

@@ -26,7 +26,7 @@ class FleetFindings(NamedTuple):
 
     @property
     def code(self) -> int:
-        """Exit code of the findings."""
+        """Exit code: `FOUND` if a finding is worse than informational, else 0."""
         return (
             FOUND if any(finding.severity is not Severity.INFO for finding in self.findings) else 0
         )

@@ -94,7 +94,7 @@ class _CommittedAndAborted:
         self.wrong: dict[bytes | None, Entry] = {}
 
     def take(self, entry: Entry, record: ConfigRecord) -> None:
-        """Process the next record."""
+        """Store the next record as the last committed or the aborted one of its key."""
         self.kinds[entry.key] = record
         if entry.aborted:
             self.wrong[entry.key] = entry

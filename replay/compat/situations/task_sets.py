@@ -181,7 +181,7 @@ def _comes_back(release: Profile, *, exists: bool) -> str:
 
 
 def _outlived(evidence: LogEvidence, name: str, commit: EvidenceRecord) -> bool:
-    """True if a task set belongs to a connector that is gone, or was gone and is back."""
+    """True if the connector of a task set is deleted, or was deleted and created again."""
     config = evidence.last_of(ConnectorConfig, name)
     if config is None or config.record.properties is None:
         return True

@@ -90,7 +90,7 @@ def snapshot_at(
 ) -> Snapshot:
     """Write a snapshot of the records before a cut, made from an earlier one.
 
-    `name` is its day, or another name. `readers`: releases whose states it holds.
+    `name` is the day of the snapshot, or another name. `readers`: releases whose states it holds.
     """
     every = [topic for topic in ends if not reducible(topic, cluster.topics)]
     whole = [topic for topic in every if len(ends[topic]) == 1]  # else the order decides

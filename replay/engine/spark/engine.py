@@ -82,7 +82,7 @@ class SparkEngine:
         return slices(query.local.cluster, part, self._limits)
 
     def _rank(self, queries: Sequence[StateQuery], ranks: Sequence["_SparkRanks"]) -> None:
-        """Find all ranks that were asked for, for all clusters in one further job."""
+        """Find all requested ranks, for all clusters in one further job."""
         works = [
             _work(query, part, ranked=True)
             for query, missing_ranks in zip(queries, ranks, strict=True)

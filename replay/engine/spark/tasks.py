@@ -131,7 +131,7 @@ _DECODER = msgspec.msgpack.Decoder(list[NumberedWork])
 
 
 def encoded(works: Sequence[NumberedWork]) -> bytes:
-    """Encode works as one row."""
+    """Encode the works of one task as MessagePack, for one row of `TASKS`."""
     return msgspec.msgpack.encode(works)
 
 

@@ -3,8 +3,9 @@
     feed = replay.open("fleet").follow("tables", checkpoint="checkpoint")
     feed.advance()
 
-A batch writes rows, then its checkpoint, then the row of each cluster in `batches`: with these the
-batch counts. After a crash before that, the batch is repeated, and its rows are replaced.
+A batch writes rows, then its checkpoint, then the row of each cluster in `batches`. Only these last
+rows make the batch count. After a crash before that, the batch is repeated, and its rows are
+replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +75,7 @@ class ArchiveFeed:
 
     @property
     def tables(self) -> FeedTables:
-        """Tables of the feed."""
+        """Tables to which the feed writes its rows."""
         return self.context.tables
 
     @property
@@ -84,7 +85,7 @@ class ArchiveFeed:
 
     @property
     def last_looks(self) -> Mapping[str, ClusterLook]:
-        """Last look at each cluster."""
+        """Last look at each cluster, by name, at the last batch that counts."""
         return self._fleet.looks
 
     @property
@@ -186,7 +187,7 @@ class ArchiveFeed:
         work: Sequence[ClusterWork],
         outcomes: Sequence[ClusterOutcome],
     ) -> None:
-        """Write what belongs to the whole batch, and let it count."""
+        """Write the rows and the checkpoint of the whole batch, then commit it."""
         read, shares = dict(self._fleet.read), dict(self._fleet.shares)
         rows = self._problems(looks)
         for part, outcome in zip(work, outcomes, strict=True):

@@ -31,7 +31,6 @@ COUNTED = {
 
 
 def _cards(cluster_facts: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
-    """Cards of all drawn connectors."""
     drawn = [
         _card(number, connector, connector.timeline, axis, index)
         for number, connector in enumerate(cluster_facts.connectors)

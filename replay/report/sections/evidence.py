@@ -37,7 +37,6 @@ def records(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
 
 
 def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
-    """Table of the partitions read."""
     heads = ("topic", "partition", "records", "first offset", "last offset")
     rows = [_part(part, cluster_facts.topics, index) for part in cluster_facts.parts]
     head, shown_gaps = cluster_facts.head, cluster_facts.missing[: cluster_facts.limits.findings]

@@ -42,7 +42,7 @@ def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) 
 
 
 def legend() -> Html:
-    """Legend of the verdict signs."""
+    """Legend that explains the sign of each verdict."""
     words = [
         el("span", verdict(verdict_number), f" {VERDICT_WORDS[verdict_number]}")
         for verdict_number in range(3)
@@ -109,7 +109,6 @@ def _matrix(cluster_facts: ClusterFacts, anchors: _Anchors, index: RecordIndex) 
 def _compatible(
     good: Sequence[Html], cluster_facts: ClusterFacts, index: RecordIndex
 ) -> Html | None:
-    """Connectors without problems, collapsed."""
     if not good:
         return None
     anchor, every = index.part("compatible"), count(len(cluster_facts.connectors), "connector")
