@@ -68,9 +68,8 @@ class ProcessExecutor:
         earlier_children = {*active_children()}
         with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
             try:
-                with unheard(
-                    signal.SIGINT
-                ):  # children inherit it: only this process handles Ctrl-C
+                # Children inherit the mask: only this process handles Ctrl-C.
+                with unheard(signal.SIGINT):
                     futures = [pool.submit(packed, work, item) for item in items]
                 for item, future in zip(items, futures, strict=True):
                     yield unpacked(future.result(), work, item)
@@ -78,7 +77,7 @@ class ProcessExecutor:
                 raise WorkerDied(
                     "a worker process was killed, most likely for lack of memory: use fewer --jobs"
                 ) from None
-            # The caller has stopped iterating. Running work is not cancelled: the pool would complain.
+            # The caller has left. Running work is not cancelled: the pool would complain.
             except BaseException:
                 for child in {*active_children()} - earlier_children:
                     child.terminate()

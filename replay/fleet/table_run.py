@@ -16,7 +16,7 @@ class OnUnreadable(Enum):
     """Treatment of a cluster that cannot be answered about."""
 
     SKIP = "skip"
-    """The cluster has no rows and a warning names it; the others are answered."""
+    """The cluster has no rows and is named; the others are answered."""
     RAISE = "raise"
     """The query ends with `UnreadableCluster`."""
 

@@ -122,9 +122,8 @@ async def _elsewhere(task: _CompactionTask) -> bytes | None:
     earlier = {*active_children()}
     pool = ProcessPoolExecutor(1, get_context("spawn"), os.nice, (NICENESS,))
     try:
-        with unheard(
-            signal.SIGINT
-        ):  # the child inherits the mask: only this process handles Ctrl-C
+        # The child inherits the mask: only this process handles Ctrl-C.
+        with unheard(signal.SIGINT):
             future = pool.submit(packed, _work, task)
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:

@@ -63,9 +63,8 @@ def superseded_offsets(runs: Sequence[RowRun]) -> OffsetColumn:
         effect = _effect(key, value)
         if key in later and later[key].covers(effect):
             offsets.append(offset)
-        elif (
-            not is_aborted
-        ):  # an aborted record overwrites nothing for workers with exactly-once support
+        elif not is_aborted:
+            # An aborted record overwrites nothing for workers with exactly-once support.
             later[key] = later.get(key, _NO_EFFECT) | effect
     return np.array(offsets[::-1], np.int64)
 
