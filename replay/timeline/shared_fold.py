@@ -66,6 +66,7 @@ class SharedFold(Generic[C, F]):
         findings: list[tuple[list[Profile], F]] = []
         while waiting:
             (profiles, reading), *waiting = waiting
+            # A disagreement leaves a fold unusable, so a copy folds the chunk.
             trial = reading.fork(reading.profile)
             try:
                 findings.append((profiles, trial.take(chunk)))

@@ -166,6 +166,7 @@ class ArchiveFeed:
         work = list(self._work(every))
         task = ClusterBatch(self.context, number, lock.lease)
         outcomes = list(chain.from_iterable(self._executor.run(task, work)))
+        # While the tasks ran, the lease may have been lost to another feed.
         if not lock.is_held():
             raise other_feed(self.tables.where, number)
         self._finish(number, every, work, outcomes)
