@@ -1,4 +1,4 @@
-"""`replay` on the command line."""
+"""Entry point of `python -m replay`."""
 
 from replay.cli.main import main
 

@@ -40,7 +40,7 @@ def _error(number: int) -> OSError:
 def atomic_write(file: Path) -> Iterator[Path]:
     """Yield a draft that replaces the file when the block ends without an error.
 
-    A link stays: its target is replaced. A device or a pipe is written directly.
+    A symbolic link stays; its target is replaced. A device or a pipe is written directly.
 
     Raises:
         NotWritable: the file cannot be written.

@@ -1,7 +1,7 @@
-"""Problems of single clusters: one is named, and the others are answered.
+"""Problems of single clusters: an answer names them and covers the other clusters.
 
-The message of an error is about a moment, a record or a file, and seldom about a cluster. So only
-this module decides how a sentence names the cluster that an error belongs to.
+The message of an error is about a moment, a record or a file, and seldom names the cluster. Only
+this module decides how a sentence names the cluster of an error.
 """
 
 import re
@@ -30,7 +30,7 @@ class ClusterProblem(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The reason; behind the name of the cluster, if it does not name it."""
+        """The reason, preceded by the name of the cluster unless it names the cluster itself."""
         return self.problem if self._is_named else self.line
 
     @property
@@ -47,7 +47,7 @@ def attempted(cluster: str, answer: Callable[[], T | ClusterProblem]) -> T | Clu
         return ClusterProblem(cluster, str(error))
 
 
-def whole(answers: Iterable[T | ClusterProblem]) -> list[T] | ClusterProblem:
+def parts_or_problem(answers: Iterable[T | ClusterProblem]) -> list[T] | ClusterProblem:
     """Return the parts of one answer, or the first problem that prevents it."""
     parts: list[T] = []
     for answer in answers:

@@ -9,7 +9,8 @@ from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 
 FirstSeen = Callable[[Position], bool]
-"""True if a connector whose first config this is may be older; of a source, its known progress."""
+"""True if the connector whose first config is at this position may be older. For the position of an
+offset: true if the known progress of its source may be older."""
 
 
 def all_known(_: Position) -> bool:
@@ -18,10 +19,10 @@ def all_known(_: Position) -> bool:
 
 
 PROMPT_MS = 12 * 60 * 60 * 1000
-"""Looks that follow each other faster miss no deletion: 12 hours, in ms.
+"""Greatest time between two looks that miss no deletion: 12 hours, in ms.
 
-Kafka keeps a tombstone for `delete.retention.ms`, by default 24 hours. A manifest has the time at
-which a look ended. The other 12 hours are for the look itself.
+Kafka keeps a tombstone for `delete.retention.ms`, by default 24 hours. A manifest has only the time
+at which a look ended. The other 12 hours are for the duration of the look.
 """
 
 
@@ -61,7 +62,7 @@ class Doubt(NamedTuple):
     after: int
     """Last offset before the missing ones; -1 if nothing before is known."""
     until: int | None
-    """First offset from which it is known again; None if that never comes."""
+    """First offset from which the fact is known again; None if it stays unknown."""
     missing: int
     """Number of missing offsets."""
     retention: RetentionTimes | None = None
@@ -69,7 +70,7 @@ class Doubt(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The doubt for people."""
+        """The doubt as a sentence for people, with topic and partition."""
         return f"{self.topic} partition {self.partition}: {_SENTENCES[self.kind](self)}"
 
     @property

@@ -19,7 +19,7 @@ class ArchiveCorrupt(ReplayError):
 
 
 class ArchiveConflict(ReplayError):
-    """New records contradict archived ones."""
+    """New records contradict archived ones, for instance another record at the same offset."""
 
 
 class ArchiveBusy(ReplayError):

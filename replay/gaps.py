@@ -12,7 +12,7 @@ class OffsetGap(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """The gap for people: topic, partition, offsets, and that the source had removed them."""
+        """The gap as a sentence for people: topic, partition, lost offsets and the cause."""
         first, last = self.offsets[0], self.offsets[-1]
         which = f"offsets {first} to {last}" if first < last else f"offset {first}"
         where = f"{self.topic} partition {self.partition}"

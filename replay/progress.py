@@ -20,10 +20,10 @@ class ProgressListener(Protocol):
 
 
 class NoProgress:
-    """Listener that ignores all progress."""
+    """Listener that ignores all progress, for callers that show none."""
 
     def begin(self, what: str, total: int) -> None:
         """Ignore the start of a step."""
 
     def advance(self, amount: int) -> None:
-        """Ignore the progress."""
+        """Ignore the amount of work done."""

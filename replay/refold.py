@@ -21,7 +21,7 @@ from replay.archive.archived_cluster import ArchivedCluster
 from replay.archive.segments.segment_files import SIZES, SegmentSizes
 from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import CaptureTarget, LogCapture
-from replay.capture.secrets import kept
+from replay.capture.secrets import kept_secrets
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.query import StateQuery
 from replay.engine.slices import LIMITS, TaskLimits
@@ -109,7 +109,7 @@ class SparkFold:
         queries = []
         for number, (log, profiles) in enumerate(readers.items()):
             target = CaptureTarget(
-                store, f"log-{number}", log.topics, kept(log.topics), self._sizes
+                store, f"log-{number}", log.topics, kept_secrets(log.topics), self._sizes
             )
             cluster = asyncio.run(_archived(log, target))
             local = LocalEngine(cluster, LocalOptions(log.exactly_once))

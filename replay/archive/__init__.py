@@ -8,12 +8,12 @@
         _winners-START-END-HASH.parquet  rows of a segment that may still count
         _removed-START-END-HASH.parquet  offsets that retention has removed
 
-Files are never changed. Only merges remove files, once a manifest of theirs has replaced them. A
-file counts once a manifest names it. An append that dies leaves files that no manifest names; they
-have no effect. An append is therefore atomic.
+Files are never changed. Only a merge removes files, after its manifest has replaced them. A file
+counts once a manifest names it. An append that dies leaves files that no manifest names; they have
+no effect. An append is therefore atomic.
 
 `stores` hold the files: a folder, or an object store. `layout` names them, `segments` reads and
 writes the records in them, `manifest` is the chain, `archived_cluster` the resulting view.
-`appender` adds records, `merges` puts small files together and lets retention remove records,
-`readings` says how far captures have read, `verification` checks every byte.
+`appender` adds records, `merges` joins small files and removes old records (retention), `readings`
+says how far captures have read, `verification` checks every byte.
 """

@@ -101,7 +101,7 @@ class Appender:
         return self._new(place, part._replace(segments=touched))
 
     def take_over(self, segments: Iterable[Segment]) -> None:
-        """Add segments that such a writer has written elsewhere to this append."""
+        """Add segments to this append that a `segment_writer` has written in another process."""
         self._written += segments
 
     def reached(
@@ -151,8 +151,8 @@ class Appender:
     def _counts(self, made: Manifest, name: str, content: bytes) -> bool:
         """True if a written manifest belongs to the chain.
 
-        Its name may have been that of a manifest that a merge has replaced and removed since this
-        append began. Then a later manifest exists, and the archive lacks what was appended.
+        A merge may have replaced and removed an earlier manifest of this name since the append
+        began. Then a later manifest exists, and the archive lacks the appended records.
         """
         if is_last(self._store, self._name, made.number):
             return True

@@ -30,7 +30,7 @@ class ArchivedPartition(NamedTuple):
     start: int
     """First archived offset; nothing before it is known."""
     end: int
-    """Offset after the last one that was read."""
+    """Offset after the last offset that captures have read."""
     segments: tuple[Segment, ...]
     gaps: tuple[range, ...]
     """Offsets that the source had lost before they were read."""
@@ -63,7 +63,7 @@ class ArchivedCluster(NamedTuple):
 
     @property
     def topics(self) -> Topics:
-        """Names of the cluster's topics."""
+        """Names of the cluster's topics, which all its manifests share."""
         return self.chain.manifests[0].topics
 
     @property
@@ -81,7 +81,7 @@ class ArchivedCluster(NamedTuple):
 
     @property
     def snapshots(self) -> Iterator[Snapshot]:
-        """All snapshots, the oldest first."""
+        """All snapshots that the manifests name, the oldest first."""
         for manifest in self.chain.manifests:
             yield from manifest.snapshots
 

@@ -58,19 +58,19 @@ class CheckedStore:
         self._unchecked = {file.file: file for file in files}
 
     def names(self, folder: str) -> list[str]:
-        """Delegate to the store."""
+        """Names directly in a folder, sorted; no file is compared."""
         return self._store.names(folder)
 
     def walk(self, folder: str) -> Iterator[str]:
-        """Delegate to the store."""
+        """All files in a folder and its subfolders; none is compared."""
         return self._store.walk(folder)
 
     def size(self, name: str) -> int | None:
-        """Delegate to the store."""
+        """Size of a file in bytes; None if it does not exist."""
         return self._store.size(name)
 
     def modified_s(self, name: str) -> float | None:
-        """Delegate to the store."""
+        """Time at which a file was written, in seconds since 1970; None if it does not exist."""
         return self._store.modified_s(name)
 
     def read(self, name: str) -> bytes:
@@ -84,19 +84,19 @@ class CheckedStore:
         return self._store.open(name)
 
     def add(self, name: str, content: bytes) -> bool:
-        """Delegate to the store."""
+        """Write a file durably; return False if the name is taken. Raises `NotWritable`."""
         return self._store.add(name, content)
 
     def take(self, name: str, content: bytes) -> bool:
-        """Delegate to the store."""
+        """Write a file under a contested name; return False if the name is taken."""
         return self._store.take(name, content)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Delegate to the store."""
+        """Write a file durably in place of another. Raises `NotWritable`."""
         self._store.replace(name, content)
 
     def remove(self, name: str) -> None:
-        """Delegate to the store."""
+        """Remove a file; nothing happens if it does not exist. Raises `NotWritable`."""
         self._store.remove(name)
 
     def check(self, files: Iterable[StoredFile]) -> None:

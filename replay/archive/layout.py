@@ -22,7 +22,7 @@ _HASH_DIGITS = 12
 """Digits of the content hash in a file name; appends with different content never share a name."""
 
 WRITER_DIGITS = 8
-"""Digits that make the names of the files of one merge its own."""
+"""Digits of the random part of file names that keeps the files of two merges apart."""
 
 _OF_MERGE = re.compile(rf"-[0-9a-f]{{{_HASH_DIGITS}}}-[0-9a-f]{{{WRITER_DIGITS}}}\.[a-z.]+$")
 
@@ -88,7 +88,7 @@ def folder(cluster: str) -> str:
 
 
 def manifests(cluster: str) -> str:
-    """Folder of a cluster's manifests."""
+    """Folder of a cluster's manifests, relative to the archive."""
     return f"{folder(cluster)}/_manifest"
 
 
@@ -113,7 +113,7 @@ def segment(
 ) -> str:
     """Name of the segment with these offsets of a topic and partition.
 
-    `writer` makes it a name of one writer alone.
+    No other writer uses a name with this `writer`.
     """
     stem = f"segment-{_span(span)}-{sha256[:_HASH_DIGITS]}{writer}"
     return f"{_part(cluster, place)}/{stem}.parquet"

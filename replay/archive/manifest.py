@@ -28,8 +28,9 @@ MERGE_FORMAT = 2
 Versions of `replay` that know only format 1 refuse it."""
 
 RETENTION_FORMAT = 3
-"""Format of merges of earlier versions once retention had removed records. Versions before those
-would take the removed offsets for holes that the log cleaner has left, so they must refuse it."""
+"""Format of merges of earlier versions once retention had removed records. Earlier versions would
+take the removed offsets for holes that the log cleaner has left, so they must refuse this
+format."""
 
 READINGS_FORMAT = 4
 """Format of the manifest of a merge that names a file with the readings. Earlier versions would
@@ -63,8 +64,8 @@ class ReadRange(msgspec.Struct, frozen=True):
     """True if the append ended before the look, the reading up to the end that the log had then.
     None: written by a version that did not record it."""
     read_at_ms: int | None = None
-    """Time of the last append that read it, if a merged manifest has taken it over; None: the time
-    of its manifest."""
+    """Time of the last append that read the range, if a merge has taken the range over. None: the
+    time of the manifest applies."""
 
 
 class Segment(msgspec.Struct, frozen=True):
@@ -84,7 +85,7 @@ class Segment(msgspec.Struct, frozen=True):
     """Number of records of aborted transactions."""
     stored: StoredFile
     winners: StoredFile | None = None
-    """File with the rows that may still count; None if they are not far fewer."""
+    """File with the rows that may still count; None if they are not far fewer than all rows."""
     content: str | UnsetType = UNSET
     """Hash of the records in any file (`record_hash`); earlier versions wrote none."""
 
@@ -125,7 +126,7 @@ class StoredReadings(msgspec.Struct, frozen=True):
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """Marks the manifest of a merge, and names the file with the manifests that it replaces."""
+    """Marks the manifest of a merge, and names the file with the replaced manifests."""
 
     replaced: StoredFile
     readings: StoredReadings | UnsetType = UNSET
@@ -151,7 +152,7 @@ class ExpiredRecords(msgspec.Struct, frozen=True):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """Removal of the records that were superseded at a cut; part of the manifest that did it."""
+    """Removal of the records that were superseded at a cut; part of the manifest of that merge."""
 
     cut_ms: int
     """Time of the cut, in ms since 1970: every state from then on is unchanged."""
@@ -230,9 +231,9 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 class Signpost(msgspec.Struct, frozen=True):
-    """Takes the place of the first manifest once merged, for versions that begin reading there.
+    """Replaces the first manifest after a merge, for versions that begin reading there.
 
-    They refuse its format with a clear message; this version skips it.
+    These versions refuse its format with a clear message; this version skips it.
     """
 
     cluster: str
@@ -249,7 +250,7 @@ class Chain(NamedTuple):
 
     @property
     def files(self) -> Iterator[StoredFile]:
-        """Files that the manifests name."""
+        """All files that the manifests name, in the order of the manifests."""
         for manifest in self.manifests:
             yield from manifest.files
 

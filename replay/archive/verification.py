@@ -46,7 +46,7 @@ class Verification(NamedTuple):
     retentions: tuple[RetentionRun, ...] = ()
     """Removals of records by age, the oldest first."""
     thinned: int = 0
-    """Number of merged segments of which retention has removed a part."""
+    """Number of merged segments from which retention has removed records."""
 
 
 def verified(cluster: ArchivedCluster, advance: Advance = lambda _: None) -> Verification:

@@ -40,7 +40,7 @@ class AuditSubject(NamedTuple):
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
     first_seen: FirstSeen = all_known
-    """Tells connectors that may be older than their first record."""
+    """True for connectors that may be older than their first record."""
 
     def context(self) -> AuditContext:
         """Context that all audits of a pass share."""

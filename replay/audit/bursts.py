@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class Burst(msgspec.Struct):
-    """Several events that belong together."""
+    """Events of one key that make one finding: number, time span and a few positions."""
 
     last: DecodedRecord
     first_ms: int
@@ -42,7 +42,7 @@ def _burst(events: list[DecodedRecord]) -> Burst:
 
 
 class Bursts(Generic[K]):
-    """Bursts by key: a number of events within a window. Events without a time do not count."""
+    """Bursts by key: a number of events within a window. Events without a time are ignored."""
 
     def __init__(self, least: int, window_ms: int) -> None:
         self._least = least
@@ -52,7 +52,7 @@ class Bursts(Generic[K]):
 
     def add(self, key: K, decoded: DecodedRecord) -> Burst | None:
         """Add an event; return the burst that has ended with it."""
-        decoded = decoded.kept
+        decoded = decoded.without_states
         if decoded.entry.timestamp < 0:
             return None
         recent = self._recent.setdefault(key, deque(maxlen=self._least))
@@ -81,7 +81,7 @@ class Episodes(Generic[K]):
 
     def add(self, key: K, decoded: DecodedRecord) -> Burst | None:
         """Add an event; return the episode that has ended with it."""
-        decoded = decoded.kept
+        decoded = decoded.without_states
         running = self._open.get(key)
         if running is not None and decoded.time_ms - running.last.time_ms <= self._pause_ms:
             running.add(decoded)

@@ -45,7 +45,7 @@ class AuditContext(NamedTuple):
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
     first_seen: FirstSeen = all_known
-    """Tells connectors that may be older than their first record."""
+    """True for connectors that may be older than their first record."""
 
     def finding(
         self,
@@ -59,7 +59,7 @@ class AuditContext(NamedTuple):
         return new_finding(kind, severity, (self.cluster, connector), evidence, words)
 
     def place(self, position: Position) -> str:
-        """Format a position: `config@57`."""
+        """Format a position with the topics of this cluster: `config@57`."""
         return place(position, self.topics)
 
 
@@ -123,7 +123,7 @@ def lasting(time_ms: int) -> str:
 
 
 def at(time_ms: int) -> str:
-    """Format a point in time."""
+    """Format a time in ms since 1970; `a time unknown` for -1."""
     return time_text(time_ms) if time_ms >= 0 else "a time unknown"
 
 

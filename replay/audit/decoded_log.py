@@ -33,7 +33,7 @@ class ClusterLog(NamedTuple):
     trail: RequestTrail = RequestTrail()
     """Requests of audit streams."""
     first_seen: FirstSeen = all_known
-    """Tells connectors that may be older than their first record."""
+    """True for connectors that may be older than their first record."""
 
 
 class PreviousRecord(NamedTuple):
@@ -65,7 +65,7 @@ class DecodedRecord(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Position of the record."""
+        """Topic, partition and offset of the record."""
         return self.entry.position
 
     @property
@@ -75,7 +75,7 @@ class DecodedRecord(NamedTuple):
         return self.about
 
     @property
-    def kept(self) -> "DecodedRecord":
+    def without_states(self) -> "DecodedRecord":
         """Copy without the states, so that storing the record does not keep them alive."""
         return self._replace(before=_NOTHING, config=_NOTHING)
 
@@ -90,7 +90,7 @@ def read(cluster: ClusterLog) -> Iterator[DecodedRecord]:
 
 
 class LogReader:
-    """Decodes records one by one, in the one order (`core.order`), and keeps what later need."""
+    """Decodes records in the one order (`core.order`), and keeps what later records need."""
 
     def __init__(self, profile: Profile, topics: Topics, *, exactly_once: bool) -> None:
         self.latest_ms: dict[tuple[str, int], int] = {}

@@ -1,9 +1,9 @@
 """Snapshots of audit passes: all that a pass needs to go on with the next record.
 
-A pass holds many kinds of records by many kinds of keys, so pickle stores it. A snapshot may lie
-where others can write. Reading therefore finds no function, and no class but containers and those
-that the packages of a pass define. Whoever can write a snapshot can change the findings after it,
-as with the tables beside it, but can run no code of their own.
+A pass holds many kinds of records by many kinds of keys, so pickle stores it. Other users may be
+able to write a snapshot. The unpickler therefore finds no functions, and only two kinds of classes:
+containers, and classes that the packages of a pass define. A user who can write a snapshot can
+change later findings, as with the tables beside it, but cannot run code.
 """
 
 import io
@@ -36,7 +36,7 @@ class UnusableSnapshot(ValueError):
 
 
 class FrozenPass(msgspec.Struct, frozen=True):
-    """Snapshot of a pass."""
+    """Content of a stored snapshot of a pass."""
 
     version: str
     """Version of `controlplane` that wrote it; others do not read it."""

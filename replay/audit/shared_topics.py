@@ -37,7 +37,7 @@ class SharedResources(msgspec.Struct, frozen=True):
 
     @property
     def positions(self) -> Iterator[Position]:
-        """Records that prove the resources."""
+        """Positions of the records that prove the resources."""
         yield from self.keys.values()
         yield from (writer.position for writer in self.writers)
 
@@ -53,7 +53,7 @@ class SharedResourceFinder:
         """Records by connector and topic."""
 
     def see(self, decoded: DecodedRecord) -> None:
-        """Process a record."""
+        """Collect the session key, topics and sources of a record."""
         match decoded.record:
             case SessionKey(key):
                 self._keys[sha256(key).hexdigest()] = decoded.position

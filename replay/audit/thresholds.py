@@ -110,8 +110,8 @@ class Threshold(msgspec.Struct, frozen=True):
         return "ms" if self.name.endswith("-ms") else ""
 
 
-def known() -> list[Threshold]:
-    """All thresholds."""
+def all_thresholds() -> list[Threshold]:
+    """All thresholds with defaults, least values and reasons, in field order."""
     hints: dict[str, Any] = get_type_hints(Thresholds, include_extras=True)
     usual = msgspec.to_builtins(Thresholds())
     return [
@@ -130,7 +130,7 @@ def thresholds(changes: dict[str, str]) -> Thresholds:
     Raises:
         BadThreshold: unknown name, no number, or a value that is too small.
     """
-    by_name = {threshold.name: threshold for threshold in known()}
+    by_name = {threshold.name: threshold for threshold in all_thresholds()}
     fields = {}
     for name, text in changes.items():
         if name not in by_name:

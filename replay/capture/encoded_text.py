@@ -1,8 +1,8 @@
-"""Base64 and hex in texts: what they hold, and texts without the secrets in them.
+"""Secrets in base64 and hex within texts: detection and removal.
 
 Every run of letters and digits is decoded once, from base64 at each alignment and from hex. A run
-counts as a secret if the decoded text spells one (`password=…`). Any other run stays: a key without
-such a word looks like a picture.
+counts as a secret if the decoded text spells one (`password=…`). Any other run stays: an encoded
+key without such a word cannot be told from an encoded picture.
 """
 
 import re
@@ -52,7 +52,7 @@ def _decoded(runs: list[str]) -> bytes:
 
 
 def without_secrets(text: str, hide: Callable[[str], str]) -> str:
-    """A text in which every run is hidden that spells a secret."""
+    """Hide every run of a text that spells a secret."""
     if not may_hold_secrets(text):
         return text
     return _RUN.sub(lambda run: hide(run[0]) if _spells(_decoded([run[0]])) else run[0], text)
@@ -62,10 +62,10 @@ def _spells(decoded: bytes) -> bool:
     """True if a secret is spelled in decoded texts, and is not hidden yet."""
     secrets: list[str] = []
 
-    def found(secret: str) -> str:
+    def collect(secret: str) -> str:
         secrets.append(secret)
         return secret
 
     for text in decoded.split(_BETWEEN):
-        redaction.text_without(text.decode("latin-1"), found)
+        redaction.text_without(text.decode("latin-1"), collect)
     return not all(map(_REPLACED.fullmatch, secrets))

@@ -5,9 +5,9 @@ never re-encoded: a string replaces the token of a secret. Exactly the releases 
 value before can still read it. The grammar is Jackson's (`core.java.jackson_tokens`), without its
 limits.
 
-After the end of valid JSON, secrets cannot be located. That remainder is replaced as a whole,
-unless it is plain text without a trace of a secret (`is_harmless`) and no secret came before it.
-The same holds for text after a complete value, which no release reads.
+After the end of valid JSON, secrets cannot be located. The remainder is then replaced as a whole.
+It stays only if it is plain text without a trace of a secret (`is_harmless`) and no secret came
+before it. The same holds for text after a complete value, which no release reads.
 
 Not covered: a secret of more than 20 million characters, and one in a name of more than 50,000
 bytes. The newest releases refuse these.
@@ -213,8 +213,8 @@ class _JsonScan:
     def _hidden(self, text: str, name: str, *, halves: bool) -> str:
         """Hide the secrets of a text.
 
-        `halves` means that surrogate halves are encoded in it, which not every release reads. One
-        half of a secret then stays, to preserve that.
+        `halves` means that the text encodes surrogate halves, which not every release reads. One
+        half of a secret then stays, so that the same releases read the text.
         """
         if self._special and len(self._open) == 1 and name in self._special:
             return text and self._special[name](text) + (_HALF if halves else "")

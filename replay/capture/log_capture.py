@@ -155,7 +155,7 @@ class LogCapture:
             self._commit()
 
     def _commit(self) -> None:
-        """Commit everything read so far."""
+        """Commit everything read so far, and begin the next append."""
         self._appending.commit()
         self._appending, self._fresh = self._begin(), 0
 

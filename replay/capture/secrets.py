@@ -102,12 +102,12 @@ class SecretPolicy:
         return b64encode(self._hide(signing).encode()).decode()
 
 
-def kept(topics: Topics) -> SecretPolicy:
+def kept_secrets(topics: Topics) -> SecretPolicy:
     """Policy that keeps every record unchanged."""
     return SecretPolicy(KEPT, topics)
 
 
-def dropped(topics: Topics) -> SecretPolicy:
+def dropped_secrets(topics: Topics) -> SecretPolicy:
     """Policy that replaces every secret by a fixed word."""
     return SecretPolicy(DROPPED, topics, _dropped)
 
@@ -116,7 +116,7 @@ def _dropped(_secret: bytes) -> str:
     return HIDDEN
 
 
-def encrypted(topics: Topics, key_file: Path) -> SecretPolicy:
+def encrypted_secrets(topics: Topics, key_file: Path) -> SecretPolicy:
     """Policy that replaces every secret by `${encrypted:…}`; the key opens it (`decrypted`).
 
     Raises:

@@ -108,7 +108,7 @@ def vector(offsets: Mapping[PartitionId, int]) -> str:
 
 
 def places(text: str) -> dict[PartitionId, int]:
-    """Decode offsets of the source."""
+    """Decode offsets of Spark's Kafka source: JSON, by topic and partition."""
     by_topic: dict[str, dict[str, int]] = json.loads(text)
     return {
         (topic, int(partition)): offset
@@ -177,7 +177,7 @@ class SparkCapture(LogCapture):
         """
         read = 0
         if any(spans.values()):
-            committed_offsets = self._seen(
+            committed_offsets = self._committed_offsets(
                 self._source.read(spans, COMMITTED) if committed is None else committed
             )
             answers = self._archived(spans, committed_offsets)
@@ -188,7 +188,7 @@ class SparkCapture(LogCapture):
             self._appending.reached(*place, begins[place], span.stop, partial=place in unread)
         return read
 
-    def _seen(self, committed: DataFrame) -> dict[PartitionId, SeenOffsets]:
+    def _committed_offsets(self, committed: DataFrame) -> dict[PartitionId, SeenOffsets]:
         """Offsets that a reader of committed records sees."""
         places_only = committed.select("topic", "partition", "offset")
         run_bounds: dict[PartitionId, list[tuple[int, int]]] = {}

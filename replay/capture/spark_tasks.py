@@ -54,7 +54,7 @@ class PartitionResult(msgspec.Struct, frozen=True):
     fresh: int = 0
     segments: tuple[Segment, ...] = ()
     own: tuple[str, ...] = ()
-    """Dedicated offsets topics that its records name."""
+    """Dedicated offsets topics that the records name."""
     wrong: str = ""
     """Problem of the partition; the other fields are then empty."""
 

@@ -1,8 +1,8 @@
 """Continuous capture with Structured Streaming, which stores its progress in a checkpoint.
 
-Each micro-batch is one append. A batch repeats if a capture is killed between the append and the
-checkpoint; it is then compared and adds nothing. A stream knows only the topics that existed at its
-start. When another topic is to be archived, the stream is restarted and continues.
+Each micro-batch is one append. If a capture is killed between the append and the checkpoint, the
+batch repeats. Its records are then compared, and none is added. A stream knows only the topics that
+existed at its start. When another topic is to be archived, the stream is restarted and continues.
 """
 
 import asyncio
@@ -96,7 +96,7 @@ class _StreamRun:
         self._trouble: Exception | None = None
 
     def run(self) -> None:
-        """Follow the present topics."""
+        """Run the stream until it ends, or until new topics appear (`again`)."""
         self._topics, self._first = self._ask(self._positions)
         self.again = False
         query = self._begun()
@@ -147,7 +147,9 @@ class _StreamRun:
     ) -> tuple[CaptureResult, set[str]]:
         behind = places(self._offsets(number))
         first = places(self._offsets(number - 1)) if number else self._first
-        return await capture.append(frame, first, behind), await capture.wanted() - self._topics
+        return await capture.append(
+            frame, first, behind
+        ), await capture.topics_to_archive() - self._topics
 
     def _offsets(self, number: int) -> str:
         """End offsets of a micro-batch, from the checkpoint."""
@@ -158,7 +160,7 @@ class _StreamRun:
     async def _positions(
         self, capture: "StreamedCapture"
     ) -> tuple[set[str], dict[PartitionId, int]]:
-        topics = await capture.wanted()
+        topics = await capture.topics_to_archive()
         return topics, await capture.positions(topics)
 
     def _ask(
@@ -178,7 +180,7 @@ class _StreamRun:
 class StreamedCapture(SparkCapture):
     """Capture whose end offsets come from outside."""
 
-    async def wanted(self) -> set[str]:
+    async def topics_to_archive(self) -> set[str]:
         """Existing topics that are to be archived."""
         topics = self._target.topics
         named = {topics.config, topics.offsets, topics.status, topics.commands}

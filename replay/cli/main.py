@@ -78,11 +78,11 @@ class ReplayGroup(click.Group):
     """Group that imports a subcommand only when it is used."""
 
     def list_commands(self, _: click.Context) -> list[str]:
-        """Names of the subcommands."""
+        """Names of the subcommands, in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, _: click.Context, cmd_name: str) -> click.Command | None:
-        """Import one subcommand."""
+        """Import one subcommand; None if the name is unknown."""
         if cmd_name not in COMMANDS:
             return None
         module, name = COMMANDS[cmd_name].place.split(":")

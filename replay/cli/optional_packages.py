@@ -62,8 +62,8 @@ class _NoPandas(MetaPathFinder):
 def leave_out_pandas() -> None:
     """Keep pyarrow from importing pandas, a quarter of the time of a short command.
 
-    pyarrow looks for it once, at the first array made of a list, and no command has values of its
-    types. Conversions to pandas import it later, if somebody asks for one.
+    pyarrow looks for pandas once, at the first array made of a list, and no command has values of
+    pandas' types. A later conversion to pandas imports it.
     """
     pyarrow = sys.modules.get("pyarrow")
     if pyarrow is None or "pandas" in sys.modules:

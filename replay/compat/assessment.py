@@ -118,7 +118,7 @@ class ConnectorAssessment(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> ReleaseVerdict:
-        """Worst verdict of everything found."""
+        """Worst verdict of the situations, divergences and hazards; compatible without any."""
         severities = [situation.sighting.counts_as for situation in self.situations]
         severities += [divergence.severity for divergence in self.divergences]
         severities += [_HAZARDOUS.get(hazard.danger, Severity.INFO) for hazard in self.hazards]
@@ -138,7 +138,7 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> ReleaseVerdict:
-        """Worst verdict of all connectors."""
+        """Worst verdict of all connectors; compatible without any."""
         return max(
             (assessed.verdict for assessed in self.assessed), default=ReleaseVerdict.COMPATIBLE
         )
@@ -163,7 +163,7 @@ class ClusterAssessment(msgspec.Struct, frozen=True):
 
     @property
     def findings(self) -> list[Finding]:
-        """Every situation as a finding."""
+        """All situations as findings, connector by connector."""
         return [
             situation.finding(self.cluster)
             for assessed in self.assessed

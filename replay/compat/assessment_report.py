@@ -29,7 +29,7 @@ from replay.findings import Severity
 
 
 class ReportedStep(msgspec.Struct, frozen=True):
-    """A `PreparationStep` in the report."""
+    """A `PreparationStep` in the report: its phase, command and reason."""
 
     when: str
     command: str
@@ -37,7 +37,7 @@ class ReportedStep(msgspec.Struct, frozen=True):
 
 
 class ReportedDivergence(msgspec.Struct, frozen=True, rename={"start": "from", "goal": "to"}):
-    """A `Divergence` in the report."""
+    """A `Divergence` in the report; JSON names its values `from` and `to`."""
 
     fact: str
     item: str
@@ -51,7 +51,7 @@ class ReportedDivergence(msgspec.Struct, frozen=True, rename={"start": "from", "
 
 
 class ReportedSituation(msgspec.Struct, frozen=True):
-    """An `ObservedSituation` in the report."""
+    """An `ObservedSituation` in the report; `evidence` holds positions as text."""
 
     situation: int
     name: str
@@ -63,7 +63,7 @@ class ReportedSituation(msgspec.Struct, frozen=True):
 
 
 class ReportedHazard(msgspec.Struct, frozen=True):
-    """A `Hazard` in the report."""
+    """A `Hazard` in the report; `record` is a position as text."""
 
     danger: str
     reason: str
@@ -80,7 +80,7 @@ class ReportedWrite(msgspec.Struct, frozen=True):
 
 
 class ReportedConnector(msgspec.Struct, frozen=True):
-    """A `ConnectorAssessment` in the report."""
+    """A `ConnectorAssessment` in the report; a `connector` of None is the cluster."""
 
     connector: str | None
     verdict: str
@@ -107,7 +107,7 @@ class ReportedConnector(msgspec.Struct, frozen=True):
 
 
 class ReportedAssessment(msgspec.Struct, frozen=True, rename={"start": "from", "goal": "to"}):
-    """A `ClusterAssessment` in the report."""
+    """A `ClusterAssessment` in the report; JSON names the releases `from` and `to`."""
 
     cluster: str
     start: str

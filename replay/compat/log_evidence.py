@@ -50,7 +50,7 @@ class EvidenceRecord(NamedTuple):
 
     @property
     def position(self) -> Position:
-        """Position of the record."""
+        """Topic, partition and offset of the record."""
         return self.entry.position
 
     def text(self, field: str) -> str | None:
@@ -166,7 +166,7 @@ class LogEvidence:
         return self._by_kind.get((kind, name), ())
 
     def last_of(self, kind: type, name: str) -> EvidenceRecord | None:
-        """The last of these records."""
+        """Last record of a type about a connector; None without any."""
         records = self.all_of(kind, name)
         return records[-1] if records else None
 
@@ -222,7 +222,7 @@ class LogEvidence:
 
     @cached_property
     def session_key(self) -> EvidenceRecord | None:
-        """The record of the last session key; None without one."""
+        """Record with the last session key; None without one."""
         return next(
             (record for record in self.config[::-1] if isinstance(record.record, SessionKey)), None
         )

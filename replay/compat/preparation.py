@@ -72,7 +72,9 @@ def again(committed: Entry | None, wrong: Entry) -> str:
     """Command that restores the last committed value of a key, or a tombstone without one."""
     if committed is not None and committed.value is not None:
         return copied((committed.position,))
-    return written(wrong.topic, wrong.partition, java_library.decode_key(wrong.key or b""), "")
+    return append_command(
+        wrong.topic, wrong.partition, java_library.decode_key(wrong.key or b""), ""
+    )
 
 
 def _copied(place: Position) -> str:
@@ -112,7 +114,7 @@ def compacted_topic(topic: str, partitions: int) -> str:
     )
 
 
-def written(topic: str, partition: int, key: str, value: str) -> str:
+def append_command(topic: str, partition: int, key: str, value: str) -> str:
     """Command that appends one record; an empty value is a tombstone.
 
     kcat ends a key at a tab and a record at a line break. Connect's own names contain neither; for

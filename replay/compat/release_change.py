@@ -15,7 +15,7 @@ class BadReleaseChange(ReplayError):
 
 
 class RolloutMode(Enum):
-    """Way of replacing the workers."""
+    """Way of replacing the workers: all at once, or one by one."""
 
     UPGRADE = "upgrade"
     """All workers stop; then newer ones start."""

@@ -14,12 +14,12 @@ from replay.findings import CLUSTER, called
 
 
 def worst(rolls: Iterable[ReportedAssessment]) -> ReleaseVerdict:
-    """Worst verdict of several assessments."""
+    """Worst verdict of several assessments; compatible without any."""
     return max((VERDICTS[roll.verdict] for roll in rolls), default=ReleaseVerdict.COMPATIBLE)
 
 
 def document(rolls: Sequence[ReportedAssessment]) -> dict[str, Any]:
-    """Assessments as a JSON document."""
+    """Assessments as a JSON document: the worst verdict, and each assessment."""
     shown = msgspec.to_builtins(rolls, str_keys=True)
     return {"verdict": worst(rolls).words, "rolls": shown}
 

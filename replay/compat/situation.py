@@ -27,7 +27,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     def counts_as(self) -> Severity:
         """Severity for the verdict.
 
-        A warning whose steps all come afterwards needs no preparation.
+        A warning needs no preparation if all its steps come after the change.
         """
         afterwards = bool(self.steps) and all(step.when is StepTime.AFTER for step in self.steps)
         return Severity.INFO if afterwards and self.severity is Severity.WARNING else self.severity

@@ -28,7 +28,7 @@ class WorkerDied(ReplayError):
 
 
 class Executor(Protocol):
-    """Runs work on many items."""
+    """Runs work on many items: in this process, in others, or in Spark tasks."""
 
     slots: int
     """Number of items worked on at once."""
@@ -68,7 +68,8 @@ class ProcessExecutor:
         earlier_children = {*active_children()}
         with ProcessPoolExecutor(slots, get_context("spawn")) as pool:
             try:
-                with unheard(signal.SIGINT):  # children inherit the mask: only we handle Ctrl-C
+                # Children inherit the mask: only this process handles Ctrl-C.
+                with unheard(signal.SIGINT):
                     futures = [pool.submit(packed, work, item) for item in items]
                 for item, future in zip(items, futures, strict=True):
                     yield unpacked(future.result(), work, item)
@@ -76,7 +77,7 @@ class ProcessExecutor:
                 raise WorkerDied(
                     "a worker process was killed, most likely for lack of memory: use fewer --jobs"
                 ) from None
-            # The caller has left. Running work is not cancelled, because the pool would complain.
+            # The caller has left. Running work is not cancelled: the pool would complain.
             except BaseException:
                 for child in {*active_children()} - earlier_children:
                     child.terminate()

@@ -63,8 +63,9 @@ class LocalEngine:
     ) -> ReadPlan:
         """Plan the states at a moment; None is the end of the archive.
 
-        With `past`, the plan has the doubts about anything before the moment as well. `ends` are
-        the end offsets that an earlier plan has found for the moment; the archive may have grown.
+        With `past`, the plan also has the doubts about the time before the moment. `ends` are the
+        end offsets that an earlier plan has found for the moment, because the archive may have
+        grown.
 
         Raises:
             UnknownMoment: an invalid moment, or the archive has nothing there.
@@ -92,7 +93,9 @@ class LocalEngine:
         """Plan the states at a cut from a snapshot before it; None: from the beginning."""
         folded: tuple[str, ...] = ()
         if not all(reducible(topic, self.cluster.topics) for topic in cut.ends):
-            folded = tuple(topic for topic in self._known(snapshot, profiles) if topic in cut.ends)
+            folded = tuple(
+                topic for topic in self._snapshot_states(snapshot, profiles) if topic in cut.ends
+            )
         return planned(self.cluster, cut, PlanStart(snapshot, folded), derived=self.options.derived)
 
     def states(
@@ -142,7 +145,7 @@ class LocalEngine:
         """Fold rows that were reduced elsewhere: one table for each busy part of the plan."""
         begun = {
             topic: snapshot_states
-            for topic, snapshot_states in self._known(plan.snapshot, profiles).items()
+            for topic, snapshot_states in self._snapshot_states(plan.snapshot, profiles).items()
             if topic in plan.folded
         }
         tables: dict[str, list[tuple[PartitionPlan, pa.Table]]] = {topic: [] for topic in begun}
@@ -159,7 +162,7 @@ class LocalEngine:
             ],
         )
 
-    def _known(
+    def _snapshot_states(
         self, snapshot: Snapshot | None, profiles: Sequence[Profile]
     ) -> dict[str, dict[Profile, TopicSnapshot]]:
         """Snapshot states of topics, for all of these releases."""

@@ -52,7 +52,7 @@ Releases = str | Sequence[str]
 
 
 class ArchiveOptions(NamedTuple):
-    """Options of `replay.open`."""
+    """Options of `replay.open`; an empty `clusters` means all."""
 
     clusters: tuple[str, ...] = ()
     exactly_once: bool = False

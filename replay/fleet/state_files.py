@@ -119,14 +119,14 @@ class StateTask(msgspec.Struct, frozen=True):
             yield StateSummary(cluster, problem=folded.problem)
             return
         for state in folded.states:
-            rows = self._written(state, cluster, folded.marks)
+            rows = self._write_tables(state, cluster, folded.marks)
             yield summary_of(folded.plan, state, rows, offsets=self.offsets)
 
     def _folded(self, cut: ClusterCut) -> FoldedCluster:
         marked = self.folder is not None and CONNECTORS_TABLE in self.tables
         return self.question.fold(cut, offsets=self.offsets, marked=marked)
 
-    def _written(
+    def _write_tables(
         self, state: ClusterState, cluster: str, marks: OrderMarks | None
     ) -> dict[str, int]:
         """Number of written rows, by table."""

@@ -36,7 +36,7 @@ class HeldRows(NamedTuple):
         return int(self.table.num_rows)
 
     def read(self, *columns: str) -> pa.Table:
-        """Read some columns."""
+        """Select columns of the table; nothing is decoded."""
         return self.table.select(columns)
 
 
@@ -76,7 +76,7 @@ class NumberedKeys(NamedTuple):
         return is_inside
 
     def at(self, places: RowIndexes) -> pa.Array:
-        """Keys of some rows."""
+        """Keys of the rows at these places, decoded; null for the null key."""
         return pa.DictionaryArray.from_arrays(
             pa.array(self.codes[places], mask=self.codes[places] == len(self.dictionary)),
             self.dictionary,

@@ -31,6 +31,7 @@ def counting_rows(
     undecided = undecided_keys(last, profiles) if removed else _with_values(last)
     later = pa.array([], pa.binary())
     tables: list[pa.Table] = []
+    # The last run comes first: `later` collects the keys that have a value in a later run.
     for rows, times in zip(reversed(runs), reversed(list(running_times(runs))), strict=True):
         keys, places = _counting(rows, later, undecided, aborted=aborted, removed=removed)
         later = pa.concat_arrays([later, keys])
@@ -42,7 +43,7 @@ def counting_rows(
 
 
 def since(table: pa.Table, before_ms: int | None) -> pa.Table:
-    """The rows after others with this greatest timestamp; None: nothing lies before."""
+    """Raise the times of rows to the greatest timestamp before them; None: no row lies before."""
     if before_ms is None:
         return table
     times = np.maximum(table.column("timestamp").to_numpy(), before_ms)

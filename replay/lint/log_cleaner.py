@@ -25,7 +25,6 @@ def cleaned(entries: Iterable[Entry], topics: Topics, *, tombstones: bool) -> li
 
 
 def _left(part: list[Entry], *, tombstones: bool) -> Iterable[Entry]:
-    """Remaining entries of one partition."""
     filter_ = CompactionFilter()
     filter_.sift([batch_of(part)])
     gone = {*filter_.superseded, *(() if tombstones else filter_.tombstones)}

@@ -1,7 +1,8 @@
 """Comparison of running workers with a worker that starts after compaction.
 
 The log is compacted as Kafka may compact it at any time, and folded as a worker of the release
-folds it. The differences from the fold of the whole log are what that worker would see differently.
+folds it. The differences from the fold of the whole log are the facts that a restarted worker would
+read differently.
 """
 
 from collections import defaultdict
@@ -21,7 +22,7 @@ from controlplane.core.text.value_text import change as change_text
 from controlplane.core.text.value_text import item
 from controlplane.core.views.diff import Aspect, Change, diff
 from controlplane.core.views.hazards import Danger, Hazard, hazards
-from replay.compat.preparation import rerun, written
+from replay.compat.preparation import append_command, rerun
 from replay.findings import Finding, Severity, by_name, regeneration
 from replay.lint.log_cleaner import cleaned
 
@@ -44,20 +45,21 @@ def lint(
     """
     log, names = in_order(entries), topics or Topics()
 
-    def known(read: Sequence[Entry]) -> ClusterState:
-        """Fold the entries."""
+    def folded(read: Sequence[Entry]) -> ClusterState:
         return fold(read, profile, topics=names, exactly_once=exactly_once, trace=True)
 
-    def met(read: Sequence[Entry]) -> list[Hazard]:
-        """Records on which a worker fails."""
+    def hazards_met(read: Sequence[Entry]) -> list[Hazard]:
         return hazards(read, profile, topics=names, exactly_once=exactly_once)
 
-    running, dangers = known(log), met(log)
+    running, dangers = folded(log), hazards_met(log)
     findings: dict[tuple[str | None, str], Finding] = {}
     for tombstones, later in ((True, ""), (False, " (once its tombstones are removed, too)")):
         left = cleaned(log, names, tombstones=tombstones)
-        rehearsal = Rehearsal(cluster, running, known(left), later)
-        for finding in (*rehearsal.findings(), *_thrown(cluster, dangers, met(left), later)):
+        rehearsal = Rehearsal(cluster, running, folded(left), later)
+        for finding in (
+            *rehearsal.findings(),
+            *_thrown(cluster, dangers, hazards_met(left), later),
+        ):
             findings.setdefault((finding.connector, finding.kind), finding)
     return sorted(findings.values(), key=lambda listed: (by_name(listed.connector), listed.kind))
 
@@ -188,7 +190,7 @@ def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Finding
             rehearsal.place(name, Aspect.CONFIG),
             rehearsal.started.changed.get((name, Aspect.TASKS, "")),
         ),
-        advice=written(rehearsal.started.topics.config, 0, key, '{"tasks":0}'),
+        advice=append_command(rehearsal.started.topics.config, 0, key, '{"tasks":0}'),
     )
     return finding, [change for change in changes if change.aspect in _TASKS]
 
@@ -220,7 +222,6 @@ def _about_reports(
 
 
 def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
-    """All other differences."""
     if not changes:
         return None, ()
     words = list(map(_words, changes[:CHANGES_SHOWN]))

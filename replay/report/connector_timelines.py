@@ -93,7 +93,7 @@ def _merged(before: StateSpan, span: StateSpan) -> StateSpan:
 
 
 class MarkLane:
-    """Consecutive events."""
+    """Builder of a lane of events; those within one step share a mark."""
 
     def __init__(self, time: TimeRange) -> None:
         self._step_ms = time.step_ms(MARKS)
@@ -128,7 +128,7 @@ class ConnectorActivity:
     ) -> None:
         self._place = place
         self._first_seen = first_seen
-        self._wanted, self._reported, self._tasks = (
+        self._target_states, self._reported, self._tasks = (
             StateLane(time),
             StateLane(time),
             StateLane(time),
@@ -165,7 +165,7 @@ class ConnectorActivity:
     def timeline(self) -> ConnectorTimeline:
         """The timeline of all records so far."""
         lines, undrawn = self._moves.lines()
-        lanes = (self._wanted.spans(), self._reported.spans(), self._tasks.spans())
+        lanes = (self._target_states.spans(), self._reported.spans(), self._tasks.spans())
         return ConnectorTimeline(*lanes, self._marks.all(), lines, undrawn)
 
     def latest(self) -> dict[str, tuple[str, ...]]:
@@ -192,7 +192,7 @@ class ConnectorActivity:
         exists = name in config.connectors
         target = config.targets.get(name, Target.STARTED).value if exists else None
         place = self.places["wanted"] = self._place(decoded.position)
-        self._wanted.becomes(decoded.time_ms, target, place)
+        self._target_states.becomes(decoded.time_ms, target, place)
 
     def _report(self, decoded: DecodedRecord, state: State | None) -> None:
         if state is State.FAILED and self.reported is not state:

@@ -49,7 +49,6 @@ def _reasons(changes: Iterable[ReleaseFacts]) -> Iterator[str]:
 
 
 def _latest(connectors: Iterable[ReportConnector]) -> Iterator[str]:
-    """Records listed beneath a picture."""
     for connector in connectors:
         if connector.timeline is not None:
             yield from chain.from_iterable(connector.latest.values())

@@ -62,7 +62,7 @@ class RecordStream(NamedTuple):
     doubts: Sequence[Doubt] = ()
     """Unknown spans and other doubts that follow from missing offsets."""
     first_seen: FirstSeen = all_known
-    """Tells connectors that may be older than their first record."""
+    """True for connectors that may be older than their first record."""
 
 
 class ReportTask(msgspec.Struct, frozen=True):
@@ -329,11 +329,15 @@ def _worst_first(connector: ReportConnector) -> tuple[object, ...]:
 
 def _judged(connector: ReportedConnector) -> JudgedConnector:
     reasons = [
-        VerdictReason(each.severity, _said(each.name, each.ground, each.sentence), each.evidence)
+        VerdictReason(
+            each.severity, _situation_text(each.name, each.ground, each.sentence), each.evidence
+        )
         for each in connector.situations
     ]
     reasons += [
-        VerdictReason(each.severity, f"{each.fact} {each.item}: {each.words}", _one(each.record))
+        VerdictReason(
+            each.severity, f"{each.fact} {each.item}: {each.words}", _places_of(each.record)
+        )
         for each in connector.divergences
         if each.explained_by is None
     ]
@@ -348,11 +352,11 @@ def _judged(connector: ReportedConnector) -> JudgedConnector:
     )
 
 
-def _said(name: str, ground: str, sentence: str) -> str:
+def _situation_text(name: str, ground: str, sentence: str) -> str:
     return f"{name} ({ground}): {sentence}"
 
 
-def _one(record: str | None) -> tuple[str, ...]:
+def _places_of(record: str | None) -> tuple[str, ...]:
     return () if record is None else (record,)
 
 

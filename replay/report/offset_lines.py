@@ -31,7 +31,7 @@ class OffsetLines:
                 self._undrawn.add(key)
                 return
             self._undrawn.discard(key)
-            self._lines[key] = _DrawnPartition(_shown(decoded.record.partition), field)
+            self._lines[key] = _DrawnPartition(_partition_text(decoded.record.partition), field)
         self._lines[key].add(decoded, place, self._step_ms)
 
     def reset(self, decoded: DecodedRecord, place: str) -> None:
@@ -49,8 +49,6 @@ class OffsetLines:
 
 
 class _DrawnPartition:
-    """Source partition with a line."""
-
     def __init__(self, partition: str, field: str) -> None:
         self.partition = partition
         self.field = field
@@ -97,5 +95,5 @@ _HUGE = 1e300
 """Greater numbers are no positions."""
 
 
-def _shown(partition: Mapping[str, Any]) -> str:
+def _partition_text(partition: Mapping[str, Any]) -> str:
     return short(json_line(redacted_value("", partition)), PARTITION_CHARACTERS)

@@ -88,7 +88,6 @@ def _parts_of(index: RecordIndex) -> list[tuple[str, str]]:
 
 
 def _parts(cluster_facts: ClusterFacts, index: RecordIndex) -> Iterator[Html]:
-    """All parts about a cluster."""
     return (make(cluster_facts, index) for _, _, make in _PARTS)
 
 

@@ -52,7 +52,7 @@ class FindingFacts(msgspec.Struct, frozen=True):
 
     @property
     def where(self) -> list[tuple[str, str]]:
-        """Pairs of cluster and place."""
+        """Pairs of cluster and place, one for each place."""
         clusters = self.clusters or (self.cluster,) * len(self.places)
         return list(zip(clusters, self.places, strict=True))
 
@@ -101,7 +101,7 @@ class ReleaseFacts(msgspec.Struct, frozen=True):
 
 
 class PartitionFacts(msgspec.Struct, frozen=True):
-    """Records read from one partition."""
+    """Number of records read from one partition, with the first and last offset."""
 
     topic: str
     partition: int
@@ -126,7 +126,7 @@ class GapFacts(msgspec.Struct, frozen=True):
 
 
 class ShownRecord(msgspec.Struct, frozen=True):
-    """A record without secrets."""
+    """Record shown as evidence, without secrets: place, time, key and value."""
 
     place: str
     at_ms: int
@@ -164,5 +164,5 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        """Number of records read."""
+        """Number of records read, from all partitions."""
         return sum(part.records for part in self.parts)

@@ -37,7 +37,7 @@ REASONS = 6
 
 
 class PageLimits(msgspec.Struct, frozen=True):
-    """Share of one cluster."""
+    """Limits for one cluster: its share of the page."""
 
     drawn: int
     listed: int

@@ -5,7 +5,7 @@ from replay.tables.cells import RowDocument, arrow_text
 
 
 def finding_row(finding: Finding) -> RowDocument:
-    """Row of a finding."""
+    """Row of a finding; half surrogate pairs in its texts become escapes."""
     connector = finding.connector
     return {
         "cluster": finding.cluster,

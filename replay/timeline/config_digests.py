@@ -1,9 +1,9 @@
 """Digests of each release's config state after every record of the config topic.
 
 Each row of each table has a hash of 32 bytes; the digest of a state is the sum of the hashes. A
-record thus changes the digest by its changed rows only, and the sum does not depend on the way to
-the state. Equal states have equal digests. Different states have different digests, unless an
-attacker constructs rows on purpose.
+record thus changes the digest by its changed rows only. The sum does not depend on the order of the
+records that led to the state. Equal states have equal digests. Different states have different
+digests, unless an attacker constructs rows on purpose.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +45,7 @@ class RowHashes:
     def __init__(self) -> None:
         self._contents: dict[int, tuple[Any, bytes]] = {}
         self._rows: dict[tuple[str, str, int, int], int] = {}
-        self._wholes: dict[tuple[int, int], int] = {}
+        self._cluster_rows: dict[tuple[int, int], int] = {}
 
     def row(self, table: str, name: str, value: Any) -> int:
         """Hash of a connector's row in a table; for tasks, the sum over all of them."""
@@ -62,26 +62,26 @@ class RowHashes:
             row_hash = self._rows[key] = _number(table, name, task, self._content(value))
         return row_hash
 
-    def whole(self, offset: int, session_key: Any) -> int:
+    def cluster_rows(self, offset: int, session_key: Any) -> int:
         """Hash of the rows without a connector."""
         key = offset, id(session_key)
-        rows_hash = self._wholes.get(key)
+        rows_hash = self._cluster_rows.get(key)
         if rows_hash is None:
             rows_hash = self.cell("offset", "", offset, None)
             rows_hash += self.cell("session_key", "", -1, session_key)
-            self._wholes[key] = rows_hash
+            self._cluster_rows[key] = rows_hash
         return rows_hash
 
     def _content(self, value: Any) -> bytes:
         cached = self._contents.get(id(value))
         if cached is None:
             # The cached value stays alive, so its id stays unique.
-            cached = value, _written(value)
+            cached = value, _encoded_value(value)
             self._contents[id(value)] = cached
         return cached[1]
 
 
-def _written(value: Any) -> bytes:
+def _encoded_value(value: Any) -> bytes:
     """Encode a value: equal bytes mean equal Java values, in any order of fields."""
     try:
         return _ENCODER.encode(value)
@@ -167,11 +167,11 @@ class DigestFold:
         self.fold = ConfigFold(profile)
         self.sum = 0
         """Sum of the hashes of all connectors' rows."""
-        self.known: dict[str, _ConnectorRows] = {}
+        self.rows_by_connector: dict[str, _ConnectorRows] = {}
         self.owners: dict[bytes | None, str | None] = {}
         if begun is not None:
             self.fold.adopt(begun.fold.publish())
-            self.sum, self.known = begun.sum, begun.known.copy()
+            self.sum, self.rows_by_connector = begun.sum, begun.rows_by_connector.copy()
             self.owners = begun.owners if profile is begun.profile else {}
 
     def fork(self, profile: Profile) -> "DigestFold":
@@ -191,16 +191,16 @@ class DigestFold:
         name = self._owner(timed.entry.key)
         if name is not None:
             self.sum += self._change(name, record, hashes)
-        return _digest(self.sum + hashes.whole(self.fold.offset, self.fold.session_key))
+        return _digest(self.sum + hashes.cluster_rows(self.fold.offset, self.fold.session_key))
 
     def _change(self, name: str, record: ConfigRecord | Invalid, hashes: RowHashes) -> int:
         """Change of a connector's sum of hashes by a record."""
-        was = self.known.get(name, _NONE)
+        was = self.rows_by_connector.get(name, _NONE)
         if isinstance(record, TaskConfig):
             now = _joined(was, record, hashes)
         else:
             now = _updated(was, self.fold.of(name), name, hashes)
-        self.known[name] = now.connector
+        self.rows_by_connector[name] = now.connector
         return now.by
 
     def _owner(self, key: bytes | None) -> str | None:

@@ -30,7 +30,7 @@ class Meaning(Enum):
 
 
 class MeaningRow(NamedTuple):
-    """Effect of a record."""
+    """Event of a record, and its effect on the connector."""
 
     event: HistoryEvent
     meaning: Meaning

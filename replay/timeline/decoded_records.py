@@ -38,13 +38,13 @@ def decoded(
         TimedRecord(
             record.time_ms,
             record.entry,
-            _seen(record.entry, everyone) if record.topic == config else None,
+            _common_decoding(record.entry, everyone) if record.topic == config else None,
         )
         for record in records
     ]
 
 
-def _seen(entry: Entry, profile: Profile) -> ConfigRecord | Invalid | None:
+def _common_decoding(entry: Entry, profile: Profile) -> ConfigRecord | Invalid | None:
     try:
         return decode_config(entry.key, entry.value, profile)
     except Disagreement:

@@ -50,21 +50,21 @@ class FactTracker:
     """Current facts of the connectors in a topic, each with its first record."""
 
     def __init__(
-        self, wanted: TopicSelection, profile: Profile, begun: "FactTracker | None" = None
+        self, selection: TopicSelection, profile: Profile, begun: "FactTracker | None" = None
     ) -> None:
         self.profile = profile
-        self.wanted = wanted
-        self.fold = _fold(wanted, profile)
-        self.known: dict[Hashable, TrackedFacts] = {}
+        self.selection = selection
+        self.fold = _fold(selection, profile)
+        self.facts_by_subject: dict[Hashable, TrackedFacts] = {}
         self.owners: dict[bytes | None, str | None] = {}
         if begun is not None:
             self.fold.adopt(begun.fold.publish())  # type: ignore[arg-type]  # of the same kind
-            self.known = begun.known.copy()
+            self.facts_by_subject = begun.facts_by_subject.copy()
             self.owners = begun.owners if profile is begun.profile else {}
 
     def fork(self, profile: Profile) -> "FactTracker":
         """Copy the tracker for a release; the copies are independent."""
-        return FactTracker(self.wanted, profile, self)
+        return FactTracker(self.selection, profile, self)
 
     def take(self, chunk: Sequence[TimedRecord]) -> list[Interval]:
         """Fold some records; return the facts that they ended."""
@@ -72,7 +72,7 @@ class FactTracker:
         for record in chunk:
             entry = record.entry
             connector = self._owner(entry)
-            if connector is None or (entry.aborted and not self.wanted.aborted):
+            if connector is None or (entry.aborted and not self.selection.aborted):
                 continue
             if not isinstance(self.fold, ConfigFold):
                 self.fold.apply(entry)
@@ -84,7 +84,7 @@ class FactTracker:
     def _noted(self, connector: str, entry: Entry, moment: Moment) -> list[Interval]:
         """Store the facts after a record; return the ones that it ended."""
         subject: Hashable = entry.key if isinstance(self.fold, OffsetFold) else connector
-        tracked = self.known.get(subject) or TrackedFacts(connector, {})
+        tracked = self.facts_by_subject.get(subject) or TrackedFacts(connector, {})
         now = self._facts(tracked, entry)
         stays = {
             fact
@@ -93,7 +93,7 @@ class FactTracker:
         }
         if len(stays) == len(tracked.facts) == len(now):
             return []
-        self.known[subject] = TrackedFacts(
+        self.facts_by_subject[subject] = TrackedFacts(
             connector,
             {
                 fact: tracked.facts[fact] if fact in stays else (value, moment)
@@ -101,7 +101,7 @@ class FactTracker:
             },
         )
         if not now:
-            del self.known[subject]
+            del self.facts_by_subject[subject]
         return [
             Interval(connector, *fact, _plain(value), since, moment)
             for fact, (value, since) in tracked.facts.items()
@@ -112,14 +112,14 @@ class FactTracker:
         """Facts that hold at the end."""
         return [
             Interval(tracked.connector, *fact, _plain(value), since, None)
-            for tracked in self.known.values()
+            for tracked in self.facts_by_subject.values()
             for fact, (value, since) in tracked.facts.items()
         ]
 
     def _owner(self, entry: Entry) -> str | None:
         if entry.key not in self.owners:
-            name = owner(entry.topic, entry.key, self.wanted.topics, self.profile)
-            only = self.wanted.connectors
+            name = owner(entry.topic, entry.key, self.selection.topics, self.profile)
+            only = self.selection.connectors
             self.owners[entry.key] = name if not only or name in only else None
         return self.owners[entry.key]
 
@@ -161,5 +161,4 @@ def _holds(was: Any, now: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Comparable part of a fact."""
     return plain_status(value) if isinstance(value, Status) else value

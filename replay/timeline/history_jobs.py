@@ -22,7 +22,7 @@ class HistoryJob(NamedTuple):
 
 
 class HistoryStep(NamedTuple):
-    """Effects of some records."""
+    """Effects of one chunk of records, and the number of its records."""
 
     records: int
     effects: list[MeaningRow]

@@ -25,7 +25,7 @@ DERIVED = frozenset(
 
 
 class IntervalDoubt(NamedTuple):
-    """Doubt about one interval."""
+    """Doubt about one interval; without both fields there is none."""
 
     first_seen: bool = False
     """True if the fact may have held before."""

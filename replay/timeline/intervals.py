@@ -52,7 +52,7 @@ class Interval(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> tuple[str, str, str, Moment]:
-        """Sort key: subject, then begin."""
+        """Sort key: connector, aspect and item of the fact, then its first record."""
         return self.connector, self.aspect.value, self.item, self.since
 
 

@@ -32,7 +32,7 @@ class ForkableFold(Protocol[ChunkT_contra, FoundT_co]):
         ...
 
     def rest(self) -> FoundT_co:
-        """Findings left at the end."""
+        """Return the findings left after the last chunk."""
         ...
 
 
@@ -47,7 +47,7 @@ small."""
 
 
 def chunks(records: Iterable[RecordT]) -> Iterator[list[RecordT]]:
-    """Split records into growing chunks."""
+    """Split records into chunks that double from `FIRST_CHUNK` to `LARGEST_CHUNK`."""
     records, size = iter(records), FIRST_CHUNK
     while chunk := list(islice(records, size)):
         yield chunk
@@ -66,6 +66,7 @@ class SharedFold(Generic[C, F]):
         findings: list[tuple[list[Profile], F]] = []
         while waiting:
             (profiles, reading), *waiting = waiting
+            # A disagreement leaves a fold unusable, so a copy folds the chunk.
             trial = reading.fork(reading.profile)
             try:
                 findings.append((profiles, trial.take(chunk)))

@@ -36,8 +36,8 @@ class TimelineQuery(NamedTuple):
 class TimelineJob(NamedTuple):
     """A cluster, its plan and the query.
 
-    The plan reads segments only (`LocalOptions.derived`): snapshots and winners do not show since
-    when a fact has held.
+    The plan reads segments only (`LocalOptions.derived`): snapshots and winners do not show when a
+    fact began.
     """
 
     cluster: ArchivedCluster

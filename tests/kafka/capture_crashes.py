@@ -11,7 +11,7 @@ from controlplane.core.state import Topics
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
-from replay.capture.secrets import kept
+from replay.capture.secrets import kept_secrets
 from tests.kafka.producer import ONE_BATCH, reading
 from tests.replay.crash_points import at_every_step
 
@@ -21,7 +21,12 @@ COMMIT_RECORDS = 20
 def target_in(folder: Path, topics: Topics) -> CaptureTarget:
     """An archive that is appended to again and again, in small segments."""
     return CaptureTarget(
-        FolderStore(str(folder)), "real", topics, kept(topics), SegmentSizes(10, 5), COMMIT_RECORDS
+        FolderStore(str(folder)),
+        "real",
+        topics,
+        kept_secrets(topics),
+        SegmentSizes(10, 5),
+        COMMIT_RECORDS,
     )
 
 

@@ -11,7 +11,7 @@ from controlplane.core.codec.offsets import encode_partition
 from controlplane.core.entry import Entry, Position
 from controlplane.core.order import entries_of
 from controlplane.logs.kafka.reads.reader import KafkaReader
-from replay.compat.preparation import UNWRAPPED, copied, copied_topic, offsets_of, written
+from replay.compat.preparation import UNWRAPPED, append_command, copied, copied_topic, offsets_of
 from tests.kafka.producer import NewTopic, writer
 from tests.kafka.real_kafka import Broker
 from tests.patience import PATIENCE_S
@@ -58,8 +58,8 @@ async def test_a_record_is_written(
     """The line writes an empty task set, and a tombstone, for any connector name."""
     topic = await new_topic(2)
     key = f"commit-{name}"
-    run_line(broker, written(topic, 1, key, '{"tasks":0}'))
-    run_line(broker, written(topic, 1, key, ""))
+    run_line(broker, append_command(topic, 1, key, '{"tasks":0}'))
+    run_line(broker, append_command(topic, 1, key, ""))
     assert await contents(reader, topic) == [
         (key.encode(), b'{"tasks":0}'),
         (key.encode(), None),

@@ -16,7 +16,7 @@ from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
-from replay.capture.secrets import SecretPolicy, kept
+from replay.capture.secrets import SecretPolicy, kept_secrets
 from replay.engine.local_engine import LocalEngine, LocalOptions
 
 NAME = "fleet-1"
@@ -36,14 +36,14 @@ def capture(
 ) -> CaptureResult:
     """Capture a log into an archive."""
     target = CaptureTarget(
-        FolderStore(str(folder)), name, Topics(), secrets or kept(Topics()), sizes
+        FolderStore(str(folder)), name, Topics(), secrets or kept_secrets(Topics()), sizes
     )
     return asyncio.run(LogCapture(log, target, goes_on=goes_on).run())
 
 
 def capture_into(store: ArchiveStore, log: MemoryLog) -> CaptureResult:
     """Capture a log into the archive of any store."""
-    target = CaptureTarget(store, NAME, Topics(), kept(Topics()), SMALL)
+    target = CaptureTarget(store, NAME, Topics(), kept_secrets(Topics()), SMALL)
     return asyncio.run(LogCapture(log, target, goes_on=True).run())
 
 

@@ -15,7 +15,7 @@ from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments.segment_files import SCHEMA, opened, row_groups
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
-from replay.capture.secrets import dropped
+from replay.capture.secrets import dropped_secrets
 from replay.errors import ArchiveBusy, ArchiveConflict, NoArchive
 from replay.kernels.batches import batch
 from tests.conftest import examples
@@ -136,7 +136,7 @@ def test_an_archive_goes_on_as_it_began(tmp_path: Path) -> None:
     """Other topics, or secrets that are kept otherwise, would make two things of one archive."""
     archive(tmp_path, configs(0))
     with pytest.raises(ArchiveConflict, match="secrets in the archive of fleet-1 are kept"):
-        capture(tmp_path, log_of(configs(0, 1)), secrets=dropped(Topics()))
+        capture(tmp_path, log_of(configs(0, 1)), secrets=dropped_secrets(Topics()))
     with pytest.raises(ArchiveConflict, match="has the topics connect-configs, connect-offsets"):
         Appender(FolderStore(str(tmp_path)), NAME, Topics(config="other"))
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from controlplane.core.entry import Entry, batch_of
 from replay.archive.segments import segment_writer
-from replay.archive.segments.segment_files import SegmentSizes, table_of, written
+from replay.archive.segments.segment_files import SegmentSizes, encoded_rows, table_of
 from replay.archive.segments.winners import winners as winners_of
 from replay.archive.verification import verified
 from tests.recorded_requests import HISTORIES, recorded_entries
@@ -114,7 +114,7 @@ def other_rows(folder: Path) -> None:
     rows = pq.read_table(path).num_rows
     entry = Entry("connect-configs", 0, 3, 1, b"k", None)
     table = table_of([batch_of([entry] * rows)])
-    vouched(folder, path, written([table]).content)
+    vouched(folder, path, encoded_rows([table]).content)
 
 
 def manifest_altered(folder: Path) -> None:

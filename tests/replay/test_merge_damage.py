@@ -14,7 +14,7 @@ import pytest
 
 from replay.archive.merges.merge import Merger
 from replay.archive.segments.record_hash import record_hash
-from replay.archive.segments.segment_files import SCHEMA, written
+from replay.archive.segments.segment_files import SCHEMA, encoded_rows
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.cli.command_calls import unprivileged
@@ -240,7 +240,7 @@ def forge(folder: Path, *, with_hash: bool) -> None:
     rows = pq.read_table(path).cast(SCHEMA).to_pylist()
     rows[0]["value"] = b"forged"
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
-    forged = written([table])
+    forged = encoded_rows([table])
     document = msgspec.json.decode((folder / BASE).read_bytes())
     for described in document["segments"]:
         if described["stored"]["file"] == path.relative_to(folder).as_posix():

@@ -14,7 +14,14 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import may_hold_secrets
 from controlplane.core.views.diff import diff
-from replay.capture.secrets import SecretPolicy, decrypted, dropped, encrypted, kept, read_key
+from replay.capture.secrets import (
+    SecretPolicy,
+    decrypted,
+    dropped_secrets,
+    encrypted_secrets,
+    kept_secrets,
+    read_key,
+)
 from replay.errors import NotCapturable
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
@@ -50,16 +57,16 @@ PASSWORD = b'{"properties":{"name":"a","db.password":"p\\u00e4ss","n":1.50}}'
 
 def test_a_secret_is_dropped_and_the_record_stays_what_it_was() -> None:
     """The key of the secret stays, and so does every other value."""
-    assert through(dropped(Topics()), config(PASSWORD)) == (
+    assert through(dropped_secrets(Topics()), config(PASSWORD)) == (
         b'{"properties":{"name":"a","db.password":"[hidden]","n":1.50}}'
     )
 
 
 def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
     """Equal secrets stay equal, so that nothing is archived twice; another key opens nothing."""
-    secrets = encrypted(Topics(), key_file)
+    secrets = encrypted_secrets(Topics(), key_file)
     value = through(secrets, config(PASSWORD))
-    assert value == through(encrypted(Topics(), key_file), config(PASSWORD))
+    assert value == through(encrypted_secrets(Topics(), key_file), config(PASSWORD))
     sealed = value.decode().split('"db.password":"')[1].split('"')[0]
     assert decrypted(sealed, read_key(key_file)) == "päss".encode()
     with pytest.raises(InvalidTag):
@@ -70,7 +77,7 @@ def test_a_secret_is_encrypted_and_the_key_opens_it(key_file: Path) -> None:
 def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None:
     """A session key that did not read as one would change what a worker knows."""
     record = b'{"key":"c2VjcmV0","algorithm":"HmacSHA256","creation-timestamp":1}'
-    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+    for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         value = through(secrets, config(record, b"session-key"))
         assert b"c2VjcmV0" not in value
         log = log_of([config(value, b"session-key")])
@@ -91,7 +98,7 @@ def test_the_key_of_workers_is_a_secret_and_stays_base64(key_file: Path) -> None
 )
 def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
     """Secrets are found in a URL, in a text, deep down, and in unreadable values."""
-    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+    for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         assert b"hunter2" not in through(secrets, config(value))
 
 
@@ -100,7 +107,7 @@ def test_wherever_it_stands(value: bytes, key_file: Path) -> None:
 )
 def test_long_words_stay(text: bytes) -> None:
     """Any word of eight letters could be base64; only one that decodes to a secret counts."""
-    assert through(dropped(Topics()), config(text)) == text
+    assert through(dropped_secrets(Topics()), config(text)) == text
 
 
 @pytest.mark.parametrize(
@@ -115,8 +122,8 @@ def test_long_words_stay(text: bytes) -> None:
 )
 def test_base64_and_hex_disguise_no_secret_in_json(value: bytes, key_file: Path) -> None:
     """The whole run is hidden as in a text that is no JSON; its surroundings stay."""
-    assert b"[hidden]" in through(dropped(Topics()), config(value))
-    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+    assert b"[hidden]" in through(dropped_secrets(Topics()), config(value))
+    for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         archived = through(secrets, config(value))
         assert b"cGFzc3dv" not in archived
         assert b"70617373" not in archived
@@ -131,14 +138,14 @@ def test_harmless_base64_stays(text: bytes, key_file: Path) -> None:
     value = (
         b'{"properties":{"icon":"' + b64encode(text) + b'","class":"io.example.KeyValueSource"}}'
     )
-    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+    for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         assert through(secrets, config(value)) == value
 
 
 def test_a_planned_record_stays_base64(key_file: Path) -> None:
     """The value is base64 in a record of the command topic; the secret in it is hidden there."""
     draft = b'{"plan":[{"key":"YQ==","value":"' + b64encode(PASSWORD) + b'"}]}'
-    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+    for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         entry = Entry("connect-commands", 0, 0, 1, b"c", draft)
         archived = msgspec.json.decode(through(secrets, entry))
         planned = msgspec.json.decode(b64decode(archived["plan"][0]["value"], validate=True))
@@ -152,9 +159,9 @@ def test_a_planned_record_stays_base64(key_file: Path) -> None:
 def test_harmless_values_stay_byte_for_byte(log: list[Entry]) -> None:
     """Other values stay byte for byte; archived values are not changed again."""
     for entry in log:
-        assert kept(Topics()).without(batch_of([entry])).values == [entry.value]
-        once = dropped(Topics()).without(batch_of([entry]))
-        twice = dropped(Topics()).without(once)
+        assert kept_secrets(Topics()).without(batch_of([entry])).values == [entry.value]
+        once = dropped_secrets(Topics()).without(batch_of([entry]))
+        twice = dropped_secrets(Topics()).without(once)
         assert once.values == twice.values
         if (entry.key is None or b"session-key" not in entry.key) and legible(entry.value):
             assert once.values == [entry.value]
@@ -200,7 +207,7 @@ PLAIN_HEADERS = (
 def test_no_secret_is_left_in_a_header(topic: str, key_file: Path) -> None:
     """Secrets in headers are hidden; user and command id stay."""
     entry = Entry(topic, 0, 0, 1, b"k", b"{}", (*SECRET_HEADERS, *PLAIN_HEADERS))
-    for secrets in (dropped(Topics()), encrypted(Topics(), key_file)):
+    for secrets in (dropped_secrets(Topics()), encrypted_secrets(Topics(), key_file)):
         batch = secrets.without(batch_of([entry]))
         headers = batch.headers[0]
         assert headers[len(SECRET_HEADERS) :] == PLAIN_HEADERS
@@ -214,7 +221,7 @@ def test_a_whole_cluster_without_its_secrets(tmp_path: Path) -> None:
     entries = recorded_entries("life-3.9")
     secret = config(PASSWORD, b"connector-secretive", entries[-1].offset + 1_000)
     log = log_of([*entries, secret])
-    secrets = dropped(Topics())
+    secrets = dropped_secrets(Topics())
     assert capture(tmp_path, log, secrets=secrets).added == len(entries) + 1
     assert capture(tmp_path, log, secrets=secrets, goes_on=False).added == 0
     (state,), (expected,) = replayed(cluster_in(tmp_path), None, KIP), served(log, None, KIP)

@@ -24,7 +24,7 @@ from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import HIDDEN, redacted_text, redacted_value
 from replay.capture.encoded_text import without_secrets
-from replay.capture.secrets import SecretPolicy, decrypted, dropped, encrypted
+from replay.capture.secrets import SecretPolicy, decrypted, dropped_secrets, encrypted_secrets
 from tests.laws.entries import deep
 
 KEY = bytes(range(64))
@@ -36,7 +36,7 @@ def modes(tmp_path_factory: pytest.TempPathFactory) -> tuple[SecretPolicy, Secre
     """Two policies: secrets are dropped, or encrypted with `KEY`."""
     path = tmp_path_factory.mktemp("keys") / "key"
     path.write_bytes(b64encode(KEY))
-    return dropped(Topics()), encrypted(Topics(), path)
+    return dropped_secrets(Topics()), encrypted_secrets(Topics(), path)
 
 
 def through(secrets: SecretPolicy, value: bytes, key: bytes = b"connector-a") -> bytes:

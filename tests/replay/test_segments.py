@@ -5,7 +5,7 @@ from io import BytesIO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from replay.archive.segments.segment_files import SCHEMA, written
+from replay.archive.segments.segment_files import SCHEMA, encoded_rows
 
 ROWS = 200_000
 """Number of rows whose keys outgrow Parquet's own limit of a dictionary, 1 MB."""
@@ -24,7 +24,7 @@ def test_encodings_of_columns() -> None:
         pa.array([[]] * ROWS, SCHEMA.field("headers").type),
         pa.array([False] * ROWS, pa.bool_()),
     ]
-    file = written([pa.table(columns, schema=SCHEMA)], ROWS // 2)
+    file = encoded_rows([pa.table(columns, schema=SCHEMA)], ROWS // 2)
     metadata = pq.ParquetFile(BytesIO(file.content)).metadata
     assert metadata.num_row_groups == 2
     for number in range(metadata.num_row_groups):

@@ -19,7 +19,7 @@ from controlplane.plane import ControlPlane, Settings
 from controlplane.projection.retention import DAY_MS, RetentionSettings, retain
 from controlplane.projection.snapshot_writer import SnapshotSettings
 from controlplane.projection.upkeep import UpkeepSettings
-from replay.capture.secrets import dropped
+from replay.capture.secrets import dropped_secrets
 from tests.controller.scene import (
     COMMANDS,
     CONFIG,
@@ -243,7 +243,7 @@ async def test_an_archive_without_secrets_has_none_of_stored_answers(tmp_path: P
         secret = ORDERS | {"database.password": "pearl"}
         body = {"name": "planned", "config": secret, "initial_offsets": OFFSETS}
         assert (await client.post("/connectors", json=body)).status_code == 200
-        secrets = dropped(plane.state.topics)
+        secrets = dropped_secrets(plane.state.topics)
         kept = [secrets.without(batch) async for batch in log.read([COMMANDS])]
     values = [value or b"" for batch in kept for value in batch.values]
     assert any(b'"connector":{"config"' in value and b"[hidden]" in value for value in values)

@@ -1,1 +1,1 @@
-"""Merges: small files put together, superseded records removed, and the proofs of both."""
+"""Merges: small files joined, superseded records removed, and the proofs of both."""

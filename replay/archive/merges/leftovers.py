@@ -6,9 +6,9 @@ therefore look like those of a dead one. Three facts make the removal safe:
 - Only drafts, claims of object stores, and files whose name belongs to one merge are removed. None
   of these is the only copy of a record. Files of a killed capture stay, because a capture that
   writes the same records again uses them.
-- They must be older than `AGE_S`, by the clock of the store. A merge that runs longer than half of
-  that does not write its manifest (`merge.LONGEST_S`).
-- No manifest names them, present or replaced. So no reader has opened them.
+- The files must be older than `AGE_S`, by the clock of the store. A merge that runs longer than
+  half of `AGE_S` does not write its manifest (`merge.LONGEST_S`).
+- No present or replaced manifest names them. So no reader has opened them.
 """
 
 from time import time

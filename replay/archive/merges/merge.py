@@ -1,18 +1,18 @@
 """Merge of the small segments and the manifests of a cluster's archive.
 
-The order of writes makes a merge whole or absent:
+The order of writes makes a merge atomic:
 
-1. Segments of two or more original ones are written, a file with the manifests so far, and a file
-   with the readings so far.
-2. One manifest makes them count. Its name exists once: of two merges, or of a merge and an append,
-   one gets it. An append does not change what is merged, so the merge takes the next name. After
-   another merge it ends, and removes its files.
-3. Then the originals are removed (`replaced_files`). A merge that was killed before is completed by
-   the next one.
+1. The merge writes its files: segments that join two or more originals, a file with the manifests
+   so far, and a file with the readings so far.
+2. One manifest makes them count. Its name exists once, so only one of several merges and appends
+   gets it. If an append was faster, the merge takes the next name, because an append changes no
+   merged record. If another merge was faster, this merge removes its files and ends.
+3. Then the originals are removed (`replaced_files`). If a merge is killed before that, the next one
+   removes them.
 
 Records, their order and gaps stay as they are, and so do the ends of looks on which certainty
-depends. So no answer changes. With a retention, records that are superseded at its cut are left out
-(`retention`); answers about moments from the cut on stay the same.
+depends. So no answer changes. A merge with a retention leaves out the records that are superseded
+at its cut (`retention`). Answers about moments from the cut on stay the same.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,8 +60,9 @@ ATTEMPTS = 20
 """Maximum attempts to write the manifest; each append in between costs one."""
 
 LONGEST_S = 12 * 60 * 60
-"""Seconds after which a merge does not write its manifest any more: half of the age at which others
-take its files for leftovers (`leftovers.AGE_S`). The other half is for clocks that differ."""
+"""Seconds after which a merge no longer writes its manifest. It is half of the age at which other
+merges remove its files as leftovers (`leftovers.AGE_S`). The other half is for clocks that
+differ."""
 
 
 class MergeResult(NamedTuple):
@@ -93,7 +94,7 @@ class _Rewrite(NamedTuple):
 
 
 class Merger:
-    """Merges the archive of one cluster: `work` is known before `run`.
+    """Merges the archive of one cluster; `work` is the amount of work that `run` will report.
 
     With `retention`, records that are superseded at its cut are left out of the merged segments.
 
@@ -121,7 +122,7 @@ class Merger:
 
     @property
     def cut_ms(self) -> int | None:
-        """Time before which superseded records go, in ms since 1970; None: none go."""
+        """Time before which superseded records are removed, in ms since 1970; None: none are."""
         return None if self._retention is None else self._retention.cut_ms
 
     @property
@@ -168,7 +169,6 @@ class Merger:
         return list(groups(segments, self._fresh, self._sizes))
 
     def _rewrite(self, writer: str, advance: Advance) -> _Rewrite:
-        """Write the new segments."""
         target = SegmentTarget(
             self._store, self.cluster.name, self.cluster.topics, self._sizes, writer
         )
@@ -177,7 +177,7 @@ class Merger:
             thinned = self._thinned(target, place, rewrite, advance)
             for group in self._groups(part.segments[thinned:]):
                 rewrite.replacement.update({segment.stored.file: () for segment in group})
-                written = self._written(target, place, group, advance)
+                written = self._merged_segments(target, place, group, advance)
                 rewrite.replacement[group[0].stored.file] = written
         return rewrite
 
@@ -198,7 +198,7 @@ class Merger:
         part = self.cluster.parts[place]
         into = SegmentWriter(whole, place, part._replace(segments=(), end=old[0].start))
         for segment in old:  # one at a time: there may be many large ones
-            into.add(removal.kept(rows_of(self.cluster.store, segment)))
+            into.add(removal.surviving_rows(rows_of(self.cluster.store, segment)))
             advance(segment.stored.bytes)
         into.write()
         rewrite.replacement.update({segment.stored.file: () for segment in old})
@@ -227,7 +227,7 @@ class Merger:
         now_ms = int(time() * 1_000)
         return RemovedRecords(*place, span.start, end, removed.total, cut_ms, now_ms, stored)
 
-    def _written(
+    def _merged_segments(
         self, target: SegmentTarget, place: PartitionId, group: Sequence[Segment], advance: Advance
     ) -> Sequence[Segment]:
         """Write the records of a group as one segment; very long records make it several."""
@@ -279,7 +279,7 @@ class Merger:
             return None
         readings = self._readings(writer, chain)
         add_file(self._store, replaced_name, file)
-        made = self._whole(chain, rewrite, Merge(file.stored(replaced_name), readings))
+        made = self._merged_manifest(chain, rewrite, Merge(file.stored(replaced_name), readings))
         if self._store.take(layout.manifest(name, made.number), encoded(made)):
             return made
         self._store.remove(replaced_name)
@@ -287,7 +287,7 @@ class Merger:
         return None
 
     def _readings(self, writer: str, chain: Chain) -> StoredReadings:
-        """Write the readings of a chain; what changes no doubt is joined."""
+        """Write the readings of a chain; looks whose ends change no doubt are joined."""
         archived = ArchivedReadings(self.cluster.store, chain)
         parts = sorted(parts_in(chain).items())
         file = encoded_readings(reduced(archived.of(place), part.segments) for place, part in parts)
@@ -296,7 +296,7 @@ class Merger:
         add_file(self._store, name, file)
         return StoredReadings(stored, archived.all_read_ms)
 
-    def _whole(self, chain: Chain, rewrite: _Rewrite, merge: Merge) -> Manifest:
+    def _merged_manifest(self, chain: Chain, rewrite: _Rewrite, merge: Merge) -> Manifest:
         """Describe everything that a chain describes, with new segments in place of originals."""
         first, number = chain.manifests[0], chain.next_number
         segments = [
@@ -331,7 +331,7 @@ class Merger:
 
     def _discard(self, writer: str) -> None:
         """Remove the files of this merge that do not count; no other writer can name them."""
-        with suppress(ReplayError):  # of a store that fails, the first error is told
+        with suppress(ReplayError):  # if the store fails, the first error is the one to report
             chain = read_chain(self._store, self.cluster.name)
             named = {file.file for file in chain.files}
             for file in self._store.walk(layout.folder(self.cluster.name)):

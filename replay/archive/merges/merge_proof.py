@@ -6,10 +6,10 @@ The replaced manifests form the chain up to the last merge, so a hash stored bef
 proves them. Each of their segments has the hash of its records, which must be the hash of the same
 offsets of the present segments.
 
-Where retention has removed a part of an original segment, the hash cannot be computed any more.
-Numbers, offsets and times are still compared. Hashes of manifests since the retention prove the
-records that it left. The retention is found to be widened if it left other numbers of records than
-the manifests say, or if it removed records that were younger than its cut.
+If retention has removed a part of an original segment, its hash can no longer be computed. Numbers,
+offsets and times are still compared. Manifests since the retention have hashes that prove the
+remaining records. Two differences show that more was removed than the retention states: other
+numbers of remaining records than in the manifests, or removed records younger than the cut.
 """
 
 from bisect import bisect_left
@@ -154,7 +154,7 @@ class _Records(NamedTuple):
 def _described(
     manifests: Sequence[Manifest], merge: Manifest | None = None
 ) -> dict[PartitionId, _Records]:
-    """Records that manifests describe, without those that the merge of them has removed."""
+    """Records that manifests describe, without those that their merge has removed."""
     expired = {} if merge is None else expired_in(merge)
     return {
         place: _Records(

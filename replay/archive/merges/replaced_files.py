@@ -53,7 +53,7 @@ def unnamed_files(store: ArchiveStore, cluster: str, chain: Chain) -> UnnamedFil
 
 
 def _is(store: ArchiveStore, name: str, content: bytes) -> bool:
-    """Compare a manifest; a late append may have used the name of a removed one."""
+    """Compare a manifest; a late append may have reused the name of a removed manifest."""
     try:
         return store.read(name) == content
     except FileNotFoundError:
@@ -71,7 +71,7 @@ def _signposts(store: ArchiveStore, cluster: str, chain: Chain) -> list[str]:
 
 
 class Removal(NamedTuple):
-    """Numbers of replaced files."""
+    """Numbers of replaced files: removed ones, and ones that remain for the grace period."""
 
     removed: int
     remaining: int

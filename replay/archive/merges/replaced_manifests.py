@@ -1,7 +1,7 @@
 """Manifests that merges have replaced: their bytes, unchanged, in compressed files (`.tar.zst`).
 
-The bytes keep the hash chain complete: any hash that `verify` or `capture` ever printed is still
-that of a manifest. Each file begins with the first manifest of the archive, or with that of an
+The bytes keep the hash chain complete: any hash that `verify` or `capture` ever printed still
+belongs to a manifest. Each file begins with the first manifest of the archive, or with that of an
 earlier merge, which names the file before.
 """
 

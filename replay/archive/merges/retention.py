@@ -1,7 +1,8 @@
 """Retention: removal of the records of a partition that were superseded at a cut in time.
 
-The plan (`replay.engine.plans.retention_plan`) decides which records go. Here they are left out of
-the rows of a partition, and described for the manifest: number, bytes and hash.
+The plan (`replay.engine.plans.retention_plan`) decides which records are removed. This module
+leaves them out of the rows of a partition, and describes them for the manifest: number, bytes and
+hash.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +30,7 @@ class SupersededRecords(NamedTuple):
 
 
 class RetentionPlan(Protocol):
-    """Decides which records of a cluster go."""
+    """Decides which records of a cluster are removed."""
 
     cut_ms: int
     """Time of the cut, in ms since 1970."""
@@ -41,7 +42,7 @@ class RetentionPlan(Protocol):
         ...
 
     def superseded(self, place: PartitionId) -> SupersededRecords:
-        """Records that go. Raises `ArchiveCorrupt`."""
+        """Records of a partition to remove, before `end_of`. Raises `ArchiveCorrupt`."""
         ...
 
 
@@ -58,7 +59,7 @@ class RecordRemoval:
         self._records = self._aborted = self._bytes = 0
         self._hash = sha256()
 
-    def kept(self, rows: pa.Table) -> pa.Table:
+    def surviving_rows(self, rows: pa.Table) -> pa.Table:
         """Rows of the next segment that stay."""
         goes = _among(rows.column("offset").to_numpy(), self._superseded.offsets)
         gone = rows.filter(pa.array(goes))
@@ -87,6 +88,7 @@ def _among(
     offsets: OffsetColumn, sought: OffsetColumn
 ) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
     """For each offset, True if it is one of the sought ones; both ascend."""
+    # An offset behind all sought ones is compared with the last of them.
     at = np.minimum(np.searchsorted(sought, offsets), len(sought) - 1)
     is_among: np.ndarray[tuple[int], np.dtype[np.bool_]] = sought[at] == offsets
     return is_among
@@ -112,5 +114,5 @@ def rehearsed(cluster: ArchivedCluster, plan: RetentionPlan) -> Iterator[Expired
         if len(superseded.offsets):
             removal = RecordRemoval(place, superseded)
             for segment in segments_before(cluster, place, superseded.end):
-                removal.kept(rows_of(cluster.store, segment))
+                removal.surviving_rows(rows_of(cluster.store, segment))
             yield removal.expired

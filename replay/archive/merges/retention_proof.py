@@ -18,7 +18,7 @@ from replay.archive.segments.removed_offsets import RemovedOffsets
 
 
 class RetentionRun(NamedTuple):
-    """One retention of a cluster."""
+    """One retention of a cluster, as the manifest of its merge states it."""
 
     number: int
     """Number of its manifest."""

@@ -1,4 +1,4 @@
-"""Choice of the segments that a merge puts together: consecutive small ones of a partition."""
+"""Choice of the segments that a merge joins: consecutive small ones of a partition."""
 
 from collections.abc import Container, Iterator, Sequence
 
@@ -18,8 +18,9 @@ def groups(
 ) -> Iterator[Sequence[Segment]]:
     """Yield groups of two or more consecutive segments that together fit into one segment.
 
-    Each group has a segment with a `fresh` file, written since the last merge. Others were grouped
-    by that merge: if they are several, their records have too many bytes for one segment.
+    Each group has a segment with a `fresh` file, written since the last merge. That merge has
+    handled all other groups. If it left a group in several segments, their records have too many
+    bytes for one segment.
     """
     group: list[Segment] = []
     for segment in segments:

@@ -1,7 +1,7 @@
 """Readings of an archive: those that merges have stored, and those of the appends since then.
 
-Stored readings are columns of a file (`readings_file`), which is read only for a partition that is
-asked about. Earlier versions left every reading in the manifest of a merge, with its time.
+Stored readings are columns of a file (`readings_file`), which is read only when the readings of a
+partition are needed. Earlier versions left every reading in the manifest of a merge, with its time.
 """
 
 from collections import defaultdict
@@ -37,11 +37,14 @@ class _ReadTimes:
         return before_ms is not None and ms - max(before_ms, self.all_ms) >= PROMPT_MS
 
     def note(self, place: PartitionId, ms: int) -> None:
-        """A partition was read."""
+        """Store the time (ms) of the last reading of a partition."""
         self._ms[place] = ms
 
     def note_all(self, ms: int) -> None:
-        """An append ended; partitions without new records are not in its manifest."""
+        """Store the time (ms) of an append that read every partition to its end.
+
+        It counts for partitions without new records, too: the manifest leaves them out.
+        """
         self.all_ms = ms
 
 
@@ -54,8 +57,6 @@ class _ReadAppend(NamedTuple):
 
 
 class _Reading(NamedTuple):
-    """Reading of one append."""
-
     start: int
     end: int
     is_whole: bool

@@ -31,7 +31,7 @@ class PartitionLooks(NamedTuple):
     first_end: int
     """End of the first look, also if it found no offset."""
     late: OffsetColumn
-    """Starts of readings that came so long after the one before that a tombstone may be missed."""
+    """Starts of readings that came so late after the one before that they may miss a tombstone."""
     late_ends: OffsetColumn
     """End of the look of each late reading."""
     number: int
@@ -46,14 +46,14 @@ class PartitionReadings(NamedTuple):
     whole: Flags
     """True if the reading reached the end that the log had then, and so ended a look."""
     late: Flags
-    """True if it came so long after the one before that a tombstone may be missed."""
+    """True if the reading came so long after the one before that it may have missed a tombstone."""
     dense: Flags
     """True if no offset of the reading is missing; False if one may be."""
     joined: OffsetColumn
     """Number of looks with offsets that were joined into the reading, besides its own look."""
 
     def then(self, later: "PartitionReadings") -> "PartitionReadings":
-        """Append later readings."""
+        """Return these readings followed by later ones of the same partition."""
         return PartitionReadings(
             np.concatenate((self.starts, later.starts)),
             np.concatenate((self.ends, later.ends)),
@@ -65,12 +65,12 @@ class PartitionReadings(NamedTuple):
 
     @property
     def lost(self) -> OffsetColumn:
-        """Number of offsets before each reading that the source had lost; a gap."""
+        """For each reading, the number of lost offsets right before it (a gap); 0 without a gap."""
         return self.starts - np.concatenate(([0], self.ends[:-1]))
 
     @property
     def looks(self) -> PartitionLooks:
-        """Looks that the readings make."""
+        """Looks that the readings make, each of one or more readings; empty looks are left out."""
         firsts, lasts = self.look_bounds()
         starts, ends = self.starts[firsts], self.ends[lasts]
         starts[0] = 0
@@ -90,6 +90,7 @@ class PartitionReadings(NamedTuple):
     def look_bounds(self) -> tuple[OffsetColumn, OffsetColumn]:
         """First and last reading of each look."""
         ends_look = self.whole.copy()
+        # The last look may lack its end; it then ends with its last reading.
         ends_look[-1] = True
         lasts = np.flatnonzero(ends_look)
         return np.concatenate(([0], lasts[:-1] + 1)), lasts
@@ -98,10 +99,12 @@ class PartitionReadings(NamedTuple):
 def reduced(readings: PartitionReadings, segments: tuple[Segment, ...]) -> PartitionReadings:
     """Join adjacent looks without missing offsets; every doubt stays the same.
 
-    `segments` are those of the partition; their sizes decide.
+    `segments` are those of the partition. A segment misses no offset if it has as many records as
+    offsets.
     """
     dense = readings.dense | _without_holes(segments, readings.starts, readings.ends)
     in_dense_look, adjoins = _in_dense_looks(readings, dense), readings.lost == 0
+    # True for a reading that is joined with the reading before it.
     goes_on = in_dense_look & adjoins & np.append(False, in_dense_look[:-1])
     rows = np.flatnonzero(~goes_on)
     lasts = np.append(rows[1:], len(goes_on)) - 1
@@ -122,7 +125,7 @@ def _in_dense_looks(readings: PartitionReadings, dense: Flags) -> Flags:
     """For each reading, True if its look is whole and misses no offset."""
     firsts, lasts = readings.look_bounds()
     adjoins = readings.lost == 0
-    adjoins[firsts[1:]] = True  # only what precedes the first look is missing in it
+    adjoins[firsts[1:]] = True  # a gap before a look is missing in the first look only
     is_dense = np.logical_and.reduceat(dense & adjoins, firsts) & readings.whole[lasts]
     return np.repeat(is_dense, lasts - firsts + 1)
 
@@ -142,6 +145,7 @@ def _without_holes(
     full = [each for each in segments if each.stored.records == each.end - each.start]
     begins = np.array([each.start for each in full], np.int64)
     stops = np.array([each.end for each in full], np.int64)
+    # Adjacent segments without holes form a run; a range is covered if it lies in one run.
     is_begin = np.ones(len(full), np.bool_)
     is_begin[1:] = begins[1:] != stops[:-1]
     run_ends = np.append(stops[np.flatnonzero(is_begin)[1:] - 1], stops[-1:])

@@ -1,7 +1,7 @@
 """File with the readings that a merge has taken over: Parquet, one row group for each partition.
 
-Row groups follow each other in the order of topics and partitions. Of a partition whose looks all
-miss offsets, a reading takes about a byte; without missing offsets one row is left.
+Row groups follow each other in the order of topics and partitions. If all looks at a partition miss
+offsets, a reading takes about a byte. Without missing offsets one row is left.
 """
 
 from collections.abc import Iterable, Sequence
@@ -78,7 +78,7 @@ class ReadingsFile:
             raise self._flaw("its numbers of rows differ")
 
     def of(self, place: PartitionId) -> PartitionReadings | None:
-        """Readings of a partition; None if the merge had none of it.
+        """Readings of a partition; None if the merge had no reading of it.
 
         Raises:
             ArchiveCorrupt: they are not those that the manifest describes.

@@ -1,7 +1,8 @@
 """Offsets of the records that retention has removed from a partition, as ranges in a file.
 
-They tell a removed record from one that the log cleaner had removed before it was archived. A
-range has consecutive offsets, so a topic without holes takes a few bytes for each surviving record.
+They distinguish records that retention has removed from records that were compacted before a
+capture. A range has consecutive offsets, so a topic without holes takes a few bytes for each
+surviving record.
 """
 
 from typing import NamedTuple, TypeAlias
@@ -31,7 +32,7 @@ class RemovedOffsets(NamedTuple):
 
     @property
     def total(self) -> int:
-        """Number of removed offsets."""
+        """Number of removed offsets in all ranges."""
         return int((self.ends - self.starts).sum())
 
     def within(self, start: int, end: int) -> int:

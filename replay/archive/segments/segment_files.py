@@ -92,7 +92,9 @@ class EncodedFile(NamedTuple):
         return StoredFile(name, len(self.content), self.sha256, self.records)
 
 
-def written(tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_rows) -> EncodedFile:
+def encoded_rows(
+    tables: Sequence[pa.Table], row_group_rows: int = SIZES.row_group_rows
+) -> EncodedFile:
     """Encode rows as a file. Each table begins a row group."""
     sink = pa.BufferOutputStream()
     with pq.ParquetWriter(
@@ -261,6 +263,6 @@ def rows_of(store: ArchiveStore, segment: Segment) -> pa.Table:
 
 
 def ascending(table: pa.Table) -> bool:
-    """True if offsets ascend strictly."""
+    """True if the offsets of the rows ascend strictly."""
     offsets = table.column("offset")
     return bool(len(offsets) < 2 or pc.all(pc.less(offsets[:-1], offsets[1:])).as_py())

@@ -21,9 +21,9 @@ from replay.archive.segments.segment_files import (
     SCHEMA,
     EncodedFile,
     SegmentSizes,
+    encoded_rows,
     opened,
     row_groups,
-    written,
 )
 from replay.archive.segments.winners import WORTH_IT, reducible, winners
 from replay.archive.stores.store import ArchiveStore
@@ -98,7 +98,7 @@ class SegmentWriter:
         latest_ms = before[-1].latest_ms if before else None
         offsets = table.column("offset")
         span = range(offsets[0].as_py(), offsets[-1].as_py() + 1)
-        whole = written([table], sizes.row_group_rows)
+        whole = encoded_rows([table], sizes.row_group_rows)
         stored = whole.stored(layout.segment(cluster, self._place, span, whole.sha256, writer))
         add_file(store, stored.file, whole)
         kept = self._write_winners(table, span, latest_ms)
@@ -115,7 +115,7 @@ class SegmentWriter:
         winner_rows = winners([HeldRows(table)], topic, topics, before_ms)
         if winner_rows.num_rows > WORTH_IT * table.num_rows:
             return None
-        encoded = written([winner_rows])
+        encoded = encoded_rows([winner_rows])
         stored = encoded.stored(layout.winners(cluster, self._place, span, encoded.sha256, writer))
         add_file(store, stored.file, encoded)
         return stored

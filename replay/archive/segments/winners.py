@@ -1,9 +1,9 @@
 """Winners: rows that may still count, stored beside a segment or in a snapshot.
 
-Reading winners saves reading the rest. They are ordinary rows of a segment, except for the
-timestamp. It is the greatest one of the partition up to the row, because that orders partitions.
-The kernels that reduce segments therefore reduce winners, too, in any mixture, and snapshots are
-made of winners.
+Reading winners saves reading the rest. Winners are ordinary rows of a segment, except for the
+timestamp. Theirs is the greatest timestamp of the partition up to the row, which decides the order
+between partitions. The kernels that reduce segments therefore reduce winners, too, in any mixture,
+and snapshots are made of winners.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ WORTH_IT = 0.5
 
 
 def reducible(topic: str, topics: Topics) -> bool:
-    """True if only some records of a topic count. In the config and command topics each may."""
+    """True if only some records of a topic count; in config and command topics each may count."""
     return topic not in (topics.config, topics.commands)
 
 

@@ -2,9 +2,9 @@
 
 A file appears complete when it is closed. Such a store cannot refuse a name that is taken. A writer
 that needs a contested name therefore claims it first, with a file of its own beside it. A store
-lists everything that was written before. Of two simultaneous claims, the later writer sees the
-other and withdraws, or both do: at most one continues. Claims of dead writers expire; until then
-the name stays blocked.
+lists everything that was written before. So of two simultaneous claims at least the later writer
+sees the other claim. A writer that sees another claim withdraws: at most one continues. Claims of
+dead writers expire; until then the name stays blocked.
 """
 
 import os
@@ -58,11 +58,11 @@ class BucketStore:
 
     def names(self, folder: str) -> list[str]:
         """Names directly in a folder, sorted."""
-        return sorted(file.base_name for file in self._found(folder, recursive=False))
+        return sorted(file.base_name for file in self._files_in(folder, recursive=False))
 
     def walk(self, folder: str) -> Iterator[str]:
         """All files in a folder and its subfolders."""
-        files = (file for file in self._found(folder, recursive=True) if file.is_file)
+        files = (file for file in self._files_in(folder, recursive=True) if file.is_file)
         yield from sorted(file.path[len(self._root) + 1 :] for file in files)
 
     def size(self, name: str) -> int | None:
@@ -78,7 +78,7 @@ class BucketStore:
         return info.mtime.timestamp() if info.is_file and info.mtime else None
 
     def read(self, name: str) -> bytes:
-        """Read a whole file."""
+        """Read a whole file. Raises `FileNotFoundError`."""
         with reading(self.where), self._unchanged(name) as file:
             content: bytes = file.read()
             return content
@@ -93,14 +93,14 @@ class BucketStore:
             return self._system.open_input_file(self._path(name))
 
     def add(self, name: str, content: bytes) -> bool:
-        """Write a file durably."""
+        """Write a file durably; return False if the name is taken."""
         if self.size(name) is not None:
             return False
         self._write(name, content)
         return True
 
     def take(self, name: str, content: bytes) -> bool:
-        """Write a file under a contested name."""
+        """Write a file under a contested name; return False if it is taken or claimed."""
         folder, _, base_name = name.rpartition("/")
         claims = f"{folder}/{CLAIMS}"
         mine = f"{base_name}-{uuid4()}"
@@ -132,7 +132,7 @@ class BucketStore:
 
     def _claimed_by_others(self, claims: str, base_name: str, mine: str) -> bool:
         """True if another live writer claims the name, or if the claims are unclear."""
-        files = self._found(claims, recursive=False)
+        files = self._files_in(claims, recursive=False)
         times = {
             file.base_name: file.mtime for file in files if file.base_name.startswith(base_name)
         }
@@ -159,7 +159,7 @@ class BucketStore:
     def _path(self, name: str) -> str:
         return f"{self._root}/{name}".rstrip("/")
 
-    def _found(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
+    def _files_in(self, folder: str, *, recursive: bool) -> list[fs.FileInfo]:
         path = self._path(folder)
         selector = fs.FileSelector(path, recursive=recursive, allow_not_found=True)
         with reading(self.where):
@@ -213,7 +213,7 @@ def why_not(error: OSError) -> str:
     if match is None:
         return because(error)
     kind, status = match[1], match[2]
-    words = next(iter(match[3].splitlines()), "no reason given")  # some refuse without a word
+    words = next(iter(match[3].splitlines()), "no reason given")  # some stores give no reason
     if kind == "UNKNOWN" and status == _BAD_REQUEST:
         return f"(HTTP status {status}: {words}): {_CHECKSUMS}"
     return f"({kind}: {words}): {_ADVICE.get(kind, 'check the store')}"

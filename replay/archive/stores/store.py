@@ -161,7 +161,7 @@ class FolderStore:
             return None
 
     def read(self, name: str) -> bytes:
-        """Read a whole file."""
+        """Read a whole file. Raises `FileNotFoundError`."""
         at = self._root / name
         with reading(str(at)):
             return at.read_bytes()

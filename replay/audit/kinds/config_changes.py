@@ -40,7 +40,7 @@ class ConfigChanges:
         self._about = about
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Report a change; an unchanged config or state is none."""
+        """Report a change; a record with an unchanged config or state is no change."""
         match decoded.record:
             case ConnectorConfig(name, properties):
                 before = decoded.before.connectors.get(name)
@@ -52,7 +52,7 @@ class ConfigChanges:
                     yield self._target(decoded, before_that, target)
 
     def end(self) -> Iterator[Finding]:
-        """Yield nothing: no finding is pending."""
+        """Yield nothing: every change was reported when its record was seen."""
         return iter(())
 
     def _config(

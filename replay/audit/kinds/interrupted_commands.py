@@ -22,13 +22,13 @@ class InterruptedCommands:
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Track a command; the record that ends or forgets it has the same key."""
         if isinstance(decoded.record, CommandAccepted):
-            self._begun[decoded.entry.key] = decoded.kept
+            self._begun[decoded.entry.key] = decoded.without_states
         else:
             self._begun.pop(decoded.entry.key, None)
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Report commands without an end."""
+        """Report commands that have neither ended nor been forgotten."""
         for decoded in self._begun.values():
             command: CommandAccepted = decoded.record
             verb = command.command.get("command", "a command")

@@ -1,8 +1,9 @@
 """Two clusters on one status topic, detected by interleaved group generations.
 
 Workers of one group share its newest generation. Two groups on the same topics count separately. So
-a worker repeatedly moves to a generation that others have passed long ago, and those continue from
-their own. A group without members restarts its count and catches up; that shows only once.
+a worker of the group with the lower count repeatedly moves to a generation that workers of the
+other group have passed long ago. These continue from their own generation. A group without members
+restarts its count and catches up, but that happens only once.
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,7 @@ class MixedGroups:
         self._number = 0
         self._heard: dict[str, _WorkerReport] = {}
         self._waiting: dict[str, dict[str, DecodedRecord]] = {}
-        """By leading worker: workers with lower generations that moved on since its last report."""
+        """By worker: other workers with lower generations that moved on since its last report."""
         self._crossings: dict[tuple[str, str], int] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
@@ -47,13 +48,13 @@ class MixedGroups:
                     yield from self._report(status.worker_id, status.generation, decoded)
 
     def end(self) -> Iterator[Finding]:
-        """Yield nothing: no finding is pending."""
+        """Yield nothing: every pair was reported at its crossing number `CROSSINGS`."""
         return iter(())
 
     def _report(self, worker: str, generation: int, decoded: DecodedRecord) -> Iterator[Finding]:
         self._number += 1
         before = self._heard.get(worker)
-        self._heard[worker] = _WorkerReport(generation, self._number, decoded.kept)
+        self._heard[worker] = _WorkerReport(generation, self._number, decoded.without_states)
         behind = self._waiting.pop(worker, {})
         if before is None or generation < before.generation:
             return
@@ -62,7 +63,7 @@ class MixedGroups:
         if generation > before.generation:
             for ahead, report in self._heard.items():
                 if report.generation > generation and report.number > before.number:
-                    self._waiting.setdefault(ahead, {})[worker] = decoded.kept
+                    self._waiting.setdefault(ahead, {})[worker] = decoded.without_states
 
     def _crossed(
         self, ahead: str, behind: str, decoded: DecodedRecord, moved: DecodedRecord

@@ -19,7 +19,7 @@ _Live = dict[tuple[str, bytes | None], Entry]
 
 
 class OrphanedOffsets:
-    """Offsets of absent connectors."""
+    """Audit with a finding per absent connector with offsets, and per inheritance of them."""
 
     concerns = (ConnectorConfig, SourcePartition)
 
@@ -43,7 +43,7 @@ class OrphanedOffsets:
                     yield from self._inheritance(decoded, self._deleted.pop(name))
 
     def end(self) -> Iterator[Finding]:
-        """Report orphans without a successor."""
+        """Report the offsets of connectors that are absent at the end of the log."""
         for name, live in self._live.items():
             if name not in self._configured and live:
                 yield self._orphans(name, live)

@@ -60,16 +60,16 @@ class PartialCommits:
             case ConnectorConfig():
                 life.had_tasks = 0
             case TaskConfig():
-                life.task = decoded.kept
+                life.task = decoded.without_states
             case TaskCommit(_, tasks):
-                life.commit = decoded.kept
+                life.commit = decoded.without_states
                 life.had_tasks = tasks if tasks > 0 else life.had_tasks
             case TargetState():
-                life.target = decoded.kept
+                life.target = decoded.without_states
             case ConnectorStatus():
-                life.status = decoded.kept
+                life.status = decoded.without_states
             case TaskStatus(_, task):
-                life.tasks[task] = decoded.kept
+                life.tasks[task] = decoded.without_states
         return iter(())
 
     def end(self) -> Iterator[Finding]:

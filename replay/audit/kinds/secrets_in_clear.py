@@ -38,17 +38,17 @@ class SecretsInClear:
 
     def __init__(self, about: AuditContext) -> None:
         self._about = about
-        self._found: dict[str, dict[str, Position]] = {}
+        self._places_by_connector: dict[str, dict[str, Position]] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Remember the last record of each place."""
         for where in _places(decoded):
-            self._found.setdefault(decoded.connector, {})[where] = decoded.position
+            self._places_by_connector.setdefault(decoded.connector, {})[where] = decoded.position
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Report the places by connector."""
-        for name, places in self._found.items():
+        """Report the places of secrets, one finding per connector."""
+        for name, places in self._places_by_connector.items():
             sentence = f"{name} has secrets in clear text in {', '.join(places)}"
             advice = (
                 "Every reader of the topic sees them. Replace the values by references to a config "

@@ -31,7 +31,7 @@ class _OffsetPace(msgspec.Struct):
 
 
 class SourceStalls:
-    """Disproportionate pauses of running sources."""
+    """Audit with a finding per disproportionate pause of a running source."""
 
     concerns = (ConnectorConfig, TargetState, TaskStatus, SourcePartition)
 
@@ -41,7 +41,7 @@ class SourceStalls:
         self._running: dict[str, set[int]] = {}
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
-        """Track progress; an unchanged offset is none."""
+        """Track progress; an unchanged offset is no progress."""
         match decoded.record:
             case ConnectorConfig(name, properties):
                 self._paces.pop(name, None)
@@ -81,11 +81,11 @@ class SourceStalls:
             self._paces.pop(name, None)  # the failure itself explains the stall
 
     def _move(self, name: str, decoded: DecodedRecord) -> Iterator[Finding]:
-        if not _wanted(decoded):
+        if not _is_started(decoded):
             return
         pace = self._paces.get(name)
         if pace is None or self._about.first_seen(decoded.position):
-            self._paces[name] = _OffsetPace(decoded.kept)
+            self._paces[name] = _OffsetPace(decoded.without_states)
             return
         paused_ms = decoded.time_ms - pace.last.time_ms
         if self._out_of_proportion(pace, decoded.time_ms):
@@ -94,7 +94,7 @@ class SourceStalls:
                 f"although it was RUNNING; {self._usual(pace)}"
             )
             yield self._finding(Severity.INFO, name, [pace.last, decoded], FindingText(sentence))
-        pace.last = decoded.kept
+        pace.last = decoded.without_states
         pace.moves += 1
         pace.longest_ms = max(pace.longest_ms, paused_ms)
 
@@ -125,7 +125,7 @@ def _moved(decoded: DecodedRecord) -> bool:
     )
 
 
-def _wanted(decoded: DecodedRecord) -> bool:
+def _is_started(decoded: DecodedRecord) -> bool:
     """True if the target state of the connector is STARTED."""
     config = decoded.config
     target = config.targets.get(decoded.connector, Target.STARTED)

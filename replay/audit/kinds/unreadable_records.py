@@ -28,8 +28,6 @@ _ADVICE = (
 
 
 class _TopicProblems:
-    """Unreadable records of one topic."""
-
     def __init__(self) -> None:
         self.reasons: Counter[str] = Counter()
         self.thrown = 0
@@ -61,19 +59,21 @@ class UnreadableRecords:
 
     def __init__(self, about: AuditContext) -> None:
         self._about = about
-        self._found: dict[str, _TopicProblems] = {}
+        self._problems_by_topic: dict[str, _TopicProblems] = {}
         self._topics = msgspec.structs.astuple(about.topics)
 
     def see(self, decoded: DecodedRecord) -> Iterator[Finding]:
         """Count an unreadable key or value."""
         bad = decoded.record if isinstance(decoded.record, Invalid) else decoded.offset
         if isinstance(bad, Invalid) and decoded.entry.topic in self._topics:
-            self._found.setdefault(decoded.entry.topic, _TopicProblems()).add(bad, decoded.position)
+            self._problems_by_topic.setdefault(decoded.entry.topic, _TopicProblems()).add(
+                bad, decoded.position
+            )
         return iter(())
 
     def end(self) -> Iterator[Finding]:
-        """Report number and reasons."""
-        for name, topic in self._found.items():
+        """Report the number of unreadable records and their reasons, one finding per topic."""
+        for name, topic in self._problems_by_topic.items():
             severity = Severity.WARNING if topic.thrown else Severity.INFO
             words = FindingText(self._sentence(name, topic), _ADVICE if topic.thrown else "")
             yield self._about.finding("unreadable-records", severity, None, topic.evidence, words)

@@ -54,7 +54,7 @@ class Zombies:
         yield from self._report(*status_in(decoded), decoded)
 
     def end(self) -> Iterator[Finding]:
-        """Unconfirmed suspicions are no findings."""
+        """Yield nothing: a suspicion that no later report has confirmed is no finding."""
         return iter(())
 
     def _report(
@@ -67,7 +67,9 @@ class Zombies:
         if status.worker_id is None:
             return
         self._number += 1
-        claim = _Ownership(status.worker_id, status.generation, self._number, decoded.kept)
+        claim = _Ownership(
+            status.worker_id, status.generation, self._number, decoded.without_states
+        )
         yield from self._confirmed(claim)
         rival = self._claims.get(subject)
         if rival is not None and rival.worker != claim.worker:
@@ -89,6 +91,8 @@ class Zombies:
             return
         if state not in _HOLDS:
             return
+        # The first owner may be dead and its group may have restarted the count. Only a later
+        # report of the first owner in this generation confirms the suspicion.
         if claim.generation == rival.generation:
             self._doubts.setdefault(rival.worker, {})[subject] = _ContestedOwnership(rival, claim)
         self._claims[subject] = claim

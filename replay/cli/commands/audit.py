@@ -9,7 +9,7 @@ from controlplane.core.releases.profiles import KIP, check_support
 from replay.audit import fleet_findings
 from replay.audit.audit_task import AuditOutcome, AuditTask
 from replay.audit.kinds import KINDS
-from replay.audit.thresholds import Thresholds, known, thresholds
+from replay.audit.thresholds import Thresholds, all_thresholds, thresholds
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
@@ -40,7 +40,7 @@ def _list(ctx: click.Context, _: click.Parameter, is_given: bool) -> None:
         say()
         shown = [
             (threshold.name, f"{threshold.usual} {threshold.unit}".strip(), threshold.reason)
-            for threshold in known()
+            for threshold in all_thresholds()
         ]
         table(("THRESHOLD", "DEFAULT", "MEANING"), shown)
         ctx.exit()

@@ -12,7 +12,7 @@ from controlplane.logs.log_factory import DumpForm, Opening
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.shell_completion import complete_files
-from replay.capture.secrets import SecretPolicy, dropped, encrypted, kept
+from replay.capture.secrets import SecretPolicy, dropped_secrets, encrypted_secrets, kept_secrets
 from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.execution.captures import CaptureOptions, CaptureSource, run
 from replay.cli.exit_codes import INTERRUPTED, REFUSED
@@ -180,8 +180,8 @@ def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm)
 
 def _secrets(mode: str, key: Path | None, topics: Topics) -> SecretPolicy:
     if key is not None:
-        return encrypted(topics, key)
-    return dropped(topics) if mode == "drop" else kept(topics)
+        return encrypted_secrets(topics, key)
+    return dropped_secrets(topics) if mode == "drop" else kept_secrets(topics)
 
 
 def _in_spark(

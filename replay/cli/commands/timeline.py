@@ -118,14 +118,11 @@ def command(  # noqa: PLR0913 - click passes every option by name
 
 
 class _TimelineResult(NamedTuple):
-    """Rows of one cluster."""
-
     job: TimelineJob
     rows: list[Any]
 
 
 def _records(job: TimelineJob, *, numbers: bool) -> int:
-    """Number of records to read."""
     topics = _topics(job, numbers=numbers)
     return sum(part.rows for topic in topics for part in job.plan.parts_of(topic))
 

@@ -164,7 +164,7 @@ _RESTORE = "the end of the archive was cut off, restore it"
 
 
 def _hashes(cluster: ArchivedCluster) -> set[str]:
-    """Hashes of a cluster's manifests."""
+    """Hashes of the manifests that the chain has, from the last merge on."""
     _, *previous = (manifest.previous for manifest in cluster.chain.manifests)
     return {cluster.chain.head, *previous}
 
@@ -230,7 +230,6 @@ def _print(looked: _VerifyResults) -> None:
 
 
 def _removed(run: RetentionRun) -> str:
-    """One retention as a sentence."""
     records, size = removed_numbers(run.retention.expired)
     day, cut = time_text(run.written_at_ms)[:10], time_text(run.retention.cut_ms)
     return (

@@ -66,7 +66,7 @@ class BackgroundCompaction:
         """Time of the last attempt of each captured cluster, in ms since 1970."""
 
     def note(self, cluster: str) -> None:
-        """Add a captured cluster."""
+        """Add a captured cluster; it is compacted when its last merge is old enough."""
         self._tried_ms.setdefault(cluster, 0)
 
     @asynccontextmanager
@@ -122,7 +122,8 @@ async def _elsewhere(task: _CompactionTask) -> bytes | None:
     earlier = {*active_children()}
     pool = ProcessPoolExecutor(1, get_context("spawn"), os.nice, (NICENESS,))
     try:
-        with unheard(signal.SIGINT):  # the child inherits the mask: only we handle Ctrl-C
+        # The child inherits the mask: only this process handles Ctrl-C.
+        with unheard(signal.SIGINT):
             future = pool.submit(packed, _work, task)
         return await asyncio.wrap_future(future)
     except asyncio.CancelledError:

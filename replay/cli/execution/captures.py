@@ -49,7 +49,7 @@ class CaptureSource(NamedTuple):
 
     @property
     def called(self) -> str:
-        """Name for messages."""
+        """Name in messages: the given name, else the log without credentials."""
         return self.name or without_login(self.where)
 
 

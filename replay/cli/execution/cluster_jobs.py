@@ -71,7 +71,7 @@ class ClusterJob(NamedTuple, Generic[T]):
     result: type[T]
     """Struct of the result, stored as JSON."""
     past: bool = False
-    """True if the result tells of the past, and not only of the state at the moment."""
+    """True if the result is about the past, and not only about the state at the moment."""
 
 
 class ClusterResults(NamedTuple, Generic[T]):
@@ -175,7 +175,7 @@ def _add(
 
 
 def _named(error: Exception, log: LogInput) -> Exception:
-    """The error; one about a moment, with the name of the archived cluster."""
+    """Return the error; an error about a moment gets the name of the archived cluster."""
     if log.archived and isinstance(error, UnknownMoment):
         return UnknownMoment(ClusterProblem(log.cluster, str(error)).sentence)
     return error
@@ -188,7 +188,9 @@ def _looked_at(
     try:
         log = open_input(log_input)
         doubts = log.past_doubts if job.past else log.doubts
-        yield _ClusterOutcome(_one(log_input, log, job, resume), gaps=log.gaps, doubts=doubts)
+        yield _ClusterOutcome(
+            _cluster_result(log_input, log, job, resume), gaps=log.gaps, doubts=doubts
+        )
     except _INPUT as error:
         yield _ClusterOutcome(None, error)
 
@@ -213,14 +215,16 @@ def _interrupted(finished: int, of: int, resume: Path | None) -> SystemExit:
     return SystemExit(INTERRUPTED)
 
 
-def _one(log_input: LogInput, log: ClusterRecords, job: ClusterJob[T], resume: Path | None) -> T:
+def _cluster_result(
+    log_input: LogInput, log: ClusterRecords, job: ClusterJob[T], resume: Path | None
+) -> T:
     if resume is None or log.head is None:
         return job.look(log)
     kept = resume / f"{log_input.cluster}-{_key(log_input, log, job)}.json"
-    result = _kept(kept, job)
+    result = _stored_result(kept, job)
     if result is None:
         result = job.look(log)
-        _keep(kept, result)
+        _store_result(kept, result)
     return result
 
 
@@ -231,7 +235,7 @@ def _key(log_input: LogInput, log: ClusterRecords, job: ClusterJob[T]) -> str:
     return sha256(json.dumps([*about, decides]).encode()).hexdigest()[:32]
 
 
-def _kept(path: Path, job: ClusterJob[T]) -> T | None:
+def _stored_result(path: Path, job: ClusterJob[T]) -> T | None:
     """Stored result; None if it is missing or unreadable."""
     try:
         return msgspec.convert(json.loads(path.read_bytes()), job.result, str_keys=True)
@@ -239,7 +243,7 @@ def _kept(path: Path, job: ClusterJob[T]) -> T | None:
         return None
 
 
-def _keep(path: Path, result: Any) -> None:
+def _store_result(path: Path, result: Any) -> None:
     """Store a result atomically, in ASCII: names may hold half surrogate pairs, as JSON may."""
     try:
         make_folders(path.parent)

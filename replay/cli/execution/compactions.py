@@ -52,7 +52,7 @@ class CompactionResult(NamedTuple):
 
     @property
     def sentences(self) -> list[str]:
-        """Remarks for people."""
+        """Remarks about removed and remaining files for people, one sentence each."""
         cluster, sentences = self.merge.cluster, []
         if self.cut_ms is not None:
             sentences.append(f"{cluster}: {_expired_text(self.merge.expired, self.cut_ms)} removed")

@@ -22,7 +22,7 @@ def plans(choice: EngineChoice, queries: Sequence[StateQuery]) -> list[PlanSumma
 
 
 def is_spark(choice: EngineChoice, queries: Sequence[StateQuery]) -> bool:
-    """True if Spark is to fold these queries; a choice that nobody made is announced."""
+    """True if Spark is to fold these queries. An automatic choice is announced."""
     name, why = _made(choice, queries)
     if name == SPARK and choice.engine == AUTO and not choice.is_spark:
         click.echo(f"using Spark ({why})", err=True)
@@ -30,7 +30,6 @@ def is_spark(choice: EngineChoice, queries: Sequence[StateQuery]) -> bool:
 
 
 def _made(choice: EngineChoice, queries: Sequence[StateQuery]) -> tuple[str, str]:
-    """Selected engine, with the reason."""
     if choice.is_spark:
         return SPARK, f"a task for each cluster at {choice.where.master}"
     rows = sum(part.rows for query in queries for part in query.plan.busy)

@@ -1,4 +1,4 @@
-"""Differences as `replay diff` prints them: both sides are folded where they are compared."""
+"""Differences as `replay diff` prints them: one process folds both sides and compares them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
@@ -9,7 +9,7 @@ import msgspec
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.diff import Change, connector_names
 from controlplane.core.views.diff import diff as differences
-from replay.cluster_problem import ClusterProblem, attempted, whole
+from replay.cluster_problem import ClusterProblem, attempted, parts_or_problem
 from replay.engine.plans.read_plan import ReadPlan
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import ArchiveSource
@@ -19,13 +19,13 @@ from replay.timeline.difference_rows import DiffSide
 
 
 class DiffAnswer(NamedTuple):
-    """Two sides and their differences."""
+    """Two sides of one comparison, and the differences between them."""
 
     before: DiffSide
     after: DiffSide
     changes: list[Change]
     topics: Topics
-    """Topics of the second side, which the causes lie in."""
+    """Topics of the second side; the positions of causes lie in them."""
     connectors: frozenset[str]
     """Selected connectors that at least one side knows."""
     plans: tuple[ReadPlan, ReadPlan]
@@ -75,8 +75,8 @@ class DiffTask(msgspec.Struct, frozen=True):
 def side_queries(
     source: ArchiveSource, sides: Iterable[SideOfCluster]
 ) -> list[StateQuery] | ClusterProblem:
-    """Open and plan both sides."""
-    return whole(
+    """Open and plan both sides; if a side fails, return its problem."""
+    return parts_or_problem(
         attempted(cluster, partial(side.question(source).query, cluster)) for cluster, side in sides
     )
 
@@ -85,7 +85,7 @@ def compared(
     queries: Sequence[StateQuery], connectors: Sequence[str], advance: Advance
 ) -> DiffAnswer | ClusterProblem:
     """Fold both sides, and compare them; on request some connectors only."""
-    folds = whole(
+    folds = parts_or_problem(
         attempted(query.plan.cluster, partial(_folded, query, advance)) for query in queries
     )
     if isinstance(folds, ClusterProblem):

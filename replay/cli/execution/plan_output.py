@@ -24,7 +24,7 @@ def passed_over(
 
 
 def explain(plans: Sequence[PlanSummary], output: str) -> None:
-    """Print summaries of plans."""
+    """Print summaries of plans: a table, or JSON if `output` is `json`."""
     if output == "json":
         print_json([plan._asdict() for plan in plans])
         return

@@ -25,7 +25,7 @@ CLIENTS = ("security.protocol", "sasl.", "ssl.")
 
 
 class StreamedCluster(NamedTuple):
-    """Cluster that Structured Streaming follows."""
+    """Kafka cluster that Structured Streaming follows, and the target of its records."""
 
     where: str
     how: Opening

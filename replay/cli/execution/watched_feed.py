@@ -40,7 +40,7 @@ class WatchOptions(NamedTuple):
 
 
 class FeedPrinter:
-    """Prints the rows of batches."""
+    """Prints the rows of batches that count, each batch once."""
 
     def __init__(self, feed: ArchiveFeed, archive: ArchiveInput, options: WatchOptions) -> None:
         self._feed = feed
@@ -79,11 +79,10 @@ class FeedPrinter:
             say(batch_line(row))
 
     def _of(self, cluster: str) -> Topics:
-        """Topics of a cluster."""
         if cluster not in self._topics:
             try:
                 self._topics[cluster] = self._feed.context.source.cluster(cluster).topics
-            except ReplayError:  # unreadable by now: full names of topics are printed
+            except ReplayError:  # unreadable by now: the default names print other topics in full
                 return Topics()
         return self._topics[cluster]
 

@@ -66,8 +66,8 @@ class ArchiveInput(NamedTuple):
         return profiles_named(names, read_profile, exactly_once=self.exactly_once)
 
     def source(self, *, derived: bool = True) -> ArchiveSource:
-        """The archive as a value; `anywhere` of it is valid for tasks."""
-        # The archive may be a folder, and what is written in an object store.
+        """The archive as a value; its absolute path (`anywhere`) is valid in tasks."""
+        # The archive may be a folder while the output goes to an object store.
         settings = command_settings()
         return ArchiveSource(self.archive, settings, self.trusting, self.exactly_once, derived)
 

@@ -33,7 +33,7 @@ class EngineChoice(NamedTuple):
 
     @property
     def where(self) -> SparkLocation:
-        """Location of Spark."""
+        """Location of Spark: `--master`, by default this machine, and `--conf`."""
         return SparkLocation(self.master or LOCAL, dict(self.conf))
 
     @property
@@ -43,7 +43,7 @@ class EngineChoice(NamedTuple):
 
     @contextmanager
     def fleet(self, progress: ProgressListener) -> "Iterator[LocalFleet | SparkFleet]":
-        """Yield what answers for whole fleets, in this process or in Spark's tasks."""
+        """Yield an object that answers for whole fleets, in this process or in Spark's tasks."""
         from replay.fleet.fleet_choice import fleet_of  # noqa: PLC0415 - needs an extra
 
         with self.started(progress) if self.is_spark else nullcontext() as session:
@@ -91,7 +91,7 @@ class ExecutorChoice(NamedTuple):
         return HERE, f"in {processes}: no JVM is started"
 
     def by(self, progress: ProgressListener) -> AbstractContextManager[Executor]:
-        """Yield the executor."""
+        """Return a context manager with the executor for `--jobs` and the engine."""
         return self.choice.executor(self.jobs, progress)
 
 
@@ -133,7 +133,6 @@ def _of_spark(master: str | None, conf: SparkConf) -> bool:
 
 
 def _setting(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> Any:
-    """Split `key=value`."""
     pairs = [text.partition("=") for text in texts]
     for (key, equals, _value), text in zip(pairs, texts, strict=True):
         if not (key and equals):

@@ -95,7 +95,7 @@ def is_archive(where: str) -> bool:
 def _inputs(
     named: tuple[str, ...], names: tuple[str, ...], reading: ReadOptions
 ) -> tuple[LogInput, ...]:
-    inputs = [log for where in named for log in _found(where, reading)]
+    inputs = [log for where in named for log in _inputs_at(where, reading)]
     archived = sum(log.archived for log in inputs)
     if archived and reading.topics != Topics():
         raise click.UsageError(
@@ -112,7 +112,7 @@ def _inputs(
     return tuple(inputs)
 
 
-def _found(where: str, reading: ReadOptions) -> list[LogInput]:
+def _inputs_at(where: str, reading: ReadOptions) -> list[LogInput]:
     if not is_archive(where):
         return [LogInput(where, where, reading)]
     _check_folder(Path(where))
@@ -135,7 +135,6 @@ def _is_cluster(folder: Path) -> bool:
 
 
 def _only(inputs: list[LogInput], names: tuple[str, ...]) -> list[LogInput]:
-    """The clusters with these names."""
     by_cluster = {log.cluster: log for log in inputs}
     for name in names:
         if name not in by_cluster:

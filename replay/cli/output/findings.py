@@ -26,7 +26,7 @@ class FleetFindings(NamedTuple):
 
     @property
     def code(self) -> int:
-        """Exit code of the findings."""
+        """Exit code: `FOUND` if a finding is worse than informational, else 0."""
         return (
             FOUND if any(finding.severity is not Severity.INFO for finding in self.findings) else 0
         )
@@ -41,7 +41,7 @@ class FleetFindings(NamedTuple):
 
     def places(self, finding: Finding) -> list[str]:
         """Evidence of a finding as text, with clusters if there are several."""
-        shown = self._shown(finding)
+        shown = self._evidence_text(finding)
         return [
             f"{cluster} {evidence}"
             for cluster, evidence in zip(finding.clusters, shown, strict=False)
@@ -52,7 +52,7 @@ class FleetFindings(NamedTuple):
         shown = {"sentence": redacted_text(finding.sentence), "evidence": self.places(finding)}
         return fields | shown
 
-    def _shown(self, finding: Finding) -> list[str]:
+    def _evidence_text(self, finding: Finding) -> list[str]:
         return [place(position, self.topics[cluster]) for cluster, position in finding.places]
 
 

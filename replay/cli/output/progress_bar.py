@@ -11,7 +11,7 @@ from controlplane.core.text.safe_text import safe
 
 
 class ProgressBar:
-    """Progress of the present step."""
+    """Progress of the present step; no bar is visible before `begin`."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress

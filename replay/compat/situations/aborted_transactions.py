@@ -18,9 +18,13 @@ from controlplane.core.records import (
 )
 from controlplane.core.views.diff import Aspect, Change, diff
 from replay.compat.log_evidence import LogEvidence
-from replay.compat.preparation import PreparationStep, StepTime, again, copied, written
+from replay.compat.preparation import PreparationStep, StepTime, again, append_command, copied
 from replay.compat.situation import Sighting
-from replay.compat.situations.state_commands import anything_again, repeated_target_state, wanted
+from replay.compat.situations.state_commands import (
+    anything_again,
+    repeated_target_state,
+    target_state_step,
+)
 from replay.findings import Severity
 
 _WHY = "writes the committed records again, so that all workers read them"
@@ -76,7 +80,7 @@ def _as_committed(
     for line in _again(records) if exists else _removed(records):
         yield PreparationStep(StepTime.BEFORE, line, _WHY)
     if exists and records.never_committed_target:
-        yield wanted(evidence, name, Target.STARTED, _WHY)
+        yield target_state_step(evidence, name, Target.STARTED, _WHY)
 
 
 class _CommittedAndAborted:
@@ -90,7 +94,7 @@ class _CommittedAndAborted:
         self.wrong: dict[bytes | None, Entry] = {}
 
     def take(self, entry: Entry, record: ConfigRecord) -> None:
-        """Process the next record."""
+        """Store the next record as the last committed or the aborted one of its key."""
         self.kinds[entry.key] = record
         if entry.aborted:
             self.wrong[entry.key] = entry
@@ -170,4 +174,4 @@ def _emptied(records: _CommittedAndAborted, entries: Iterable[Entry]) -> Iterato
         record = records.kinds[entry.key]
         if isinstance(record, TaskCommit) and record.tasks:
             key = java_library.decode_key(entry.key or b"")
-            yield written(entry.topic, entry.partition, key, '{"tasks":0}')
+            yield append_command(entry.topic, entry.partition, key, '{"tasks":0}')

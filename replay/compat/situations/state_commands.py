@@ -24,8 +24,10 @@ def repeated_target_state(name: str, target: Target, release: Profile) -> str | 
     return verb(_WORDS[target], name) if _knows(release, target) else None
 
 
-def wanted(evidence: LogEvidence, name: str, target: Target, why: str) -> PreparationStep:
-    """Step that writes a target state as soon as the leader knows the request."""
+def target_state_step(
+    evidence: LogEvidence, name: str, target: Target, why: str
+) -> PreparationStep:
+    """Step that writes a target state: before the change if the old release knows the request."""
     when = StepTime.BEFORE if _knows(evidence.roll.start, target) else StepTime.AFTER
     return PreparationStep(when, verb(_WORDS[target], name), why)
 

@@ -6,7 +6,7 @@ from controlplane.core.codec.status import decode_status
 from controlplane.core.java import java_library
 from controlplane.core.records import ActiveTopic, Invalid
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
-from replay.compat.preparation import PreparationStep, StepTime, written
+from replay.compat.preparation import PreparationStep, StepTime, append_command
 from replay.compat.situation import Sighting
 from replay.findings import Severity
 
@@ -68,7 +68,7 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
 
 def _removed(evidence_record: EvidenceRecord) -> PreparationStep:
     key, place = java_library.decode_key(evidence_record.entry.key or b""), evidence_record.position
-    command = written(place.topic, place.partition, key, "")
+    command = append_command(place.topic, place.partition, key, "")
     return PreparationStep(
         StepTime.BEFORE, command, "no request removes it, because the connector is deleted"
     )

@@ -7,7 +7,7 @@ from controlplane.core.text.safe_text import count
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, verb
 from replay.compat.situation import Sighting
-from replay.compat.situations.state_commands import forgotten, wanted
+from replay.compat.situations.state_commands import forgotten, target_state_step
 from replay.findings import Severity
 
 V1, V2 = "state", "state.v2"
@@ -19,7 +19,7 @@ def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
     for name, record in _stopped(evidence):
         reads, tasks = _read_by_older(evidence, name), evidence.newer.config.task_ids(name)
         again = (
-            wanted(
+            target_state_step(
                 evidence, name, Target.STOPPED, "writes the stop again, after an empty task set"
             ),
         )
@@ -74,7 +74,7 @@ def paused_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
             sentence="was STOPPED until a worker that does not know STOPPED paused it: all "
             "releases now read PAUSED, it has no tasks until it is resumed, and its offsets cannot "
             "be changed",
-            steps=(wanted(evidence, name, Target.STOPPED, why),) if again else (),
+            steps=(target_state_step(evidence, name, Target.STOPPED, why),) if again else (),
         )
 
 
@@ -92,7 +92,7 @@ def naive_stop(evidence: LogEvidence) -> Iterator[Sighting]:
             sentence=f"was stopped by a record with STOPPED but without {V2}: "
             f"{evidence.roll.older.release} cannot read it and keeps {reads}",
             steps=(
-                wanted(
+                target_state_step(
                     evidence,
                     name,
                     Target.STOPPED,
@@ -115,7 +115,9 @@ def forgotten_target(evidence: LogEvidence) -> Iterator[Sighting]:
             sentence=f"is {was.value} only until its worker restarts: its target state was "
             "removed, so every starting worker runs it",
             steps=(
-                wanted(evidence, name, was, f"keeps it {was.value}; skip this step if it may run"),
+                target_state_step(
+                    evidence, name, was, f"keeps it {was.value}; skip this step if it may run"
+                ),
             ),
         )
 
@@ -133,7 +135,11 @@ def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
             severity=Severity.WARNING,
             sentence=f"is STOPPED, but an older leader has since committed {count(tasks, 'task')} "
             f"of it: {older} keeps them paused, {newer} shuts them down",
-            steps=(wanted(evidence, name, Target.STOPPED, "commits its empty task set again"),),
+            steps=(
+                target_state_step(
+                    evidence, name, Target.STOPPED, "commits its empty task set again"
+                ),
+            ),
         )
 
 

@@ -15,7 +15,7 @@ from controlplane.core.records import (
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import count, safe
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
-from replay.compat.preparation import PreparationStep, StepTime, copied, rerun, verb, written
+from replay.compat.preparation import PreparationStep, StepTime, append_command, copied, rerun, verb
 from replay.compat.situation import Sighting
 from replay.compat.situations.state_commands import kept_quiet
 from replay.findings import Severity, regeneration
@@ -181,7 +181,7 @@ def _comes_back(release: Profile, *, exists: bool) -> str:
 
 
 def _outlived(evidence: LogEvidence, name: str, commit: EvidenceRecord) -> bool:
-    """True if a task set belongs to a connector that is gone, or was gone and is back."""
+    """True if the connector of a task set is deleted, or was deleted and created again."""
     config = evidence.last_of(ConnectorConfig, name)
     if config is None or config.record.properties is None:
         return True
@@ -196,7 +196,7 @@ def _emptied(evidence: LogEvidence, commit: EvidenceRecord) -> PreparationStep:
             StepTime.AFTER, shunned, "the workers can read no record that removes its tasks"
         )
     key, place = (commit.entry.key or b"").decode("utf-8", "replace"), commit.position
-    command = written(place.topic, place.partition, key, '{"tasks":0}')
+    command = append_command(place.topic, place.partition, key, '{"tasks":0}')
     return PreparationStep(
         StepTime.BEFORE, command, "empties its task set; no request of a worker does this"
     )

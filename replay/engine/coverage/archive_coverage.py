@@ -35,7 +35,7 @@ class PartitionCoverage(NamedTuple):
     listed: list[range]
     """The first missing ranges."""
     known_from: int | None
-    """From this end offset on the last record of each key is known; None if from none on."""
+    """End offset from which on the last record of each key is known; None if it never is."""
     unknown: tuple[Doubt, ...]
     """Spans in which the last records are unknown."""
     removed: int

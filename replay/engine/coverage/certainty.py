@@ -1,8 +1,8 @@
 """Doubts: what an archive does not know at a moment, because offsets are missing in it.
 
 The reference is a worker that started with the first look and has read every record since. The log
-cleaner removes a record only if a later record has the same key, or if it is an old tombstone. It
-follows, partition by partition (docs/replay.md has the argument):
+cleaner removes a record only if a later record has the same key, or if it is an old tombstone. For
+each partition this implies (docs/replay.md has the argument):
 
 - At the end of a look the last record of each key is known. Between the first missing offset of
   the look and its end, the last records are unknown.
@@ -34,7 +34,7 @@ class UnknownSpans(NamedTuple):
     after: Int64s
     """Last offset before the missing ones."""
     until: Int64s
-    """First offset from which it is known again, where `ends` is true."""
+    """First offset from which every last record is known again, where `ends` is true."""
     missing: Int64s
     """Number of missing offsets."""
     ends: Flags
@@ -42,7 +42,10 @@ class UnknownSpans(NamedTuple):
     @classmethod
     def of(cls, looks: PartitionLooks, missing: MissingOffsets) -> "UnknownSpans":
         """One span for each look that misses an offset before its last record."""
+        # Missing offsets right before the end of a whole look are markers, so the span ends at the
+        # last record. In an unfinished look every missing offset counts.
         until = np.where(looks.whole, missing.end_before(looks.ends), looks.ends)
+        # A look without any record would end before it starts.
         until = np.maximum(until, looks.starts)
         counts = missing.before(until) - missing.before(looks.starts)
         rows = np.flatnonzero(counts)
@@ -56,12 +59,13 @@ class UnknownSpans(NamedTuple):
 
     def has(self, offset: int) -> bool:
         """True if an offset lies in a span."""
+        # Spans do not overlap: only the last one that begins before the offset can hold it.
         at = int(np.searchsorted(self.after, offset - 1)) - 1
         return at >= 0 and (not self.ends[at] or offset < self.until[at])
 
 
 class PartitionDoubts(NamedTuple):
-    """Doubts about a whole partition."""
+    """Doubts about one partition at any offset, computed from all its looks."""
 
     place: PartitionId
     spans: UnknownSpans | None = None
@@ -75,12 +79,14 @@ class PartitionDoubts(NamedTuple):
 
     @property
     def known_from(self) -> int | None:
-        """Offset from which on the last record of every key is known; None if from none on."""
+        """Offset from which on the last record of every key is known; None if it never is."""
+        # A key without a later record stays in doubt at every later offset.
         if self.doubtful_from is not None:
             return None
         removed_until = self.removed.until if self.removed and self.removed.until else 0
         if self.spans is None or not len(self.spans.until):
             return removed_until
+        # Only the last look may lack its end; then nothing behind its first hole is certain.
         return max(int(self.spans.until[-1]), removed_until) if self.spans.ends[-1] else None
 
     @property
@@ -98,7 +104,7 @@ class ArchiveCertainty:
         self.counts = OffsetCounts(cluster)
         self.holes = HoleIndex(cluster)
         self._last: tuple[PartitionId, PartitionLooks] | None = None
-        """Partition that was asked about last, and its looks."""
+        """Partition of the last question, and its looks."""
         self._summaries: dict[PartitionId, PartitionDoubts] = {}
         self._dense = {place for place, part in cluster.parts.items() if part.end == part.records}
         """Partitions without any missing offset: the usual case."""
@@ -135,10 +141,13 @@ class ArchiveCertainty:
         if place in self._dense:
             return
         looks = self.looks(place)
+        # The last look that starts before the cut; without one, the cut has no record before it.
         at = int(np.searchsorted(looks.starts, cut)) - 1
         if at < 0:
             return
         removed = self.removed(place)
+        # Up to the first removed offset, no removed record lies before the cut. From the cut of the
+        # retention (`until`) on, no removed record counts any more.
         if removed is not None and removed.after + 1 < cut < (removed.until or 0):
             yield removed
         yield from self._state(place, looks, at, cut)
@@ -185,9 +194,10 @@ class ArchiveCertainty:
         return removed.after < offset < (removed.until or 0)
 
     def may_be_older(self, position: Position) -> bool:
-        """True if what begins with this record may be older: `FirstSeen`.
+        """True if the connector or pace that begins with this record may be older (`FirstSeen`).
 
-        With a config a connector begins. With an offset the known pace of a source begins.
+        A record of the config topic begins a connector. An offset begins the known pace of a
+        source.
         """
         topic, partition, offset = position
         place = topic, partition
@@ -205,8 +215,10 @@ class ArchiveCertainty:
         if place in self._dense:
             return PartitionDoubts(place)
         part, looks, missing = self._part(place), self.looks(place), self.holes.missing(place)
+        # A late reading without missing offsets has missed no tombstone.
         is_missed = missing.before(looks.late_ends) > missing.before(looks.late)
         missed = missing.first_from(looks.late[is_missed]).tolist()
+        # In a gap the source may have lost the last record of any key.
         doubtful = [*missed, *(gap.start for gap in part.gaps)]
         derived = doubtful + [doubt.after + 1 for doubt in self._derived(place, part.end)]
         return PartitionDoubts(
@@ -218,7 +230,7 @@ class ArchiveCertainty:
         )
 
     def looks(self, place: PartitionId) -> PartitionLooks:
-        """Looks at a partition. Those of one are kept: they are many.
+        """Looks at a partition; only the last partition's are cached, because looks are many.
 
         Raises:
             ArchiveCorrupt: a file with readings is missing or damaged.
@@ -238,7 +250,7 @@ class ArchiveCertainty:
 
     @property
     def _needs_all(self) -> tuple[str, ...]:
-        """Topics in which earlier records may count as well."""
+        """Topics whose facts depend on more than the last record of each key."""
         topics = self.cluster.topics
         return topics.config, topics.status, topics.commands
 
@@ -248,9 +260,12 @@ class ArchiveCertainty:
         """Unknown span of a look, if the cut lies in it."""
         start, look_end, is_whole = int(looks.starts[at]), int(looks.ends[at]), looks.whole[at]
         end = min(cut, look_end)
+        # A cut behind the last record of a whole look is as certain as the end of that look.
         is_at_end = is_whole and not self.counts.archived(place, end, look_end)
         if is_at_end or not self.counts.missing(place, start, end):
             return
+        # The doubt lasts until the look ends: the later record of a missing one may be its last
+        # record.
         until = self._archived_end(place, look_end) if is_whole else look_end
         missing = self.counts.missing(place, start, until)
         if missing:
@@ -258,7 +273,9 @@ class ArchiveCertainty:
             yield Doubt(*place, DoubtKind.STATE, after, until if is_whole else None, missing)
 
     def _deletions(self, place: PartitionId, looks: PartitionLooks, cut: int) -> Iterator[Doubt]:
-        """The latest reading that may have missed a tombstone stands for all before it."""
+        """Doubt of the latest reading that may have missed a tombstone; it covers earlier ones."""
+        # A key without a record since an earlier reading has none since a later one, so the newest
+        # reading that misses an offset is enough.
         for at in range(int(np.searchsorted(looks.late, cut)) - 1, -1, -1):
             start = int(looks.late[at])
             missing = self.counts.missing(place, start, min(cut, int(looks.late_ends[at])))
@@ -267,6 +284,7 @@ class ArchiveCertainty:
                 return
 
     def _derived(self, place: PartitionId, cut: int) -> Iterator[Doubt]:
+        # A worker that starts at the end of the first look reads the same records as the archive.
         begin, until = self.looks(place).first_end, self._archived_end(place, cut)
         missing = self.counts.missing(place, begin, until) - self._lost(place, begin, until)
         if missing > 0:
@@ -276,13 +294,13 @@ class ArchiveCertainty:
     def _archived_end(self, place: PartitionId, cut: int) -> int:
         """Offset after the last archived record before an offset; markers at the end do not count.
 
-        Offsets that are missing right before the end of a look are markers. Before any other cut
-        they leave the state in doubt anyway.
+        Missing offsets right before the end of a look are markers of transactions. Missing offsets
+        right before any other cut leave the state in doubt anyway.
         """
         return self.counts.end_before(place, cut)
 
     def _lost(self, place: PartitionId, begin: int, end: int) -> int:
-        """Number of offsets in gaps between two offsets; they are reported as gaps."""
+        """Number of gap offsets from `begin` to before `end`; gaps are reported separately."""
         gaps = self._part(place).gaps
         return sum(max(0, min(gap.stop, end) - max(gap.start, begin)) for gap in gaps)
 

@@ -1,4 +1,4 @@
-"""Index of the offsets that are missing between archived records, for many questions about them.
+"""Index of the offsets that are missing between archived records, for many lookups.
 
 It reads the offsets of each segment that misses some, once, and takes 24 bytes per hole.
 """
@@ -37,28 +37,30 @@ class MissingOffsets(NamedTuple):
 
     @classmethod
     def of(cls, starts: Int64s, stops: Int64s) -> "MissingOffsets":
-        """Count the offsets of ranges."""
+        """Count the offsets of ascending ranges that do not touch (`stops` are excluded)."""
         return cls(starts, stops, np.concatenate(([0], np.cumsum(stops - starts))))
 
     def first(self, number: int) -> list[range]:
-        """The first ranges, at most a number of them."""
+        """The first ranges, at most `number` of them."""
         return list(map(range, self.starts[:number].tolist(), self.stops[:number].tolist()))
 
     def before(self, offsets: Int64s) -> Int64s:
         """Number of missing offsets before each offset."""
         at = np.searchsorted(self.starts, offsets)
+        # A range that contains the offset counts up to it. Index -1 reads the appended 0.
         behind = np.append(self.stops, 0)[at - 1] - offsets
         return self.totals[at] - np.where(at > 0, np.maximum(behind, 0), 0)
 
     def end_before(self, offsets: Int64s) -> Int64s:
         """For each offset, the offset after the last archived record before it; 0 without."""
         at = np.searchsorted(self.stops, offsets)
+        # Behind the last range every offset is archived: the appended maximum keeps the offset.
         starts = np.append(self.starts, np.iinfo(np.int64).max)
         ends: Int64s = np.minimum(starts[at], offsets)
         return ends
 
     def first_from(self, offsets: Int64s) -> Int64s:
-        """The first missing offset from each offset on, after which one is missing."""
+        """For each offset, the first missing offset at or after it; there must be one."""
         at = np.searchsorted(self.stops, offsets, side="right")
         first: Int64s = np.maximum(self.starts[at], offsets)
         return first
@@ -82,7 +84,8 @@ class HoleIndex:
         if records is None:
             return unarchived
         removed = read_offsets(self._cluster.store, records)
-        # Each removed range lies in one hole and splits it.
+        # Each removed range lies in one hole and splits it. After sorting, the n-th start and the
+        # n-th stop bound one remaining range; a split at the edge of a hole leaves an empty one.
         starts = np.sort(np.concatenate((unarchived.starts, removed.ends)))
         stops = np.sort(np.concatenate((unarchived.stops, removed.starts)))
         holes = starts < stops
@@ -113,6 +116,7 @@ def _unarchived(cluster: ArchivedCluster, part: ArchivedPartition) -> MissingOff
     starts, stops = [], []
     behind = 0
     for offsets in _offsets(cluster, part):
+        # Offset that each row would have if none were missing.
         before = np.concatenate(([behind], offsets[:-1] + 1))
         rows = np.flatnonzero(offsets > before)
         starts.append(before[rows])

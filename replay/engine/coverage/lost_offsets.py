@@ -29,8 +29,9 @@ def gaps_before(
 def behind_cut(counts: OffsetCounts, moment: str | None, place: PartitionId, end: int) -> int:
     """First offset that is known to lie after a moment, in a partition that is cut at `end`.
 
-    A vector says exactly what lies before it, and so does a record in its own partition. In other
-    partitions missing offsets right after the cut may belong before it: their times are unknown.
+    A vector of end offsets states exactly which records lie before it. A position (`config@57`)
+    does so in its own partition. In other partitions missing offsets right after the cut may belong
+    before it: their times are unknown.
 
     Raises:
         ArchiveCorrupt: a file with missing offsets is missing or damaged.

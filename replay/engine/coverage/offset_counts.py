@@ -16,8 +16,8 @@ from replay.kernels.row_runs import numbers
 class OffsetCounts:
     """Counts the archived and the missing offsets of a cluster's partitions.
 
-    A segment without missing offsets is never opened. Its size decides. Offsets that retention has
-    removed count as archived: their records were there.
+    A segment without missing offsets is never opened: its range gives the numbers. Offsets that
+    retention has removed count as archived: their records were there.
     """
 
     def __init__(self, cluster: ArchivedCluster) -> None:
@@ -38,6 +38,7 @@ class OffsetCounts:
         segments = self.cluster.parts[place].segments
         low = bisect_right(segments, start, key=lambda segment: segment.end)
         high = bisect_left(segments, end, key=lambda segment: segment.start)
+        # Only the first and the last segment can be cut: the step skips all segments between.
         outer = (segments[at] for at in range(low, high, max(high - low - 1, 1)))
         present = sum(self._within(segment, start, end) for segment in outer)
         if high - low > 2:  # the inner segments count whole
@@ -95,15 +96,16 @@ class OffsetCounts:
         return int(offsets[np.searchsorted(offsets, start)])
 
     def _end_within(self, segment: Segment, end: int) -> int:
-        """Offset after the last record of a segment before `end`, of which there is one."""
+        """Offset after the last record of a segment before `end`; there must be one."""
         if end >= segment.end or segment.stored.records == segment.end - segment.start:
             return min(end, segment.end)
         offsets = self._offsets_of(segment)
         return int(offsets[np.searchsorted(offsets, end) - 1]) + 1
 
     def first_missing(self, place: PartitionId, start: int, end: int) -> int:
-        """The first missing offset of a range that has one."""
+        """The first missing offset of a range; there must be one."""
         offsets = range(start, end)
+        # The number of missing offsets up to an offset never falls, so bisection finds the first 1.
         at = bisect_left(offsets, 1, key=lambda offset: self.missing(place, start, offset + 1))
         return offsets[at]
 
@@ -117,7 +119,7 @@ class OffsetCounts:
         return int(rows[1] - rows[0])
 
     def _offsets_of(self, segment: Segment) -> Int64s:
-        """Offsets of a segment. One is kept: a search asks about the same one repeatedly."""
+        """Offsets of a segment; only the last segment is cached, because a search repeats it."""
         name, offsets = self._last
         if name != segment.stored.file:
             name = segment.stored.file

@@ -42,7 +42,7 @@ class PartitionPlan(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """Number of rows to read."""
+        """Number of rows to read, in all files of the partition."""
         return sum(piece.end - piece.begin for piece in self.pieces)
 
     @property
@@ -82,7 +82,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
 
     @property
     def busy(self) -> list[PartitionPlan]:
-        """Parts with rows to read."""
+        """Parts with rows to read, in the order of the plan."""
         return [part for part in self.parts if part.rows]
 
     @property
@@ -96,7 +96,7 @@ class ReadPlan(msgspec.Struct, frozen=True):
         return replace(self, parts=tuple(part for topic in topics for part in self.parts_of(topic)))
 
     def parts_of(self, topic: str) -> list[PartitionPlan]:
-        """Plans of a topic's partitions."""
+        """Plans of a topic's partitions; empty if the plan lacks the topic."""
         return [part for part in self.parts if part.topic == topic]
 
 

@@ -3,8 +3,8 @@
 The law: for every moment from the cut on, every release gives the same states, timelines and
 histories as before (docs/replay.md has it in full). It holds topic by topic:
 
-- Offsets and statuses: the rows that may still count at the cut stay (`archive.winners`). Snapshots
-  are made of the same rows.
+- Offsets and statuses: the rows that may still count at the cut stay (`archive.segments.winners`).
+  Snapshots are made of the same rows.
 - Configs: records stay unless a later one overwrites all that they did (`superseded_configs`), and
   all of them in a topic with several partitions.
 - Commands: every record stays.
@@ -60,7 +60,7 @@ class AgeRetention:
         return self._ends[topic][partition]
 
     def superseded(self, place: PartitionId) -> SupersededRecords:
-        """Records of a partition that go.
+        """Records of a partition that the retention removes.
 
         Raises:
             ArchiveCorrupt: a segment is missing or damaged.
@@ -107,8 +107,9 @@ class AgeRetention:
 
 
 def _setters(runs: list[RowGroup], times: OffsetColumn, stays: _RowMask) -> OffsetColumn:
-    """Rows that set the running maximum at a surviving row or at the end."""
+    """Rows that set the running maximum at a surviving row, or at the last row."""
     own = np.concatenate([numbers(rows, "timestamp") for rows in runs])
+    # Running maxima never fall, so the first row with a value is the row that set it.
     late = np.flatnonzero(stays & (own < times))
     setters: OffsetColumn = np.searchsorted(times, np.append(times[late], times[-1]))
     return setters

@@ -68,6 +68,8 @@ def _rows_inside(
     """Offset after the last row up to a rank (0: none), and whether all rows are."""
     offsets = numbers(group, "offset")
     times = np.maximum(np.maximum.accumulate(numbers(group, "timestamp")), before_ms)
+    # Times never fall, so rows with the time of the rank are adjacent. Partition, offset and topic
+    # decide among them.
     count = int(np.searchsorted(times, limit[0], "left"))
     equal = int(np.searchsorted(times, limit[0], "right")) - count
     count += _equal_inside(offsets[count : count + equal].tolist(), segment, limit)

@@ -1,9 +1,9 @@
 """Records of the config topic that a later record of the same key makes irrelevant.
 
 Most records of this topic count for ever: a commit counts the generations of its connector's tasks,
-and reads their configs and that of the connector. The records here are read by no other record. A
-later one of the same key overwrites all that they did, if every release can read it that could read
-them.
+and reads their configs and that of the connector. No other record depends on the records of this
+module. A later record of the same key overwrites all their effects if every release that can read
+them can also read the later one.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -43,7 +43,6 @@ class _Effect(NamedTuple):
     """Releases whose config offset it moves."""
 
     def __or__(self, other: "_Effect") -> "_Effect":
-        """Releases of either effect."""
         return _Effect(self.lasting | other.lasting, self.advances | other.advances)
 
     def covers(self, earlier: "_Effect") -> bool:
@@ -64,7 +63,8 @@ def superseded_offsets(runs: Sequence[RowRun]) -> OffsetColumn:
         effect = _effect(key, value)
         if key in later and later[key].covers(effect):
             offsets.append(offset)
-        elif not is_aborted:  # workers with exactly-once support do not see it
+        elif not is_aborted:
+            # An aborted record overwrites nothing for workers with exactly-once support.
             later[key] = later.get(key, _NO_EFFECT) | effect
     return np.array(offsets[::-1], np.int64)
 

@@ -20,7 +20,7 @@ from controlplane.logs.end_vectors import FittedEnds
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, ArchivedPartition
 from replay.archive.manifest import Snapshot, SnapshotRows, StoredFile, TopicRows
-from replay.archive.segments.segment_files import EncodedFile, opened, row_groups, written
+from replay.archive.segments.segment_files import EncodedFile, encoded_rows, opened, row_groups
 from replay.archive.segments.segment_writer import add_file
 from replay.archive.segments.winners import reducible, winners
 from replay.engine.partition_reader import PartitionReader
@@ -90,12 +90,13 @@ def snapshot_at(
 ) -> Snapshot:
     """Write a snapshot of the records before a cut, made from an earlier one.
 
-    `name` is its day, or another name. `readers`: releases whose states it holds.
+    `name` is the day of the snapshot, or another name. `readers`: releases whose states it holds.
     """
     every = [topic for topic in ends if not reducible(topic, cluster.topics)]
     whole = [topic for topic in every if len(ends[topic]) == 1]  # else the order decides
     states = {
-        topic: _known(cluster, previous, topic, ends[topic], readers=readers) for topic in whole
+        topic: _topic_states(cluster, previous, topic, ends[topic], readers=readers)
+        for topic in whole
     }
     folded = _written_states(cluster, name, states)
     plan = planned(cluster, FittedEnds(ends), PlanStart(previous))
@@ -113,7 +114,9 @@ def _rows(cluster: ArchivedCluster, plan: ReadPlan, name: str, topic: str) -> To
     }
     if not tables:
         return None
-    stored = _kept(cluster, f"{name}-{topic}", "parquet", written(list(tables.values())))
+    stored = _stored_file(
+        cluster, f"{name}-{topic}", "parquet", encoded_rows(list(tables.values()))
+    )
     partitions = (
         SnapshotRows(partition, table.num_rows, sum(table.column("aborted").to_pylist()))
         for partition, table in tables.items()
@@ -127,12 +130,12 @@ def _written_states(
     """Write the state of each release for topics in which every record may count."""
     if not states:
         return None
-    return _kept(
+    return _stored_file(
         cluster, f"{name}-states", "msgpack.zst", EncodedFile.of(frozen(cluster.topics, states))
     )
 
 
-def _known(
+def _topic_states(
     cluster: ArchivedCluster,
     previous: Snapshot | None,
     topic: str,
@@ -141,7 +144,7 @@ def _known(
     readers: Readers,
 ) -> list[TopicStates]:
     """States of each release for a topic, without and with exactly-once support."""
-    known_to = partial(_known_to, cluster, previous, topic, ends)
+    known_to = partial(_reader_states, cluster, previous, topic, ends)
     if any(segment.aborted for part in cluster.parts_of(topic) for segment in part.segments):
         return list(map(known_to, readers.items()))
     alike = known_to(min(readers.items(), key=itemgetter(0)))
@@ -151,7 +154,7 @@ def _known(
     ]
 
 
-def _known_to(
+def _reader_states(
     cluster: ArchivedCluster,
     previous: Snapshot | None,
     topic: str,
@@ -175,7 +178,7 @@ def _known_to(
     return TopicStates(exactly_once, dict(zip(profiles, topic_states, strict=True)))
 
 
-def _kept(cluster: ArchivedCluster, stem: str, ending: str, file: EncodedFile) -> StoredFile:
+def _stored_file(cluster: ArchivedCluster, stem: str, ending: str, file: EncodedFile) -> StoredFile:
     stored = file.stored(layout.snapshot(cluster.name, stem, file.sha256, ending))
     add_file(cluster.store, stored.file, file)
     return stored

@@ -68,7 +68,7 @@ class SparkEngine:
         known_states = list(map(_folded, queries, reduced, ranks))
         self._rank(queries, ranks)
         return [
-            _folded(query, tables, missing_ranks) if missing_ranks.wanted else states
+            _folded(query, tables, missing_ranks) if missing_ranks.requested_parts else states
             for query, tables, missing_ranks, states in zip(
                 queries, reduced, ranks, known_states, strict=True
             )
@@ -82,15 +82,17 @@ class SparkEngine:
         return slices(query.local.cluster, part, self._limits)
 
     def _rank(self, queries: Sequence[StateQuery], ranks: Sequence["_SparkRanks"]) -> None:
-        """Find all ranks that were asked for, for all clusters in one further job."""
+        """Find all requested ranks, for all clusters in one further job."""
         works = [
             _work(query, part, ranked=True)
             for query, missing_ranks in zip(queries, ranks, strict=True)
-            for part in missing_ranks.wanted
+            for part in missing_ranks.requested_parts
         ]
         tables = iter(self.rows(works))
         for missing_ranks in ranks:
-            missing_ranks.found = {part: next(tables) for part in missing_ranks.wanted}
+            missing_ranks.ranked_tables = {
+                part: next(tables) for part in missing_ranks.requested_parts
+            }
 
     def rows(
         self, works: Sequence[SliceWork], cut: Sequence[Sequence[PlanSlice]] | None = None
@@ -142,13 +144,13 @@ class _SparkRanks:
     """
 
     def __init__(self) -> None:
-        self.wanted: list[PartitionPlan] = []
-        self.found: dict[PartitionPlan, pa.Table] = {}
+        self.requested_parts: list[PartitionPlan] = []
+        self.ranked_tables: dict[PartitionPlan, pa.Table] = {}
 
     def __call__(self, parts: Sequence[PartitionPlan]) -> list[pa.Table]:
-        if self.found:
-            return [self.found[part] for part in parts]
-        self.wanted += [part for part in parts if part not in self.wanted]
+        if self.ranked_tables:
+            return [self.ranked_tables[part] for part in parts]
+        self.requested_parts += [part for part in parts if part not in self.requested_parts]
         return [_NOTHING for _ in parts]
 
 

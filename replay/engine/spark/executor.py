@@ -29,7 +29,7 @@ THINGS = pa.schema([("number", pa.int32()), ("thing", pa.binary())])
 
 
 class SparkExecutor:
-    """Runs work in Spark tasks."""
+    """Runs work in Spark tasks, one per item, in waves of `WAVE` items per slot."""
 
     def __init__(self, session: SparkSession, progress: ProgressListener | None = None) -> None:
         self.slots = session.sparkContext.defaultParallelism

@@ -1,7 +1,7 @@
 """Transport of results between Spark tasks and the driver: bytes in pieces.
 
-A JVM creates an object for each row and value that passes through it. That would take longer than
-the reduction itself. Only bytes pass through the JVM; Python alone interprets them: as Arrow rows
+A JVM creates an object for each row and value that passes through it, which would take longer than
+the reduction itself. So only bytes pass through the JVM. Only Python interprets them: as Arrow rows
 or as pickled findings.
 """
 
@@ -47,7 +47,7 @@ def task_outputs(table: pa.Table) -> Iterator[TaskOutput]:
 
 
 def by_work(table: pa.Table) -> Iterator[tuple[int, list[TaskOutput]]]:
-    """Group results by work."""
+    """Yield the number of each work with the results of its slices, in order."""
     for work, outputs in groupby(task_outputs(table), attrgetter("work")):
         yield work, list(outputs)
 
@@ -59,7 +59,7 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
 def rows_content(table: pa.Table) -> bytes:
-    """Encode rows as bytes."""
+    """Encode rows as an Arrow IPC stream, compressed with lz4."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema, options=_OPTIONS) as stream:
         stream.write_table(table)

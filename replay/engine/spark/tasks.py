@@ -120,6 +120,7 @@ def bundles(
     count = min(len(works), rounds * slots)
     heap = [(0, number) for number in range(count)]
     tasks: list[list[NumberedWork]] = [[] for _ in range(count)]
+    # The largest works come first, each into the task with the fewest rows so far.
     for work in sorted(works, key=lambda numbered: -numbered.work.part.rows):
         taken, number = heapq.heappop(heap)
         tasks[number].append(work)
@@ -131,7 +132,7 @@ _DECODER = msgspec.msgpack.Decoder(list[NumberedWork])
 
 
 def encoded(works: Sequence[NumberedWork]) -> bytes:
-    """Encode works as one row."""
+    """Encode the works of one task as MessagePack, for one row of `TASKS`."""
     return msgspec.msgpack.encode(works)
 
 

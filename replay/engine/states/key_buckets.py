@@ -70,6 +70,7 @@ def in_buckets(table: pa.Table, profiles: Sequence[Profile], buckets: int) -> It
     def of_keys(profile: Profile) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         return np.array([bucket_of(key, profile, buckets) for key in keys], np.int64)
 
+    # Releases that agree share one array (`of_each`), so each array is compared once.
     numbers = np.stack(list({id(of_key): of_key for of_key in of_each(profiles, of_keys)}.values()))
     disputed = (numbers != numbers[0]).any(axis=0)
     for bucket in range(buckets):

@@ -113,7 +113,6 @@ def offset_rivals(reduced: ReducedParts) -> list[OffsetRivals]:
 
 
 def _rivals_in(parts: ReducedParts) -> Iterator[OffsetRivals]:
-    """Rivals within one topic."""
     if len({part.partition for part, _ in parts}) < 2:
         return
     keys = pa.chunked_array([chunk for _, table in parts for chunk in _keys(table).chunks])

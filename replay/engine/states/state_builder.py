@@ -20,7 +20,7 @@ RankedBatches = Callable[[], Sequence[Batch]]
 
 
 class ReducedTopic(NamedTuple):
-    """Remaining rows of a topic."""
+    """Rows of a topic that remain after the reduction, and the state before them."""
 
     topic: str
     batches: Sequence[Batch]

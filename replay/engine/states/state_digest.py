@@ -1,8 +1,8 @@
 """Digest of a state: equal states have equal digests, however they were folded.
 
-Each row of each table has a hash of 32 bytes; the digest is their sum modulo 2^256. So parts of a
-state that were folded in different processes have digests that add up to that of the whole. A
-digest serves comparisons. It is no protection against an attacker who constructs rows.
+Each row of each table has a hash of 32 bytes; the digest is their sum modulo 2^256. So the digests
+of parts that were folded in different processes add up to the digest of the whole state. A digest
+serves comparisons. It is no protection against an attacker who constructs rows.
 """
 
 from collections.abc import Iterator, Mapping

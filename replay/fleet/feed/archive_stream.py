@@ -1,8 +1,8 @@
 """Source and query of Structured Streaming for a change feed.
 
-The offset of the stream has a look at each cluster, so a repeated batch ends where it ended before,
-whatever was archived or merged meanwhile. Rows are the looks that have changed; tasks read the
-records.
+The offset of the stream contains a look at each cluster. A repeated batch therefore ends at the
+same records, even if an append or a merge came between. Rows are the looks that have changed; tasks
+read the records.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ _DECODER = msgspec.json.Decoder(dict[str, ClusterLook])
 
 
 class FollowedArchive(msgspec.Struct, frozen=True):
-    """Archive that a stream follows."""
+    """Archive that a stream follows, as the source in Spark's process gets it."""
 
     source: ArchiveSource
     clusters: tuple[str, ...]
@@ -40,7 +40,7 @@ class FollowedArchive(msgspec.Struct, frozen=True):
     batch: int
     """Last batch that counts when the stream starts."""
     unread: frozenset[str]
-    """Clusters that this batch could not read; they are read again without news."""
+    """Clusters that this batch could not read; they are read again even without a new manifest."""
 
     def looks(self, before: Mapping[str, ClusterLook]) -> dict[str, ClusterLook]:
         """Look at the ends of all clusters; those without a new manifest are not opened."""
@@ -50,7 +50,7 @@ class FollowedArchive(msgspec.Struct, frozen=True):
     def since(
         self, before: Mapping[str, ClusterLook], looks: Mapping[str, ClusterLook]
     ) -> dict[str, ClusterLook]:
-        """Looks of the next offset; a cluster without news keeps its earlier look."""
+        """Looks of the next offset; a cluster without a new manifest keeps its earlier look."""
         return {name: self._since(name, before.get(name), look) for name, look in looks.items()}
 
     def _since(self, name: str, before: ClusterLook | None, look: ClusterLook) -> ClusterLook:
@@ -93,7 +93,7 @@ class ArchiveStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [InputPartition(_offset(changed)["looks"])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Yield the looks as rows."""
+        """Yield one row with the changed looks as JSON."""
         yield pa.RecordBatch.from_pylist([{"looks": partition.value}], schema=_SCHEMA)
 
 
@@ -111,7 +111,7 @@ class ArchiveStreamSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        """Columns: looks as JSON."""
+        """Spark's schema of the rows: one text column with looks as JSON."""
         return "looks string"
 
     def streamReader(self, schema: Any) -> ArchiveStreamReader:  # noqa: ARG002, N802 - Spark's name

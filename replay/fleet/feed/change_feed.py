@@ -3,8 +3,9 @@
     feed = replay.open("fleet").follow("tables", checkpoint="checkpoint")
     feed.advance()
 
-A batch writes rows, then its checkpoint, then the row of each cluster in `batches`: with these the
-batch counts. After a crash before that, the batch is repeated, and its rows are replaced.
+A batch writes rows, then its checkpoint, then the row of each cluster in `batches`. Only these last
+rows make the batch count. After a crash before that, the batch is repeated, and its rows are
+replaced.
 """
 
 from collections.abc import Mapping, Sequence
@@ -74,7 +75,7 @@ class ArchiveFeed:
 
     @property
     def tables(self) -> FeedTables:
-        """Tables of the feed."""
+        """Tables to which the feed writes its rows."""
         return self.context.tables
 
     @property
@@ -83,8 +84,8 @@ class ArchiveFeed:
         return self._fleet.batch
 
     @property
-    def known(self) -> Mapping[str, ClusterLook]:
-        """Last look at each cluster."""
+    def last_looks(self) -> Mapping[str, ClusterLook]:
+        """Last look at each cluster, by name, at the last batch that counts."""
         return self._fleet.looks
 
     @property
@@ -125,8 +126,8 @@ class ArchiveFeed:
         if self._is_first:
             self.check()
         store = self.context.source.store
-        names = followed_names(store, self.clusters, self.known)
-        looks = looks_at(store, names, {} if self._is_first else self.known)
+        names = followed_names(store, self.clusters, self.last_looks)
+        looks = looks_at(store, names, {} if self._is_first else self.last_looks)
         if not self._has_news(looks):
             self._is_first = False
             return None
@@ -135,7 +136,7 @@ class ArchiveFeed:
         return self.batch
 
     def _has_news(self, looks: Mapping[str, ClusterLook]) -> bool:
-        is_new = any(not look.is_like(self.known.get(name)) for name, look in looks.items())
+        is_new = any(not look.is_like(self.last_looks.get(name)) for name, look in looks.items())
         return is_new or (self._is_first and bool(self.unread))
 
     def run_batch(self, number: int, looks: Mapping[str, ClusterLook]) -> bool:
@@ -165,6 +166,7 @@ class ArchiveFeed:
         work = list(self._work(every))
         task = ClusterBatch(self.context, number, lock.lease)
         outcomes = list(chain.from_iterable(self._executor.run(task, work)))
+        # While the tasks ran, the lease may have been lost to another feed.
         if not lock.is_held():
             raise other_feed(self.tables.where, number)
         self._finish(number, every, work, outcomes)
@@ -186,7 +188,7 @@ class ArchiveFeed:
         work: Sequence[ClusterWork],
         outcomes: Sequence[ClusterOutcome],
     ) -> None:
-        """Write what belongs to the whole batch, and let it count."""
+        """Write the rows and the checkpoint of the whole batch, then commit it."""
         read, shares = dict(self._fleet.read), dict(self._fleet.shares)
         rows = self._problems(looks)
         for part, outcome in zip(work, outcomes, strict=True):
@@ -210,7 +212,7 @@ class ArchiveFeed:
         return [
             problem_row(self.context, name, look.problem)
             for name, look in looks.items()
-            if look.problem is not None and not look.is_like(self.known.get(name))
+            if look.problem is not None and not look.is_like(self.last_looks.get(name))
         ]
 
     def _between(self, number: int, shares: Mapping[str, SharedResources]) -> tuple[Finding, ...]:

@@ -13,7 +13,7 @@ class NoCheckpoint(ValueError):
 
 
 def encoded(checkpoint: msgspec.Struct) -> bytes:
-    """Encode a checkpoint."""
+    """Encode a checkpoint as JSON in ASCII."""
     return json.dumps(msgspec.to_builtins(checkpoint)).encode("ascii")
 
 

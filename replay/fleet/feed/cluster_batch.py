@@ -214,7 +214,7 @@ def problem_row(context: FeedContext, cluster: str, problem: str) -> RowDocument
 
 
 def change_rows(raised: Sequence[Finding], resolved: Sequence[Finding]) -> Iterator[RowDocument]:
-    """Rows of `schemas.FINDING_CHANGES`."""
+    """Yield rows of `schemas.FINDING_CHANGES`: resolved findings, then raised ones."""
     for change, findings in (("resolved", resolved), ("raised", raised)):
         for finding in findings:
             yield {"change": change, **finding_row(finding)}

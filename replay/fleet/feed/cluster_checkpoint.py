@@ -3,8 +3,8 @@
     CHECKPOINT/feed/cluster=C/batch-0000000007.json  names the files of the batch
     CHECKPOINT/feed/cluster=C/_snapshots/feed-…     states, rows that may still count, audits
 
-It saves time. Without it a batch is made from the archive, with the same rows, unless retention has
-removed records since the last batch.
+The checkpoint saves time. Without it, a batch reads the whole archive and makes the same rows,
+unless retention has removed records since the last batch.
 """
 
 from collections.abc import Iterator
@@ -25,8 +25,8 @@ from replay.fleet.feed.checkpoint_codec import NoCheckpoint, decoded, encoded
 class AuditCheckpoint(msgspec.Struct, frozen=True):
     """Audits of the records up to a horizon, and the findings behind it.
 
-    Records of another partition may come late. The audits are therefore stored as they were a while
-    before the last record, and go over the records since then again.
+    Records of another partition may come late. Stored audits therefore end at a horizon some time
+    before the last record. The next batch audits the records behind the horizon again.
     """
 
     horizon_ms: int
@@ -50,7 +50,7 @@ class ClusterCheckpoint(msgspec.Struct, frozen=True):
 
     @property
     def files(self) -> Iterator[StoredFile]:
-        """Files of the snapshots."""
+        """Files of the snapshots of the state and of the audits."""
         yield from (rows.stored for rows in self.snapshot.topics)
         if self.snapshot.folded is not None:
             yield self.snapshot.folded

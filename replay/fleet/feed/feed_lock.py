@@ -24,7 +24,8 @@ LEASE_S = 120
 """Age at which a lease has ended for other processes, in seconds, by the clock of the store."""
 
 KEPT_S = 90
-"""Age at which its owner gives a lease up; earlier, because a store's servers have several clocks.
+"""Age in seconds at which the owner gives up its lease. It is less than `LEASE_S`, because the
+servers of a store have several clocks.
 """
 
 RENEWAL_S = 20
@@ -134,8 +135,8 @@ class Lease:
     """Lease of a checkpoint in an object store.
 
     Two processes that take a lease at once see each other, because a store lists what was written
-    before: one of them withdraws, or both. An owner that has renewed its lease in time needs no
-    further look at others: each of them has seen its lease, and has withdrawn.
+    before: one of them withdraws, or both. An owner that has renewed its lease in time need not
+    look at others again: they have seen its lease and withdrawn.
     """
 
     def __init__(self, checkpoint: ArchiveStore) -> None:
@@ -178,7 +179,7 @@ class Lease:
 
     def _is_renewed_in_time(self) -> bool:
         before_s = self._store.modified_s(self.lease)
-        if before_s is None:  # another process has found that it had ended
+        if before_s is None:  # another process has found the lease ended, and removed it
             return False
         now_s = self._write()
         if now_s is None or now_s - before_s > KEPT_S:

@@ -54,7 +54,7 @@ class FeedTables(msgspec.Struct, frozen=True):
 
     @property
     def store(self) -> ArchiveStore:
-        """Store of the files."""
+        """Store of the tables' files."""
         return open_store(self.where, self.settings)
 
     def last(self) -> int:

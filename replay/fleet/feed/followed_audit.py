@@ -87,6 +87,7 @@ class AuditFollower:
         parts = plans_between(self._cluster, checkpoint.ends, ends)
         records = ordered(self._cluster, parts, audits.log.latest_ms)
         first = next(records, None)
+        # The stored audits have passed the place of this record in the one order.
         if first is not None and first.time_ms <= checkpoint.horizon_ms:
             return None
         rest = records if first is None else chain([first], records)
@@ -160,8 +161,6 @@ class _Resumed(NamedTuple):
 
 
 class _Audited(NamedTuple):
-    """Result of a batch."""
-
     findings: list[Finding]
     shares: SharedResources
     checkpoint: AuditCheckpoint

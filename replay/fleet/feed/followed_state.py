@@ -87,7 +87,7 @@ class StateFollower:
         return state
 
     def _cut(self, ends: ReadEnds) -> ReadEnds:
-        """Ends of the topics that the state consists of; unused topics of connectors are out."""
+        """Ends of the topics of a state, without dedicated offsets topics that no config names."""
         topics = self._cluster.topics
         names = [topics.config, topics.offsets, topics.status, topics.commands]
         if ends.keys() - set(names):

@@ -34,7 +34,7 @@ class ClusterLook(msgspec.Struct, frozen=True):
     position: ClusterPosition | None = None
     problem: str | None = None
     retried_after: int = -1
-    """Last batch before the stream that reads the cluster again without news; -1: none does."""
+    """Last batch before a stream that reads the cluster again without a new manifest; -1: none."""
 
     def is_like(self, other: "ClusterLook | None") -> bool:
         """True if another look has seen the same."""

@@ -58,7 +58,7 @@ class StateStep(NamedTuple):
     offsets: OffsetPositions
 
     def rows(self) -> Iterator[RowDocument]:
-        """Rows of `schemas.STATE_CHANGES`, by connector."""
+        """Yield rows of `schemas.STATE_CHANGES`, connector by connector."""
         head = {"cluster": self.cluster, "release": self.after.profile.release}
         for name, states in self._changed_connectors():
             old, new = (_rows(self.cluster, _only(state, name)) for state in states)

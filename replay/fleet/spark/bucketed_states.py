@@ -66,14 +66,14 @@ class LargeCluster(msgspec.Struct, frozen=True):
 
     @property
     def works(self) -> list[SliceWork]:
-        """Work of each slice."""
+        """Work of each slice: the last row of each key, with its rank."""
         return [
             SliceWork(self.context, part, time_ms, ranked=True) for part, time_ms in self.slices
         ]
 
 
 class PlanTask(msgspec.Struct, frozen=True):
-    """Task: plan one cluster at the moment of a question."""
+    """Task: plan one cluster at the moment of a question, and decide if it is very large."""
 
     question: FleetQuestion
     limits: TaskLimits
@@ -177,7 +177,7 @@ def _of_slice(numbered: NumberedWork, fold: BucketFold) -> Iterator[pa.RecordBat
     place = {"cluster": number, "topic": work.part.topic, "partition": work.part.partition}
     try:
         table = work.reduced()
-    except ReplayError as error:  # each bucket learns it, so that none of them has rows
+    except ReplayError as error:  # each bucket gets the error, so no bucket has rows
         for bucket in range(fold.buckets):
             yield from _pieces(
                 place | {"bucket": bucket, "slice": at, "disputed": False},

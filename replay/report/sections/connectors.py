@@ -12,7 +12,7 @@ from replay.findings import called
 from replay.report.connector_timelines import in_words
 from replay.report.page_facts import ClusterFacts, ReportConnector
 from replay.report.record_index import RecordIndex
-from replay.report.sections.elements import badge, more, state, table
+from replay.report.sections.elements import badge, omitted_note, state, table
 from replay.report.sections.findings import worst_of
 
 _STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING")
@@ -31,7 +31,6 @@ COUNTED = {
 
 
 def _cards(cluster_facts: ClusterFacts, axis: TimeAxis, index: RecordIndex) -> HtmlContent:
-    """Cards of all drawn connectors."""
     drawn = [
         _card(number, connector, connector.timeline, axis, index)
         for number, connector in enumerate(cluster_facts.connectors)
@@ -89,7 +88,7 @@ def _offsets(drawn: ConnectorTimeline, index: RecordIndex) -> HtmlContent:
     if not drawn.lines:
         return None
     lines = [_line(number, line, drawn, index) for number, line in enumerate(drawn.lines)]
-    left_out = more(drawn.undrawn, "partition", "replay timeline --offsets")
+    left_out = omitted_note(drawn.undrawn, "partition", "replay timeline --offsets")
     return el("ul", lines, class_="lines"), left_out
 
 
@@ -162,7 +161,7 @@ def connectors(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
         "section",
         el("h3", "Connectors"),
         table(heads, rows, "stacked", counted),
-        more(cluster_facts.connectors_more, "connector", "replay state"),
+        omitted_note(cluster_facts.connectors_more, "connector", "replay state"),
         _cards(cluster_facts, axis, index),
         id=index.part("connectors"),
     )

@@ -12,12 +12,12 @@ VERDICT_SIGNS = ("✓", "!", "✗")
 
 
 def badge(severity: Severity) -> Html:
-    """Badge of a severity."""
+    """Badge with the word and the colour of a severity."""
     return el("span", severity.value, class_=f"badge {severity.value}")
 
 
 def state(name: str | None) -> Html:
-    """State as a coloured word."""
+    """State as a coloured word; a dash for None."""
     return el("span", name or "–", class_=f"state s-{name}" if name else "state none")
 
 
@@ -51,7 +51,7 @@ def _row(kinds: Iterable[tuple[str | None, str | None]], cells: Iterable[HtmlCon
     return el("tr", [el("td", cell, data_label=name, class_=kind) for cell, (name, kind) in pairs])
 
 
-def more(number: int, what: str, command: str) -> Html | None:
+def omitted_note(number: int, what: str, command: str) -> Html | None:
     """Number of omitted items, and the command that lists them."""
     if not number:
         return None
@@ -65,6 +65,6 @@ def more(number: int, what: str, command: str) -> Html | None:
 
 
 def tile(what: str, number: HtmlContent, href: str, class_: str = "") -> Html:
-    """Number linked to its details."""
+    """Tile with a number and its label, linked to the details at `href`."""
     shown = el("strong", number), el("span", what)
     return el("a", shown, href=href, class_=f"tile {class_}".strip())

@@ -5,7 +5,7 @@ from controlplane.page.html import Html, HtmlContent, el
 from controlplane.page.times import breakable
 from replay.report.page_facts import ClusterFacts, PartitionFacts
 from replay.report.record_index import RecordIndex
-from replay.report.sections.elements import more, table
+from replay.report.sections.elements import omitted_note, table
 
 
 def records(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
@@ -30,14 +30,13 @@ def records(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
         el("h3", "Evidence"),
         el("p", "Secrets are hidden, long values are cut.", class_="more"),
         el("div", whole, class_="scroll"),
-        more(cluster_facts.evidence_more, "record", "replay history"),
+        omitted_note(cluster_facts.evidence_more, "record", "replay history"),
         _read(cluster_facts, index),
         id=index.part("evidence"),
     )
 
 
 def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
-    """Table of the partitions read."""
     heads = ("topic", "partition", "records", "first offset", "last offset")
     rows = [_part(part, cluster_facts.topics, index) for part in cluster_facts.parts]
     head, shown_gaps = cluster_facts.head, cluster_facts.missing[: cluster_facts.limits.findings]
@@ -47,7 +46,7 @@ def _read(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
         el("h4", "What was read"),
         table(heads, rows, "parts", heads[1:]),
         el("ul", missing, class_="missing") if missing else None,
-        more(len(cluster_facts.missing) - len(shown_gaps), "gap", "replay verify -o json"),
+        omitted_note(len(cluster_facts.missing) - len(shown_gaps), "gap", "replay verify -o json"),
         el("p", "Last manifest: ", el("code", head), class_="more") if head else None,
         id=index.part("read"),
     )

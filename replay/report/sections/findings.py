@@ -7,7 +7,7 @@ from controlplane.page.html import Html, el
 from replay.findings import Severity, called
 from replay.report.page_facts import ClusterFacts, FindingFacts, FindingsFacts
 from replay.report.record_index import RecordIndex
-from replay.report.sections.elements import badge, more
+from replay.report.sections.elements import badge, omitted_note
 
 
 def worst_of(cluster_facts: ClusterFacts, index: RecordIndex) -> dict[str | None, str]:
@@ -60,7 +60,7 @@ def _section(
         "section",
         el("h3", text.title),
         _list(anchor, rows, indexes) or el("p", text.empty, class_="none"),
-        more(facts.more, "finding", text.command),
+        omitted_note(facts.more, "finding", text.command),
         id=anchor,
     )
 

@@ -8,7 +8,7 @@ from controlplane.page.html import Html, HtmlContent, el
 from replay.findings import called
 from replay.report.page_facts import ClusterFacts, JudgedConnector, ReleaseFacts, VerdictReason
 from replay.report.record_index import RecordIndex
-from replay.report.sections.elements import VERDICT_WORDS, badge, more, table, verdict
+from replay.report.sections.elements import VERDICT_WORDS, badge, omitted_note, table, verdict
 
 
 def releases(cluster_facts: ClusterFacts, index: RecordIndex) -> Html:
@@ -30,7 +30,7 @@ def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) 
         [
             el("a", el("b", cluster_facts.cluster), href=f"#c{index.number}"),
             *(
-                _cell(change.verdict, f"#{_whole(change, index)}")
+                _cell(change.verdict, f"#{_change_anchor(change, index)}")
                 for change in cluster_facts.changes
             ),
         ]
@@ -42,7 +42,7 @@ def fleet_matrix(fleet: Sequence[ClusterFacts], indexes: Sequence[RecordIndex]) 
 
 
 def legend() -> Html:
-    """Legend of the verdict signs."""
+    """Legend that explains the sign of each verdict."""
     words = [
         el("span", verdict(verdict_number), f" {VERDICT_WORDS[verdict_number]}")
         for verdict_number in range(3)
@@ -50,7 +50,7 @@ def legend() -> Html:
     return el("div", words, class_="legend")
 
 
-def _whole(change: ReleaseFacts, index: RecordIndex) -> str:
+def _change_anchor(change: ReleaseFacts, index: RecordIndex) -> str:
     """Anchor of the effects of a change."""
     return index.change(change.goal) if change.verdict else index.part("releases")
 
@@ -82,7 +82,10 @@ def _anchors(groups: Iterable[Sequence[ReleaseFacts]], index: RecordIndex) -> _A
 def _matrix(cluster_facts: ClusterFacts, anchors: _Anchors, index: RecordIndex) -> HtmlContent:
     whole: list[HtmlContent] = [
         el("i", "all of the cluster"),
-        *(_cell(change.verdict, f"#{_whole(change, index)}") for change in cluster_facts.changes),
+        *(
+            _cell(change.verdict, f"#{_change_anchor(change, index)}")
+            for change in cluster_facts.changes
+        ),
     ]
     rows: list[list[HtmlContent]] = [whole]
     good: list[Html] = []
@@ -106,7 +109,6 @@ def _matrix(cluster_facts: ClusterFacts, anchors: _Anchors, index: RecordIndex) 
 def _compatible(
     good: Sequence[Html], cluster_facts: ClusterFacts, index: RecordIndex
 ) -> Html | None:
-    """Connectors without problems, collapsed."""
     if not good:
         return None
     anchor, every = index.part("compatible"), count(len(cluster_facts.connectors), "connector")
@@ -123,7 +125,7 @@ def _compatible(
 
 
 def _href(change: ReleaseFacts, connector: str, anchors: _Anchors, index: RecordIndex) -> str:
-    return f"#{anchors.get((change.goal, connector), _whole(change, index))}"
+    return f"#{anchors.get((change.goal, connector), _change_anchor(change, index))}"
 
 
 def _cell(number: int, href: str) -> Html:
@@ -136,10 +138,10 @@ def _alike(changes: Iterable[ReleaseFacts]) -> list[list[ReleaseFacts]]:
     Sentences name the release, so effects are compared by their records.
     """
     bad = (change for change in changes if change.verdict)
-    return [list(alike) for _, alike in groupby(bad, key=_about)]
+    return [list(alike) for _, alike in groupby(bad, key=_effects_key)]
 
 
-def _about(change: ReleaseFacts) -> tuple[object, ...]:
+def _effects_key(change: ReleaseFacts) -> tuple[object, ...]:
     judged = (
         (
             judgement.connector,
@@ -173,7 +175,7 @@ def _changes(
         "details",
         el("summary", "to ", goals, verdict(change.verdict, words=True)),
         el("ul", items, class_="judged"),
-        more(change.more, "connector", command),
+        omitted_note(change.more, "connector", command),
         _commands(change),
     )
 
@@ -183,7 +185,7 @@ def _judged(judged: JudgedConnector, index: RecordIndex, anchor: str, command: s
         "li",
         el("p", verdict(judged.verdict), " ", el("b", called(judged.connector))),
         el("ul", [_reason(reason, index) for reason in judged.reasons]),
-        more(judged.more, "reason", command),
+        omitted_note(judged.more, "reason", command),
         id=anchor,
     )
 

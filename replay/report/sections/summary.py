@@ -24,7 +24,7 @@ def summary(
     numbers: Counter[str] = Counter()
     for cluster_facts in fleet:
         numbers.update(cluster_facts.numbers)
-        numbers.update(_found(cluster_facts))
+        numbers.update(_findings_by_severity(cluster_facts))
     numbers.update(finding.severity.value for finding in shared)
     numbers["records"] = sum(cluster_facts.records for cluster_facts in fleet)
     tiles = [
@@ -83,7 +83,11 @@ def _cluster(facts: ClusterFacts, index: RecordIndex) -> tuple[HtmlContent, ...]
         kind = "number" if number else "number zero"
         return el("a", f"{number:,}", href=f"#{index.part(section)}", class_=kind)
 
-    numbers, severities, time = facts.numbers, _found(facts), facts.time or TimeRange(-1, -1)
+    numbers, severities, time = (
+        facts.numbers,
+        _findings_by_severity(facts),
+        facts.time or TimeRange(-1, -1),
+    )
     failed = numbers.get("FAILED", 0) + numbers.get("with failed tasks", 0)
     return (
         el("a", el("b", facts.cluster), href=f"#c{index.number}"),
@@ -98,10 +102,10 @@ def _cluster(facts: ClusterFacts, index: RecordIndex) -> tuple[HtmlContent, ...]
 
 
 def _badness(facts: ClusterFacts) -> list[int]:
-    numbers = _found(facts)
+    numbers = _findings_by_severity(facts)
     return [numbers[word] for word in _SEVERITIES[:-1]]
 
 
-def _found(facts: ClusterFacts) -> Counter[str]:
+def _findings_by_severity(facts: ClusterFacts) -> Counter[str]:
     """Number of findings of audits and rehearsals, by severity."""
     return Counter(facts.audited.numbers) + Counter(facts.linted.numbers)

@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from replay.audit import ClusterLog, audit
 from replay.audit.context import EVIDENCE_KEPT, lasting
 from replay.audit.kinds import KINDS
-from replay.audit.thresholds import BadThreshold, Thresholds, known, thresholds
+from replay.audit.thresholds import BadThreshold, Thresholds, all_thresholds, thresholds
 from replay.findings import Severity
 from tests.conftest import examples
 from tests.laws.entries import logs, profiles
@@ -130,8 +130,8 @@ def test_the_worst_comes_first() -> None:
 
 def test_thresholds_have_names_units_and_reasons() -> None:
     """Each threshold can be set by name, and has a reason."""
-    assert len(known()) == len(Thresholds.__struct_fields__)
-    for threshold in known():
+    assert len(all_thresholds()) == len(Thresholds.__struct_fields__)
+    for threshold in all_thresholds():
         assert threshold.unit == ("ms" if threshold.name.endswith("-ms") else "")
         assert threshold.reason.endswith(".")
         assert thresholds({threshold.name: str(threshold.usual)}) == Thresholds()

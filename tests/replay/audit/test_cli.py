@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from controlplane.core.moments import time_text
 from replay.audit.kinds import KINDS
-from replay.audit.thresholds import known
+from replay.audit.thresholds import all_thresholds
 from replay.cli.main import main
 from tests.recorded_requests import HISTORIES
 from tests.replay.audit.planted_log import START_MS, PlantedLog
@@ -160,7 +160,7 @@ def test_list_shows_kinds_and_thresholds() -> None:
     """`--list` prints all kinds and thresholds, without a log."""
     result = run("--list")
     assert result.exit_code == 0
-    for name in (*KINDS, *(threshold.name for threshold in known())):
+    for name in (*KINDS, *(threshold.name for threshold in all_thresholds())):
         assert name in result.stdout
 
 

@@ -12,7 +12,7 @@ from replay.archive.manifest import Chain, read_chain
 from replay.archive.readings.archived_readings import UNRECORDED, ArchivedReadings
 from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.capture.log_capture import CaptureTarget, LogCapture
-from replay.capture.secrets import kept
+from replay.capture.secrets import kept_secrets
 from tests.core.logs import config, connector
 from tests.replay.archives import NAME, SMALL, archive, log_of
 
@@ -30,7 +30,7 @@ def looks_in(store: ArchiveStore, chain: Chain) -> list[tuple[int, int, bool]]:
 def test_a_commit_at_the_last_record_ends_a_look(tmp_path: Path) -> None:
     """A commit at the last record ends its look, because no record follows."""
     store, topics = FolderStore(str(tmp_path)), Topics()
-    target = CaptureTarget(store, NAME, topics, kept(topics), SMALL, commit_records=1)
+    target = CaptureTarget(store, NAME, topics, kept_secrets(topics), SMALL, commit_records=1)
     asyncio.run(LogCapture(log_of(LOG[:3]), target, goes_on=True).run())
     asyncio.run(LogCapture(log_of(LOG), target, goes_on=True).run())
     assert looks_in(store, read_chain(store, NAME)) == [(0, 3, True), (3, 6, True)]

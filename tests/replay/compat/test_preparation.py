@@ -18,7 +18,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.dumps import read_dump
 from replay.compat import ReleaseChange, ReleaseVerdict, RolloutMode, assess, roll
-from replay.compat.preparation import StepTime, copied, offsets_of, verb, written
+from replay.compat.preparation import StepTime, append_command, copied, offsets_of, verb
 from tests.replay.compat.pairs import (
     ENVELOPE,
     PAIRS,
@@ -386,7 +386,7 @@ def test_commands_are_safe_whatever_a_connector_is_called() -> None:
     name = "a'; rm -rf $HOME #"
     assert shlex.split(verb("stop", name)) == ["controlplane", "stop", name]
     assert shlex.split(verb("stop", "--all")) == ["controlplane", "stop", "--", "--all"]
-    line = written(CONFIG, 0, f"commit-{name}", '{"tasks":0}')
+    line = append_command(CONFIG, 0, f"commit-{name}", '{"tasks":0}')
     assert shlex.split(line)[2] == f"commit-{name}"
 
 
@@ -394,7 +394,7 @@ def test_commands_are_safe_whatever_a_connector_is_called() -> None:
 def test_names_that_no_line_can_hold(name: str) -> None:
     """A key that would end the line becomes a comment, not a command."""
     for value, words in (('{"tasks":0}', '{"tasks":0}'), ("", "a tombstone")):
-        line = written(CONFIG, 0, f"commit-{name}", value)
+        line = append_command(CONFIG, 0, f"commit-{name}", value)
         assert line.startswith(f"# write {words} to {CONFIG}-0 under commit-a\\")
         assert line.isprintable()
 

@@ -13,7 +13,7 @@ import pytest
 from controlplane.core.order import rank_entries
 from replay.archive.segments.record_hash import record_hash
 from replay.archive.segments.removed_offsets import RemovedOffsets, encoded_offsets, read_offsets
-from replay.archive.segments.segment_files import SCHEMA, rows_of, written
+from replay.archive.segments.segment_files import SCHEMA, encoded_rows, rows_of
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.recorded_requests import recorded_entries
@@ -122,7 +122,7 @@ def without(folder: Path, offsets: Iterable[int]) -> Callable[[Any], None]:
                 table = pq.read_table(folder / described["stored"]["file"]).cast(SCHEMA)
                 kept = [offset not in offsets for offset in table.column("offset").to_pylist()]
                 forged = table.filter(pa.array(kept))
-                file = written([forged])
+                file = encoded_rows([forged])
                 (folder / described["stored"]["file"]).write_bytes(file.content)
                 described["stored"] |= {
                     "bytes": len(file.content),
@@ -242,7 +242,7 @@ def test_an_altered_record_after_the_cut_is_found(thin: Path) -> None:
         rows = pq.read_table(path).cast(SCHEMA).to_pylist()
         rows[-1]["value"] = b"forged"
         table = pa.Table.from_pylist(rows, schema=SCHEMA)
-        file = written([table])
+        file = encoded_rows([table])
         path.write_bytes(file.content)
         described["stored"] |= {"bytes": len(file.content), "sha256": file.sha256}
         described["content"] = record_hash(table)

@@ -13,7 +13,7 @@ from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
-from replay.capture.secrets import SecretPolicy, encrypted, kept
+from replay.capture.secrets import SecretPolicy, encrypted_secrets, kept_secrets
 from replay.capture.spark_capture import KafkaFrames, SparkCapture
 from replay.errors import NotCapturable
 from tests.conftest import PROVE
@@ -62,7 +62,7 @@ class Both:
         """Return a target with an archive of its own."""
         store = FolderStore(str(self.folder / name))
         return CaptureTarget(
-            store, "real", self.topics, secrets or kept(self.topics), SegmentSizes(5, 2)
+            store, "real", self.topics, secrets or kept_secrets(self.topics), SegmentSizes(5, 2)
         )
 
 
@@ -138,7 +138,7 @@ async def test_topics_and_secrets(
         await out.put(own, 0, b'["a",{}]', b"1")
     key = tmp_path / "key"
     key.write_bytes(b64encode(bytes(64)))
-    secrets = encrypted(both.topics, key)
+    secrets = encrypted_secrets(both.topics, key)
     captured = await both.by_spark(secrets)
     assert (captured.added, own in captured.cluster.ends) == (2, True)
     (value,) = (entry.value for entry in archived(captured.cluster) if entry.topic != own)

@@ -15,7 +15,7 @@ from controlplane.logs.kafka.reads.reader import KafkaReader
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import CaptureTarget
-from replay.capture.secrets import kept
+from replay.capture.secrets import kept_secrets
 from replay.capture.spark_capture import KafkaFrames
 from replay.capture.stream_capture import CaptureStream, follow
 from replay.errors import ArchiveConflict
@@ -126,7 +126,9 @@ async def test_a_stream_and_its_archive_belong_together(
     added = []
 
     async def follow_into(name: str) -> None:
-        target = CaptureTarget(FolderStore(str(tmp_path / name)), "real", topics, kept(topics))
+        target = CaptureTarget(
+            FolderStore(str(tmp_path / name)), "real", topics, kept_secrets(topics)
+        )
         opening = partial(reading, broker.bootstrap)
         stream = CaptureStream(opening, target, source, str(tmp_path / "checkpoint"), None)
         await asyncio.to_thread(follow, stream, lambda captured: added.append(captured.added))

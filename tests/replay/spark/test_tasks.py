@@ -15,7 +15,7 @@ from replay.archive.appender import Appender
 from replay.archive.segments.segment_files import SCHEMA, SIZES
 from replay.archive.stores.store import FolderStore
 from replay.capture.log_capture import COMMIT_RECORDS
-from replay.capture.secrets import kept
+from replay.capture.secrets import kept_secrets
 from replay.capture.spark_capture import assigned, parts_of, places, vector
 from replay.capture.spark_tasks import (
     CaptureTask,
@@ -107,7 +107,7 @@ def job(folder: Path) -> CaptureTask:
     end = appending.end_of(*CONFIG) or 0
     segment_writer = appending.segment_writer(CONFIG, max(0, end - 1))
     return CaptureTask(
-        {CONFIG: segment_writer}, {CONFIG: SeenOffsets([(0, 99)])}, kept(Topics()), Topics()
+        {CONFIG: segment_writer}, {CONFIG: SeenOffsets([(0, 99)])}, kept_secrets(Topics()), Topics()
     )
 
 
