@@ -26,6 +26,7 @@ from tests.tidy.wording import (
     COMMENTED,
     class_names,
     comment_openings,
+    function_names,
     module_names,
     openings,
     several_meanings,
@@ -188,8 +189,13 @@ def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
 
 
 def test_variables_say_what_they_hold(python: list[SourceFile]) -> None:
-    """No variable of a program is called by a pronoun."""
+    """No variable is called by a pronoun."""
     check(variable_names, python)
+
+
+def test_functions_say_what_they_do(python: list[SourceFile]) -> None:
+    """No function, method or attribute is called by a pronoun or a bare participle."""
+    check(function_names, python)
 
 
 def test_a_class_name_means_one_thing(python: list[SourceFile]) -> None:
@@ -324,6 +330,9 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (variable_names, CORE, "try: ...\nexcept OSError as given: ..."),
     (variable_names, "benchmarks/x.py", "for what in (): ..."),
     (variable_names, TEST, "def f():\n    one = 1"),
+    (function_names, CORE, "def told(): ..."),
+    (function_names, TEST, "class A:\n    async def _shown(self): ..."),
+    (function_names, CORE, "class A:\n    def f(self):\n        self._found = 1"),
     (tiers, TEST, "import pyspark\ndef test_x(): ..."),
     (tiers, TEST, "def test_x(broker): ..."),
     (tiers, TEST, "@pytest.mark.parametrize('x', [])\nasync def test_x(spark, x): ..."),

@@ -334,7 +334,7 @@ class Controller:
                 ending = failure
                 raise
             finally:
-                records = self._execution.written(request)
+                records = self._execution.take_written_count(request)
                 if ending is not None:
                     self._report(job, ending, records)
             return answer
@@ -399,7 +399,7 @@ class Controller:
             command=request.command.__struct_config__.tag,
             **subject_of(request.command),
             ending=recovery.ending.value,
-            records=self._execution.written(request),
+            records=self._execution.take_written_count(request),
             reason=redacted_refusal(recovery.rejected.sentence) if recovery.rejected else None,
             command_id=request.command_id,
         )

@@ -166,7 +166,7 @@ class PlanExecution:
         draft = partial(command_log.refused, self._topic, request, rejected, most)
         await self._append(request, [await in_thread_if_large(draft, size_of(request.command))])
 
-    def written(self, request: CommandRequest) -> int:
+    def take_written_count(self, request: CommandRequest) -> int:
         """Return the number of records that an ended command has written, and forget it."""
         return self._written.pop(request.command_id, 0)
 

@@ -22,7 +22,7 @@ class CompactionFilter:
         self.superseded: list[int] = []
         self.tombstones: list[int] = []
         self._below = below
-        self._seen: set[bytes] = set()
+        self._keys_seen: set[bytes] = set()
 
     def sift(self, newest_first: Iterable[Batch]) -> None:
         """Classify the entries of batches, each older than the one before."""
@@ -30,7 +30,7 @@ class CompactionFilter:
             self._sift(batch)
 
     def _sift(self, batch: Batch) -> None:
-        keys, below = self._seen, self._below
+        keys, below = self._keys_seen, self._below
         for index in range(len(batch) - 1, -1, -1):
             offset, key = batch.offsets[index], batch.keys[index]
             if below is not None and offset >= below:

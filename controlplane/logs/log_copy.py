@@ -162,7 +162,7 @@ class LogCopy:
                 if place[0] == self._commands and _is_mark(copy):
                     self.marked = True
                     continue
-                original = await _found(copy, originals, superseded)
+                original = await _original_of(copy, originals, superseded)
                 if original is None:
                     raise LogNotUsable(
                         f"{partition_text(copy_place)} already has records, and the one at offset "
@@ -309,7 +309,7 @@ def _content(entry: Entry) -> tuple[object, ...]:
     return entry.timestamp, entry.key, entry.value, tuple(entry.headers)
 
 
-async def _found(
+async def _original_of(
     copy: Entry, originals: AsyncGenerator[Entry, None], superseded: set[bytes | None]
 ) -> Entry | None:
     """Skip to the original of a record; None: there is none.

@@ -106,7 +106,7 @@ async def open_any_log(where: str, how: Opening) -> Opened:
     dump = open_dump(path_of(where), how)
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
-    problems = (*map(shown, dump.problems), *remarks(dump))
+    problems = (*map(problem_text, dump.problems), *remarks(dump))
     partition_counts = partitions_in(where, dump, how)
     memory = await memory_log(dump.entries, partition_counts)
     assumed = assumed_in(dump, partition_counts, how.topics)
@@ -161,7 +161,9 @@ def check_whole(where: str, dump: Dump) -> None:
         )
     if lost:
         suffix = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
-        raise LogNotUsable(f"{where} cannot be read whole, {shown(lost[0])}{suffix}: {_ANEW}")
+        raise LogNotUsable(
+            f"{where} cannot be read whole, {problem_text(lost[0])}{suffix}: {_ANEW}"
+        )
 
 
 _ANEW = "get the file anew, or take what is there with `controlplane import --partial`"
@@ -178,7 +180,7 @@ def remarks(dump: Dump) -> tuple[str, ...]:
     )
 
 
-def shown(problem: Problem) -> str:
+def problem_text(problem: Problem) -> str:
     """Format a problem as the end of a sentence."""
     return f"line {problem.line} {problem.reason}"
 
@@ -257,7 +259,7 @@ async def _check(reader: "KafkaReader", how: Opening) -> None:
 async def memory_log(entries: list[Entry], known: Mapping[str, int] | None = None) -> MemoryLog:
     """Build a log in memory from entries; `known` gives partitions per topic as a minimum."""
     log = MemoryLog()
-    for topic, partitions in _more(partitions_of(entries), known or {}).items():
+    for topic, partitions in _greater(partitions_of(entries), known or {}).items():
         await log.create_topic(topic, partitions)
     await log.put(entries)
     return log
@@ -278,7 +280,7 @@ def partitions_in(where: str, dump: Dump, how: Opening) -> dict[str, int]:
         LogNotUsable: the dump has records in more partitions, or lacks the topic.
     """
     needed = partitions_of(dump.entries)
-    counts = _more(dump.partitions, {topic: needed.get(topic, 0) for topic in dump.partitions})
+    counts = _greater(dump.partitions, {topic: needed.get(topic, 0) for topic in dump.partitions})
     for name, number in how.form.partitions.items():
         topic = getattr(how.topics, name, name)
         if topic not in needed and topic not in msgspec.structs.astuple(how.topics):
@@ -298,5 +300,5 @@ def assumed_in(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozense
     return frozenset(partitions_of(dump.entries)) - known.keys() - {topics.config}
 
 
-def _more(numbers: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+def _greater(numbers: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
     return {topic: max(numbers.get(topic, 0), other.get(topic, 0)) for topic in (*numbers, *other)}

@@ -20,7 +20,7 @@ class StoredSnapshot(NamedTuple):
 class SnapshotStore(Protocol):
     """Snapshots of one log. A writer calls `begin`, then `add` repeatedly, then `finish`."""
 
-    async def kept(self, topic: str, kind: str | None = None) -> Sequence[StoredSnapshot]:
+    async def stored(self, topic: str, kind: str | None = None) -> Sequence[StoredSnapshot]:
         """Complete snapshots of a topic, of one kind or of all kinds, newest first."""
         ...
 

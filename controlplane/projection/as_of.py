@@ -197,11 +197,13 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Fi
         return await _fitted(log, read_vector(moment), topics, names)
     stop = {**await log.ends(names), **now}
     place = await moment_position(log, moment, topics, stop)
-    own = await _own_topics(log, topics, await _whole(log, place.ends, names))
+    own = await _own_topics(log, topics, await _padded_cut(log, place.ends, names))
     own_ends = await log.ends([topic for topic in own if topic not in stop])
     ends = {**place.ends, **await ends_up_to(log, place.limit, own_ends)}
-    cut = FittedEnds(await _whole(log, ends, [*names, *own]))
-    if cut.ends == await _whole(log, stop, [*names, *own]):  # otherwise a writer's clock was ahead
+    cut = FittedEnds(await _padded_cut(log, ends, [*names, *own]))
+    if cut.ends == await _padded_cut(
+        log, stop, [*names, *own]
+    ):  # otherwise a writer's clock was ahead
         check_not_future(moment, now_ms())
     return cut
 
@@ -219,7 +221,7 @@ async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]
     return await own_topics(log, await load(log, Profile.of(KIP), topics=topics, stop=stop))
 
 
-async def _whole(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:
+async def _padded_cut(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:
     """Return a cut of these topics with every topic and partition."""
     ends = await log.ends(names)
     return {topic: padded(cut.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}

@@ -104,7 +104,7 @@ async def snapshot_headers(
 ) -> list[tuple[int, SnapshotHeader]]:
     """Return the number and header of each snapshot of a topic (and kind), the newest first."""
     with suppress(LogCorrupt):
-        kept = await shelf.kept(topic, kind)
+        kept = await shelf.stored(topic, kind)
         headers = ((snapshot.number, _unsealed(topic, snapshot)) for snapshot in kept)
         return [(number, header) for number, header in headers if header is not None]
     return []

@@ -11,7 +11,7 @@ import msgspec
 from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.text.redaction import redacted_text, redacted_value
-from controlplane.core.text.value_text import bounded, item, shown
+from controlplane.core.text.value_text import bounded, item, json_value
 from controlplane.core.text.value_text import change as change_text
 from controlplane.core.views.hazards import Hazard
 from replay.compat import release_change
@@ -156,7 +156,8 @@ def _connector(assessment: ConnectorAssessment, topics: Topics) -> ReportedConne
 def _divergence(divergence: Divergence, topics: Topics) -> ReportedDivergence:
     change = divergence.change
     before, after = (
-        bounded(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
+        bounded(json_value(change.aspect, change.item, value))
+        for value in (change.before, change.after)
     )
     return ReportedDivergence(
         change.aspect.value,

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from controlplane.core.java import json_converter
-from controlplane.core.text.value_text import change, item, shown
+from controlplane.core.text.value_text import change, item, json_value
 from controlplane.core.views.diff import Change
 from replay.tables.cells import RowDocument
 
@@ -37,8 +37,8 @@ def change_document(difference: Change) -> dict[str, Any]:
         "connector": difference.connector,
         "aspect": difference.aspect.value,
         "item": item(difference.aspect, difference.item),
-        "before": shown(difference.aspect, difference.item, difference.before),
-        "after": shown(difference.aspect, difference.item, difference.after),
+        "before": json_value(difference.aspect, difference.item, difference.before),
+        "after": json_value(difference.aspect, difference.item, difference.after),
         "words": change(difference.aspect, difference.item, difference.before, difference.after),
         "cause": None if difference.cause is None else difference.cause._asdict(),
     }

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from controlplane.core.text.value_text import item, shown
+from controlplane.core.text.value_text import item, json_value
 from replay.atomic_file import atomic_write
 from replay.tables.cells import RowDocument, batches, json_cell, plain_cell
 from replay.tables.schemas import described
@@ -111,7 +111,7 @@ def _of_interval(doubts: IntervalDoubts, shared: SharedInterval) -> RowDocument:
         "connector": interval.connector,
         "aspect": interval.aspect.value,
         "item": item(interval.aspect, interval.item),
-        "value": shown(interval.aspect, "", interval.value),
+        "value": json_value(interval.aspect, "", interval.value),
         "since": _moment(interval.since),
         "until": None if interval.until is None else _moment(interval.until),
         "first_seen": first_seen,

@@ -8,8 +8,8 @@ from controlplane.core.configdef.value_parser import (
     JavaClass,
     Password,
     parse,
-    shown,
     text_of,
+    value_text_of,
 )
 
 NUMBERS: list[tuple[Type, str, str]] = [
@@ -76,7 +76,7 @@ def no_class(key: str, text: str) -> JavaClass | None:
 @pytest.mark.parametrize(("kind", "text", "expected"), NUMBERS + TEXTS)
 def test_value(kind: Type, text: str, expected: str) -> None:
     """A text is a value of its key's type, and is shown in one way."""
-    assert shown(parse(ConfigKey(name="k", type=kind), text, no_class)) == expected
+    assert value_text_of(parse(ConfigKey(name="k", type=kind), text, no_class)) == expected
 
 
 @pytest.mark.parametrize(("kind", "text"), WRONG)
@@ -107,14 +107,14 @@ def test_secrets_are_shown_to_nobody() -> None:
     """A password has no text, for people or in messages."""
     secret = parse(ConfigKey(name="k", type="PASSWORD"), " s3cret ", no_class)
     assert secret == Password("s3cret")
-    assert shown(secret) == text_of(secret) == "[hidden]"
+    assert value_text_of(secret) == text_of(secret) == "[hidden]"
 
 
 def test_classes_are_looked_for() -> None:
     """Classes are looked up by the name as written; a missing class is refused."""
     key = ConfigKey(name="k", type="CLASS")
     parsed = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
-    assert shown(parsed) == "a.B"
+    assert value_text_of(parsed) == "a.B"
     assert text_of(parsed) == "class a.B"
     with pytest.raises(InvalidValue) as refused:
         parse(key, " a.B ", no_class)
@@ -126,5 +126,5 @@ def test_classes_are_looked_for() -> None:
 def test_null_is_no_value() -> None:
     """Null is valid for any type."""
     assert parse(ConfigKey(name="k", type="INT"), None, no_class) is None
-    assert shown(None) is None
+    assert value_text_of(None) is None
     assert text_of(None) == "null"

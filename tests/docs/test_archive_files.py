@@ -14,7 +14,7 @@ from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import FolderStore
 from tests.docs.consoles import ROOT
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import capture, log_of
+from tests.replay.archive.archives import capture, log_of
 
 RECORDS = {"life": 354, "roll": 108}
 """Number of records of each captured cluster."""

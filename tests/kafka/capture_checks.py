@@ -8,7 +8,7 @@ from replay.archive.manifest import read_chain
 from replay.archive.verification import verified
 from replay.capture.log_capture import CaptureTarget
 from tests.kafka.producer import in_order
-from tests.replay.test_append import archived
+from tests.replay.archive.test_append import archived
 
 
 def left_in(target: CaptureTarget, entries: Sequence[Entry]) -> ArchivedCluster:

@@ -276,7 +276,7 @@ async def test_older_schema_that_can_be_read(tmp_path: Path) -> None:
     before = path.read_bytes()
     assert await read_all(path) == by_place(SAMPLE)
     log = await SqliteLog.open(path, read_only=True)
-    assert await log.snapshots.kept("config", "any") == []
+    assert await log.snapshots.stored("config", "any") == []
     await log.close()
     assert path.read_bytes() == before
     log = await SqliteLog.open(path)

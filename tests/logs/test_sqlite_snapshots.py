@@ -35,7 +35,7 @@ async def make(shelf: SnapshotStore, topic: str, *pieces: bytes, kind: str = "ki
 
 async def numbers(shelf: SnapshotStore, topic: str, kind: str = "kind") -> list[int]:
     """Numbers of the complete snapshots, the newest first."""
-    kept = await shelf.kept(topic, kind)
+    kept = await shelf.stored(topic, kind)
     assert [str(snapshot.number).encode() for snapshot in kept] == [
         snapshot.about for snapshot in kept
     ]

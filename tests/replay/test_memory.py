@@ -12,7 +12,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.logs.sqlite import SqliteLog
 from replay.archive.segments.segment_files import SegmentSizes
-from tests.replay.archives import archive
+from tests.replay.archive.archives import archive
 from tests.tidy.source import ROOT
 
 RECORDS = 5_000

@@ -7,7 +7,15 @@ import pytest
 from controlplane.core.releases.profiles import Profile
 from replay.engine.local_engine import LocalOptions
 from tests.replay import garbage
-from tests.replay.archives import NAME, archive, capture, cluster_in, log_of, replayed, served
+from tests.replay.archive.archives import (
+    NAME,
+    archive,
+    capture,
+    cluster_in,
+    log_of,
+    replayed,
+    served,
+)
 from tests.replay.cli.replay_calls import call
 
 pytestmark = pytest.mark.slow

@@ -50,6 +50,12 @@ VAGUE_LOCALS = VAGUE_VARIABLES | {
 }
 """Names of local variables, and of parameters of private functions, that do not say of what."""
 
+VAGUE_FUNCTIONS = (VAGUE_LOCALS - {"given", "more", "what"}) | {
+    *("about", "done", "give", "got", "kept", "said", "shown", "whole", "written"),
+}
+"""Names of functions that do not say what they do. `given` is a verb of scenarios, `what` belongs
+to the Python API (`HistoryEvent`), and fields of the report are called `more`."""
+
 RESERVED = {"Source", "Sink"}
 """Names of the API for authors of connectors, and of nothing else."""
 
@@ -134,6 +140,20 @@ def variable_names(source: SourceFile) -> Iterator[Offence]:
                 | ast.ExceptHandler(name=str(name))
             ) if name in (VAGUE_VARIABLES if id(node) in public else VAGUE_LOCALS):
                 yield Offence(node.lineno, f"{name} does not say of what")
+
+
+def function_names(source: SourceFile) -> Iterator[Offence]:
+    """A function or method says what it does or returns, an attribute what it holds."""
+    for node in source.nodes:
+        match node:
+            case ast.FunctionDef(name=str(name)) | ast.AsyncFunctionDef(name=str(name)):
+                vague = VAGUE_FUNCTIONS
+            case ast.Attribute(attr=str(name), ctx=ast.Store()):
+                vague = VAGUE_LOCALS
+            case _:
+                continue
+        if name.lstrip("_") in vague:
+            yield Offence(node.lineno, f"{name} does not say of what")
 
 
 def _named_by_callers(body: list[ast.stmt], *, private: bool) -> Iterator[ast.expr | ast.arg]:

@@ -20,8 +20,8 @@ from controlplane.logs.log_factory import (
     open_dump,
     partitions_in,
     partitions_of,
+    problem_text,
     remarks,
-    shown,
     unread,
 )
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
@@ -189,7 +189,7 @@ def _take(name: str, reading: LogOptions, *, partial: bool) -> ImportedInput:
         dump.format,
         dump.entries,
         unread=len(unread(dump)),
-        problems=tuple(map(shown, dump.problems)),
+        problems=tuple(map(problem_text, dump.problems)),
         lossy=not all(problem.assumed for problem in dump.problems),
         remarks=remarks(dump),
         partitions=partition_counts,

@@ -14,7 +14,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.text import record_text as records
 from controlplane.core.text.safe_text import count
-from controlplane.core.text.value_text import item, shown, text
+from controlplane.core.text.value_text import item, json_value, text
 from controlplane.core.views.diff import Aspect, Change, diff
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
@@ -208,7 +208,7 @@ def _difference_document(
         "aspect": difference.aspect.value,
         "item": item(difference.aspect, difference.item),
         "values": {
-            release: shown(difference.aspect, difference.item, value)
+            release: json_value(difference.aspect, difference.item, value)
             for release, value in difference.values.items()
         },
         "cause": records.document(cause) if cause else None,

@@ -17,13 +17,12 @@ from controlplane.connect.data.schema_type import (
     BITS,
     DATE_NAME,
     DECIMAL_NAME,
-    INTEGERS,
     TIME_NAME,
     TIMESTAMP_NAME,
 )
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import long_value, round_to_float
-from controlplane.core.java.java_library import narrow_int, trim, wrap, wrap_long
+from controlplane.core.java.java_library import fits, narrow_int, trim, wrap, wrap_long
 from controlplane.core.java.json_values import is_integer
 
 _QUADRUPLE: Final = r"[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}="
@@ -245,7 +244,7 @@ def _from_base64(text: str) -> bytes | None:
 
 
 _READERS: Final[Mapping[SchemaType, Callable[[JsonReader, Schema, Any], Any]]] = {
-    **dict.fromkeys(INTEGERS, _integer),
+    **dict.fromkeys(BITS, _integer),
     SchemaType.FLOAT32: _float,
     SchemaType.FLOAT64: _double,
     SchemaType.BOOLEAN: _boolean,
@@ -276,7 +275,7 @@ def _decimal(schema: Schema, node: Any) -> Decimal:
 
 
 def _date_or_time(schema: Schema, node: Any) -> Any:
-    if not is_integer(node) or node not in INTEGERS[SchemaType.INT32]:
+    if not is_integer(node) or not fits(node, BITS[SchemaType.INT32]):
         kind = "Date" if schema.name == DATE_NAME else "Time"
         raise DataError(
             f"Invalid type for {kind}, underlying representation should be integer but was "

@@ -8,15 +8,16 @@ from controlplane.connect.data import Schema, SchemaType, Struct
 from controlplane.connect.data.logical_types import from_logical
 from controlplane.connect.data.schema import has_class
 from controlplane.connect.data.schema_type import (
+    BITS,
     DATE_NAME,
     DECIMAL_NAME,
-    INTEGERS,
     TIME_NAME,
     TIMESTAMP_NAME,
     java_class,
 )
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import float_text, narrowed, without_negative_zero
+from controlplane.core.java.java_library import fits
 from controlplane.core.java.json_converter import JsonNumber
 from controlplane.core.java.json_values import value_text
 
@@ -160,7 +161,7 @@ def _schemaless_type(value: Any) -> SchemaType:
     for classes, kind in _SCHEMALESS:
         if isinstance(value, classes):
             return kind
-    if isinstance(value, int) and value in INTEGERS[SchemaType.INT64]:
+    if isinstance(value, int) and fits(value, BITS[SchemaType.INT64]):
         return SchemaType.INT64
     raise DataError(f"Java class {java_class(value)} does not have corresponding schema type.")
 
@@ -207,7 +208,7 @@ def _bytes(_writer: JsonWriter, schema: Schema | None, value: Any) -> str:
 
 
 _WRITERS: Final[Mapping[SchemaType, Callable[[JsonWriter, Schema | None, Any], Any]]] = {
-    **dict.fromkeys(INTEGERS, _integer),
+    **dict.fromkeys(BITS, _integer),
     SchemaType.FLOAT32: _float,
     SchemaType.FLOAT64: _double,
     SchemaType.BOOLEAN: _plain,

@@ -9,11 +9,11 @@ from controlplane.connect.data import predefined
 from controlplane.connect.data.header_schemas import CommonSchema, convert
 from controlplane.connect.data.logical_types import to_logical
 from controlplane.connect.data.schema import Schema, SchemaAndValue
-from controlplane.connect.data.schema_type import INTEGERS, SchemaType
+from controlplane.connect.data.schema_type import BITS, SchemaType
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import parse_decimal, round_to_float, scale_of
 from controlplane.core.java.jackson_text import joined
-from controlplane.core.java.java_library import trim, utf16_units
+from controlplane.core.java.java_library import fits, trim, utf16_units
 from controlplane.core.java.simple_date_format import (
     DATE_PATTERN,
     TIME_PATTERN,
@@ -259,7 +259,7 @@ def _number(number: Decimal) -> SchemaAndValue:
     integer = _integer_of(number)
     if integer is not None:
         for schema in _INTEGERS:
-            if integer in INTEGERS[schema.type]:
+            if fits(integer, BITS[schema.type]):
                 return SchemaAndValue(integer, schema)
     scale = scale_of(number)
     if scale:

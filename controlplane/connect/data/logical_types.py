@@ -23,7 +23,8 @@ DAY_MS: Final = 86_400_000
 _EPOCH: Final = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 _EPOCH_DAY: Final = _EPOCH.toordinal()
-_DAYS: Final = range(1 - _EPOCH_DAY, dt.date.max.toordinal() - _EPOCH_DAY + 1)
+_FIRST_DAY: Final = 1 - _EPOCH_DAY
+_LAST_DAY: Final = dt.date.max.toordinal() - _EPOCH_DAY
 """Days that a Python date can be, counted from 1970."""
 
 
@@ -44,7 +45,7 @@ def moment_of(milliseconds: int) -> dt.datetime:
     Raises:
         DataError: it is before the year 1 or after 9999.
     """
-    if milliseconds // DAY_MS not in _DAYS:
+    if not _FIRST_DAY <= milliseconds // DAY_MS <= _LAST_DAY:
         raise DataError(f"Python has no datetime for {milliseconds} ms since 1970")
     return _EPOCH + milliseconds * _MILLISECOND
 
@@ -98,7 +99,7 @@ def _from_decimal(schema: Schema, value: Decimal) -> bytes:
 
 
 def _to_date(_schema: Schema, days: int) -> dt.date:
-    if days not in _DAYS:
+    if not _FIRST_DAY <= days <= _LAST_DAY:
         raise DataError(f"Python has no date for {days} days since 1970")
     return dt.date.fromordinal(days + _EPOCH_DAY)
 

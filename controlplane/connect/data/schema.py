@@ -10,15 +10,16 @@ from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple
 
 from controlplane.connect.data.schema_type import (
+    BITS,
     DATE_NAME,
     DECIMAL_NAME,
-    INTEGERS,
     TIME_NAME,
     TIMESTAMP_NAME,
     SchemaType,
     java_class,
 )
 from controlplane.connect.errors import DataError
+from controlplane.core.java.java_library import fits
 from controlplane.core.java.json_values import is_integer
 
 
@@ -345,8 +346,8 @@ def is_real(value: Any) -> bool:
     return isinstance(value, float)
 
 
-def _integer_of(values: range) -> Callable[[Any], bool]:
-    return lambda value: is_integer(value) and value in values
+def _integer_of(bits: int) -> Callable[[Any], bool]:
+    return lambda value: is_integer(value) and fits(value, bits)
 
 
 def _of(*classes: type) -> Callable[[Any], bool]:
@@ -364,7 +365,7 @@ def _is_moment(value: Any) -> bool:
 
 
 _IS_OF_TYPE: Final[Mapping[SchemaType, Callable[[Any], bool]]] = {
-    **{kind: _integer_of(values) for kind, values in INTEGERS.items()},
+    **{kind: _integer_of(bits) for kind, bits in BITS.items()},
     SchemaType.FLOAT32: is_real,
     SchemaType.FLOAT64: is_real,
     SchemaType.BOOLEAN: _of(bool),

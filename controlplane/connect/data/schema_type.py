@@ -5,6 +5,8 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Final
 
+from controlplane.core.java.java_library import fits
+
 
 class SchemaType(Enum):
     """Type of a schema (`Schema.Type`), with the Python class of its values."""
@@ -51,9 +53,6 @@ BITS: Final = {
 }
 """Number of bits of each integral type."""
 
-INTEGERS: Final = {kind: range(-(1 << bits - 1), 1 << bits - 1) for kind, bits in BITS.items()}
-"""Range of the values of each integral type."""
-
 _CLASSES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
     (bool, "java.lang.Boolean"),
     (float, "java.lang.Double"),
@@ -76,7 +75,7 @@ def java_class(value: Any) -> str:
         if isinstance(value, classes):
             return f"class {name}"
     if isinstance(value, int):
-        fits = value in INTEGERS[SchemaType.INT64]
-        return f"class java.{'lang.Long' if fits else 'math.BigInteger'}"
+        is_long = fits(value, BITS[SchemaType.INT64])
+        return f"class java.{'lang.Long' if is_long else 'math.BigInteger'}"
     kind = type(value)
     return f"class {getattr(kind, 'java_name', f'{kind.__module__}.{kind.__qualname__}')}"

@@ -256,37 +256,37 @@ class _Excerpt:
         for name, member in value.items():
             if len(name) > TEXT_KEPT:
                 continue
-            shown = _shown(member, depth)
-            if not (self._takes(name) and self._takes(shown)):
+            abridged = _abridged(member, depth)
+            if not (self._takes(name) and self._takes(abridged)):
                 break
-            kept[name] = self._inside(member, shown, depth)
+            kept[name] = self._inside(member, abridged, depth)
         return kept
 
     def _items(self, value: Iterable[Any], depth: int) -> list[Any]:
         kept: list[Any] = []
         for item in value:
-            shown = _shown(item, depth)
-            if not self._takes(shown):
+            abridged = _abridged(item, depth)
+            if not self._takes(abridged):
                 break
-            kept.append(self._inside(item, shown, depth))
+            kept.append(self._inside(item, abridged, depth))
         return kept
 
-    def _inside(self, value: Any, shown: Any, depth: int) -> Any:
+    def _inside(self, value: Any, abridged: Any, depth: int) -> Any:
         """Excerpt of a container; an empty one is kept as it is."""
-        if shown == {}:
+        if abridged == {}:
             return self.members(value, depth - 1)
-        return self._items(value, depth - 1) if shown == [] else shown
+        return self._items(value, depth - 1) if abridged == [] else abridged
 
-    def _takes(self, shown: Any) -> bool:
+    def _takes(self, abridged: Any) -> bool:
         """True if a text, a number or an empty container fits; it is then counted."""
-        room = self._room - len(json.dumps(shown)) - 2
+        room = self._room - len(json.dumps(abridged)) - 2
         if room < 0:
             return False
         self._room = room
         return True
 
 
-def _shown(value: Any, depth: int) -> Any:
+def _abridged(value: Any, depth: int) -> Any:
     """A value as it is kept, containers without their content."""
     match value:
         case Mapping():

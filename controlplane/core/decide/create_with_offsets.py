@@ -48,7 +48,7 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> D
     requested = requested_of(store, command.connector, command.initial_offsets)
     if isinstance(requested, Rejected):
         return failed(VALIDATE, command, requested)
-    stored = store.known()
+    stored = store.removals()
     if isinstance(stored, Rejected | AskGroup):
         return stored
     hook_result = _hooked_twice(command, config, (stored, requested), context)

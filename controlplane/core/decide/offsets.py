@@ -47,7 +47,7 @@ class ConnectorOffsets(Protocol):
         """The requested offsets in normal form, or a refusal of their format."""
         ...
 
-    def known(self) -> Offsets | AskGroup | Rejected:
+    def removals(self) -> Offsets | AskGroup | Rejected:
         """Every stored partition with offset None, so that all are removed."""
         ...
 
@@ -99,7 +99,7 @@ def reset(state: ClusterState, command: ResetOffsets, context: Context) -> Decis
     store = _store_of_stopped(state, command, context)
     if isinstance(store, Rejected):
         return store
-    stored = store.known()
+    stored = store.removals()
     if isinstance(stored, Rejected | AskGroup):
         return stored
     hook_result = hooked(context, 0, _question(state, command, stored))

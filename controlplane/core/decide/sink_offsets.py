@@ -55,13 +55,17 @@ class SinkOffsets:
                 parsed[where] = _offset(offset)
         except _SinkOffsetError as fault:
             return Rejected(Reason.INVALID, str(fault))
-        return self._negative(parsed) or tuple(_shown(*where, to) for where, to in parsed.items())
+        return self._negative(parsed) or tuple(
+            _planned_offset(*where, to) for where, to in parsed.items()
+        )
 
-    def known(self) -> Offsets | AskGroup:
+    def removals(self) -> Offsets | AskGroup:
         """Every partition with a committed offset, to be removed; a question if not yet read."""
         if self._context.group is None:
             return AskGroup(self._name, self._group, self._admin)
-        return tuple(_shown(topic, partition, None) for topic, partition, _ in self._context.group)
+        return tuple(
+            _planned_offset(topic, partition, None) for topic, partition, _ in self._context.group
+        )
 
     def fence(self) -> tuple[Step, ...]:
         """No steps: Kafka refuses to change the offsets of a group with members."""
@@ -177,6 +181,6 @@ def _unparsed(noun: str, whose: str, value: Any) -> str:
     )
 
 
-def _shown(topic: str, partition: int, offset: int | None) -> PlannedOffset:
+def _planned_offset(topic: str, partition: int, offset: int | None) -> PlannedOffset:
     """A sink's offset as hooks receive it and answers show it."""
     return {TOPIC: topic, PARTITION: partition}, None if offset is None else {OFFSET: offset}

@@ -49,7 +49,7 @@ class SourceOffsets:
         pairs = ((change.partition, change.offset) for change in changes)
         return self._normal(as_map(pairs, self._profile, as_longs=False))
 
-    def known(self) -> Offsets | Rejected:
+    def removals(self) -> Offsets | Rejected:
         """Every partition with an offset, to be removed."""
         pairs = tuple((partition, None) for partition in self._keys.partitions())
         if self._profile.writes_log_key:

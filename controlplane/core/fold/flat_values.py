@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-_LONGS = range(-(2**63), 2**63)
+_BEYOND_LONG = 1 << 63
 
 
 class _Token(NamedTuple):
@@ -44,7 +44,7 @@ def _token(item: Any) -> tuple[Any, Sequence[Any]]:
             return _Token("list", len(item)), item
         case str() if not _is_unicode(item):
             return _Token("text", item.encode("utf-8", "surrogatepass")), ()
-        case int() if item not in _LONGS:
+        case int() if not -_BEYOND_LONG <= item < _BEYOND_LONG:
             return _Token("int", item.to_bytes(item.bit_length() // 8 + 1, "big", signed=True)), ()
     return item, ()
 

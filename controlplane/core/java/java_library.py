@@ -43,6 +43,16 @@ def wrap(number: int, bits: int) -> int:
     return (number + half) % (1 << bits) - half
 
 
+def fits(number: int, bits: int) -> bool:
+    """True if an integer is a signed one of so many bits.
+
+    `number in range(…)` says the same for an exact `int`. For None, or a subclass of `int`, it
+    walks through the whole range, which takes minutes for 32 bits.
+    """
+    limit = 1 << bits - 1
+    return -limit <= number < limit
+
+
 def narrow_int(number: int) -> int:
     """Narrowing of a `long` to an `int`: the low 32 bits, so that `4294967296` becomes 0."""
     return wrap(number, _INT_BITS)

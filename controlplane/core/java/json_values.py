@@ -9,10 +9,9 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from controlplane.core.java.java_library import double_text, hash_code
+from controlplane.core.java.java_library import double_text, fits, hash_code
 
-_INTS = range(-(2**31), 2**31)
-_LONGS = range(-(2**63), 2**63)
+_INT_BITS, _LONG_BITS = 32, 64
 _WORD = 0xFFFFFFFF
 
 
@@ -30,7 +29,7 @@ def members(value: Any) -> Iterable[Any]:
 
 def fits_long(number: int) -> bool:
     """True if Jackson reads an integer as Integer or Long; larger ones become a BigInteger."""
-    return number in _LONGS
+    return fits(number, _LONG_BITS)
 
 
 def value_hash(value: Any, *, as_longs: bool) -> int:
@@ -78,9 +77,9 @@ def _scalar_hash(value: Any, *, as_longs: bool) -> int:
 
 
 def _integer_hash(number: int, *, as_longs: bool) -> int:
-    if number in _INTS and not as_longs:
+    if fits(number, _INT_BITS) and not as_longs:
         return number
-    if number in _LONGS:
+    if fits(number, _LONG_BITS):
         return number ^ number >> 32
     code = 0
     for word in reversed(range(0, number.bit_length(), 32)):

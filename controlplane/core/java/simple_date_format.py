@@ -48,6 +48,8 @@ _DAYS_BEFORE: Final = tuple(accumulate(_LENGTHS, initial=0))
 _FIELD_MS: Final = {"H": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
 _FIELD: Final = re.compile(r"[ \t]*(-?)(\d+)(?:E(-?)(\d+))?")
 _LONGS: Final = range(-(2**63), 2**63)
+_LONG_DIGITS: Final = 20
+"""A number with more digits is no `long`."""
 _INT_MAX: Final = 2**31 - 1
 
 
@@ -78,7 +80,11 @@ def _int_value(number: re.Match[str]) -> int:
     size = int("".join(str(unicodedata.decimal(digit)) for digit in digits))
     if power:
         exponent = int("".join(str(unicodedata.decimal(digit)) for digit in power))
-        size = size // 10**exponent if power_sign else size * 10**exponent
+        # The text may ask for a number of any size: no power beyond those of a long is computed.
+        if power_sign:
+            size = size // 10**exponent if exponent < len(digits) else 0
+        else:
+            size *= 10 ** min(exponent, _LONG_DIGITS)
     value = -size if sign else size
     if value not in _LONGS:
         return _INT_MAX if value > 0 else -_INT_MAX - 1

@@ -66,7 +66,7 @@ class Plugins:
         """Plugins of a catalogue. It must list those of Kafka's own that are optional in a worker.
         """
         self.own = own or KafkaPlugins()
-        self.more = tuple(more)
+        self.added = tuple(more)
         """Plugins in addition to a catalogue; they hide none of Kafka's own."""
         self.trusting = trusting
         """True if unknown classes are taken to exist; a worker refuses them."""
@@ -77,7 +77,10 @@ class Plugins:
         path = self._at.get(profile.release)
         if path is None:
             path = self._at[profile.release] = ClassPath(
-                (*self.listed, *self.more, *self._kafkas), self.own, profile, trusting=self.trusting
+                (*self.listed, *self.added, *self._kafkas),
+                self.own,
+                profile,
+                trusting=self.trusting,
             )
         return path
 
@@ -97,7 +100,7 @@ class Plugins:
 
     def trusting_unknown(self) -> "Plugins":
         """Return plugins that accept every undeclared class as well."""
-        return Plugins(self.listed, self.own, self.more, trusting=True)
+        return Plugins(self.listed, self.own, self.added, trusting=True)
 
     def type_of(self, connector_class: Any) -> str:
         """`source`, `sink` or `unknown`, by full class name or alias (`FileStreamSource`)."""

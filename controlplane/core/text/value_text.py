@@ -64,7 +64,7 @@ def _finite(value: Any) -> Any:
 # --- facts about a connector -----------------------------------------------------------------
 
 
-def shown(aspect: Aspect, item: Any, value: Any) -> Any:
+def json_value(aspect: Aspect, item: Any, value: Any) -> Any:
     """A fact's value as JSON without secrets; None: absent."""
     return redacted_value(item if aspect is Aspect.CONFIG else "", value)
 
@@ -80,7 +80,7 @@ def text(aspect: Aspect, item: Any, value: Any) -> str:
     """A fact's value in a few words; `∅` if absent."""
     if value is None:
         return TOMBSTONE
-    plain = shown(aspect, item, value)
+    plain = json_value(aspect, item, value)
     if aspect in (Aspect.STATUS, Aspect.TASK_STATUS):
         return _status(plain)
     return plain if isinstance(plain, str) else json_line(plain)

@@ -21,7 +21,7 @@ from controlplane.core.records import (
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Aspect, ClusterState, Topics
 from controlplane.core.text.redaction import redacted_text
-from controlplane.core.text.value_text import change, item, shown
+from controlplane.core.text.value_text import change, item, json_value
 from controlplane.core.topics.key_owners import owner
 from controlplane.core.views.diff import changed_by
 
@@ -54,7 +54,9 @@ class HistoryEvent(NamedTuple):
         """Before and after as JSON without secrets; None: absent."""
         if self.aspect is None:
             return self.before, self.after
-        was, now = (shown(self.aspect, self.item, value) for value in (self.before, self.after))
+        was, now = (
+            json_value(self.aspect, self.item, value) for value in (self.before, self.after)
+        )
         return was, now
 
     @property
@@ -96,14 +98,14 @@ class _KeyOwners:
     def __init__(self, topics: Topics, profile: Profile) -> None:
         self._topics = topics
         self._profile = profile
-        self._known: dict[tuple[str, bytes | None], str | None] = {}
+        self._owners: dict[tuple[str, bytes | None], str | None] = {}
 
     def of(self, entry: Entry) -> str | None:
         """The connector that a record is about."""
         place = entry.topic, entry.key
-        if place not in self._known:
-            self._known[place] = owner(*place, self._topics, self._profile)
-        return self._known[place]
+        if place not in self._owners:
+            self._owners[place] = owner(*place, self._topics, self._profile)
+        return self._owners[place]
 
 
 class HistorySearch:
@@ -193,12 +195,12 @@ class _OffsetHistory:
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
         self._partitions: dict[bytes | None, Any] = {}
-        self._known: dict[tuple[str, bytes | None], Any] = {}
+        self._values: dict[tuple[str, bytes | None], Any] = {}
 
     def apply(self, entry: Entry) -> Iterator[HistoryEvent]:
         place = entry.topic, entry.key
-        before, after = self._known.get(place), _decoded(entry.value, self._profile)
-        self._known[place] = after
+        before, after = self._values.get(place), _decoded(entry.value, self._profile)
+        self._values[place] = after
         if frozen(before) != frozen(after):
             partition = self._partition(entry.key)
             yield HistoryEvent(entry, Aspect.SOURCE_OFFSET, partition, before, after)

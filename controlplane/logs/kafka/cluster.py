@@ -94,7 +94,7 @@ class Cluster:
     def client_options(self) -> dict[str, Any]:
         """Options that give a client of aiokafka the same brokers and the same access."""
         return {
-            "bootstrap_servers": [_shown(address) for address in self._bootstrap],
+            "bootstrap_servers": [_address_text(address) for address in self._bootstrap],
             **self._access,
             **self._options,
         }
@@ -192,7 +192,7 @@ class Cluster:
             self._forget(address)
             if self._closed:
                 raise LogUnavailable(_CLOSED) from failure
-            self.trouble = connection_error(_shown(address), failure)
+            self.trouble = connection_error(_address_text(address), failure)
             raise self.trouble from failure
         self.trouble = None
         return response
@@ -243,7 +243,7 @@ def too_late(what: str, limits: WriteLimits, cluster: Cluster) -> LogUnavailable
     return LogUnavailable(f"{late}: {advice}")
 
 
-def _shown(address: BrokerAddress) -> str:
+def _address_text(address: BrokerAddress) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

@@ -21,9 +21,11 @@ class SqliteSnapshotStore:
         self._pool = pool
         self._writer = writer
 
-    async def kept(self, topic: str, kind: str | None = None) -> Sequence[StoredSnapshot]:
+    async def stored(self, topic: str, kind: str | None = None) -> Sequence[StoredSnapshot]:
         """Complete snapshots of a topic, of one kind or of all kinds, newest first."""
-        return await asyncio.to_thread(self._pool.ask, partial(_kept, topic=topic, kind=kind))
+        return await asyncio.to_thread(
+            self._pool.ask, partial(_stored_snapshots, topic=topic, kind=kind)
+        )
 
     async def pieces(self, number: int) -> AsyncIterator[bytes]:
         """Pieces of a snapshot in the order of `add`."""
@@ -62,7 +64,9 @@ def _sweep(ledger: Ledger) -> None:
     )
 
 
-def _kept(connection: sqlite3.Connection, topic: str, kind: str | None) -> list[StoredSnapshot]:
+def _stored_snapshots(
+    connection: sqlite3.Connection, topic: str, kind: str | None
+) -> list[StoredSnapshot]:
     # A file last written by an older release has no such table.
     table = connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'snapshot'").fetchone()
     if table is None:

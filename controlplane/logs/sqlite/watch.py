@@ -44,7 +44,7 @@ class Watch:
         self._inboxes: list[Inbox] = []
         self._woken = asyncio.Event()
         """Set and cleared at once: that releases the tails that wait now, and no later one."""
-        self._seen = 0
+        self._changes_seen = 0
         self._version: int | None = None
         self._waiting = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -59,7 +59,7 @@ class Watch:
         with self._inbox() as inbox:
             while True:
                 self.look()
-                changes = self._seen
+                changes = self._changes_seen
                 async for batch in read_on(at):
                     yield batch
                 with suppress(CommitGap):
@@ -83,7 +83,7 @@ class Watch:
         self._waiting += 1
         self._look_again()
         try:
-            while self._seen == count and not inbox:
+            while self._changes_seen == count and not inbox:
                 await self._woken.wait()
         finally:
             self._waiting -= 1
@@ -133,7 +133,7 @@ class Watch:
         self._note_change()
 
     def _note_change(self) -> None:
-        self._seen += 1
+        self._changes_seen += 1
         self._wake()
 
     def _wake(self) -> None:

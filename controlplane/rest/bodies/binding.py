@@ -12,6 +12,7 @@ import msgspec
 
 from controlplane.core.java.jackson import value_of
 from controlplane.core.java.jackson_tokens import DEPTH, Token, TokenKind
+from controlplane.core.java.java_library import fits
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.bodies.body_errors import ENTITIES, Fault, Link
 from controlplane.rest.bodies.body_tokens import BodyTokens
@@ -25,7 +26,7 @@ TEXTS = f"{MAP}<{TEXT},{TEXT}>"
 ANYTHING = f"{MAP}<{TEXT},java.lang.Object>"
 _RAW = f"{MAP}<java.lang.Object,java.lang.Object>"
 
-_INT, _LONG = range(-(2**31), 2**31), range(-(2**63), 2**63)
+_INT_BITS, _LONG_BITS = 32, 64
 
 
 class BodyReader(NamedTuple):
@@ -238,7 +239,14 @@ def _fail_at_scalar(reader: BodyReader, token: Token, java_type: str) -> NoRetur
     if token.kind is TokenKind.STRING:
         _fail_at_text(reader, token, java_type)
     argument, description = _SCALARS.get(token.kind) or _integer(token.text)
-    _fail_without_creator(java_type, argument, f"{description} ({token.text})", token)
+    value_words = f"{description} ({token.text})"
+    if argument == _BIG and reader.profile.rest_body_out_of_token:
+        raise Fault(
+            f"Cannot construct instance of `{java_type}` (although at least one Creator exists): "
+            f"no suitable creator method found to deserialize from {value_words}",
+            token.at,
+        )
+    _fail_without_creator(java_type, argument, value_words, token)
 
 
 _SCALARS = {
@@ -249,10 +257,16 @@ _SCALARS = {
 
 
 def _integer(digits: str) -> tuple[str, str]:
-    number = int(digits) if len(digits) <= _LONG_DIGITS else None
-    kind = "int/Int" if number in _INT else "long/Long" if number in _LONG else "BigInteger"
+    kind = _BIG
+    if len(digits) <= _LONG_DIGITS:
+        number = int(digits)
+        kind = "long/Long" if fits(number, _LONG_BITS) else kind
+        kind = "int/Int" if fits(number, _INT_BITS) else kind
     return kind, "Number value"
 
+
+_BIG = "BigInteger"
+"""Argument of creators that Jackson 2.10 does not know."""
 
 _LONG_DIGITS = 20
 """Maximum characters of a number that may be a `long`."""

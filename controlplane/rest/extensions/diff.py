@@ -74,8 +74,8 @@ def _document(change: Change) -> dict[str, Any]:
         "connector": change.connector,
         "aspect": aspect.value,
         "item": value_text.item(aspect, item),
-        "before": value_text.shown(aspect, item, change.before),
-        "after": value_text.shown(aspect, item, change.after),
+        "before": value_text.json_value(aspect, item, change.before),
+        "after": value_text.json_value(aspect, item, change.after),
         "words": value_text.change(aspect, item, change.before, change.after),
         "record": None if change.cause is None else change.cause._asdict(),
     }

@@ -17,7 +17,7 @@ import msgspec
 from controlplane.core.moments import UnknownMoment, is_vector, read_vector
 from controlplane.core.order import Ends
 from controlplane.core.text.record_text import document, reference
-from controlplane.core.text.value_text import plain, shown
+from controlplane.core.text.value_text import json_value, plain
 from controlplane.logs.log import LogError
 from controlplane.projection.change_feed import RELEASES_WATCHED, ChangeEvent, TooSlow
 from controlplane.rest.errors import EVENTS, OK, Answer, InvalidParameter, NotReady
@@ -131,7 +131,8 @@ def _document(event: ChangeEvent, *, record: bool) -> dict[str, Any]:
     """Return a change as JSON. The record comes once, with its last change, and on request."""
     change = event.change
     before, after = (
-        plain(shown(change.aspect, change.item, value)) for value in (change.before, change.after)
+        plain(json_value(change.aspect, change.item, value))
+        for value in (change.before, change.after)
     )
     whole = record and event.ends is not None
     return {

@@ -28,7 +28,7 @@ from controlplane.connect.data import (
     validate,
 )
 from controlplane.connect.data.schema import frozen
-from controlplane.connect.data.schema_type import INTEGERS
+from controlplane.connect.data.schema_type import BITS
 from controlplane.connect.errors import DataError
 from controlplane.core.java.big_decimals import decimal_of
 
@@ -71,8 +71,8 @@ def _present(schema: Schema) -> st.SearchStrategy[Any]:
         case SchemaType.MAP:
             keys, members = schema.key or INT8, schema.value or INT8
             return st.dictionaries(_present(keys), _values(members), max_size=3)
-        case kind if kind in INTEGERS:
-            return st.integers(INTEGERS[kind].start, INTEGERS[kind].stop - 1)
+        case kind if kind in BITS:
+            return st.integers(-(1 << BITS[kind] - 1), (1 << BITS[kind] - 1) - 1)
         case kind:
             return _PLAIN[kind]
 

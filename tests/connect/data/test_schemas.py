@@ -1,5 +1,7 @@
 """Schemas: what they are made of, which are equal, what they refuse."""
 
+from enum import IntEnum
+
 import pytest
 
 from controlplane.connect.data import (
@@ -14,6 +16,7 @@ from controlplane.connect.data import (
     SchemaType,
     Struct,
 )
+from controlplane.connect.data.schema import validate
 from controlplane.connect.errors import DataError
 
 ORDER = Schema.struct("Order", {"order-id": INT64}, note=STRING.optional("none"))
@@ -101,3 +104,18 @@ def test_a_schema_names_itself() -> None:
     """The text of a schema has its name and type, or its type alone (`ConnectSchema#toString`)."""
     assert str(ORDER) == "Schema{Order:STRUCT}"
     assert str(INT64) == "Schema{INT64}"
+
+
+class Priority(IntEnum):
+    """Integers of a connector's own class."""
+
+    LOW = -5
+    HIGH = 2**40
+
+
+def test_integers_of_other_classes_are_compared_like_numbers() -> None:
+    """Membership in a `range` would walk from its start to such a number."""
+    validate(INT64, Priority.HIGH)
+    validate(INT32, Priority.LOW)
+    with pytest.raises(DataError, match=r"expected INT32|INT32"):
+        validate(INT32, Priority.HIGH)

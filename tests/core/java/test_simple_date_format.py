@@ -65,3 +65,10 @@ def test_java_writes_the_day_of_the_week() -> None:
     assert date_text(0) == "Thu Jan 01 00:00:00 UTC 1970"
     assert date_text(-141_427 * DAY_MS) == "Fri Oct 15 00:00:00 UTC 1582"
     assert date_text(-141_428 * DAY_MS) == "Thu Oct 04 00:00:00 UTC 1582"
+
+
+@pytest.mark.parametrize("power", ["9999999", "99999999999999999999"])
+def test_a_power_of_any_size_costs_nothing(power: str) -> None:
+    """A number beyond a long is the largest int, and one below 1 is 0; neither is computed."""
+    assert parse_date(f"1E{power}-01-01", DATE_PATTERN) == parse_date("1E99-01-01", DATE_PATTERN)
+    assert parse_date(f"1E-{power}-01-01", DATE_PATTERN) == parse_date("0-01-01", DATE_PATTERN)

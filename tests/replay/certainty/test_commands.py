@@ -7,7 +7,7 @@ import pytest
 import replay
 from controlplane.core.entry import Entry
 from tests.core.logs import START_MS, Pair, config, connector
-from tests.replay.archives import NAME, SMALL, capture, log_of
+from tests.replay.archive.archives import NAME, SMALL, capture, log_of
 from tests.replay.cli.replay_calls import call
 from tests.replay.report.page_reader import read
 

@@ -22,8 +22,8 @@ from replay.archive.readings.reading_columns import PartitionReadings
 from replay.archive.stores.store import FolderStore
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.local_engine import LocalEngine
+from tests.replay.archive.merges import earlier_merge
 from tests.replay.certainty.lossy_archive import PARTITIONS, TOPICS, LossyArchive, lossy_archive
-from tests.replay.merges import earlier_merge
 
 pytestmark = pytest.mark.slow
 

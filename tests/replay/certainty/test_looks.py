@@ -14,7 +14,7 @@ from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.capture.log_capture import CaptureTarget, LogCapture
 from replay.capture.secrets import kept_secrets
 from tests.core.logs import config, connector
-from tests.replay.archives import NAME, SMALL, archive, log_of
+from tests.replay.archive.archives import NAME, SMALL, archive, log_of
 
 PLACE = ("connect-configs", 0)
 LOG = config(*(connector("a", version=str(number)) for number in range(6)))

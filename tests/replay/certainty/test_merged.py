@@ -16,9 +16,9 @@ from replay.archive.stores.store import ArchiveStore, FolderStore
 from replay.archive.verification import verified
 from replay.engine.plans.retention_plan import older_than
 from tests.conftest import PROVE
+from tests.replay.archive.merges import LARGER, earlier_merge
 from tests.replay.certainty.certainty_answers import certainty_from_records, certainty_of
 from tests.replay.certainty.lossy_archive import NAME, lossy_archive
-from tests.replay.merges import LARGER, earlier_merge
 
 pytestmark = pytest.mark.slow
 

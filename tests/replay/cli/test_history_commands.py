@@ -11,7 +11,7 @@ import pytest
 from controlplane.core.entry import Entry
 from tests.conftest import PROVE
 from tests.recorded_requests import HISTORIES
-from tests.replay.archives import archive as archived
+from tests.replay.archive.archives import archive as archived
 from tests.replay.cli.replay_calls import call, refusal
 
 

@@ -9,7 +9,7 @@ import pytest
 from controlplane.core.entry import Entry
 from controlplane.core.text.record_text import place
 from replay.audit import audit
-from tests.replay.archives import capture, log_of
+from tests.replay.archive.archives import capture, log_of
 from tests.replay.audit.planted_log import TOPICS, AuditCase
 from tests.replay.audit.test_planted import CASES
 from tests.replay.cli.replay_calls import call

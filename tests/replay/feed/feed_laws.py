@@ -17,7 +17,7 @@ from replay.fleet.feed.feed_tables import FeedTables
 from replay.fleet.feed.state_changes import row_text
 from replay.fleet.open_archive import OpenArchive
 from replay.tables.schemas import FEED_SCHEMAS, STATE_SCHEMAS
-from tests.replay.archives import NAME, capture, log_of
+from tests.replay.archive.archives import NAME, capture, log_of
 
 SIZES = SegmentSizes(40, 16)
 

@@ -21,8 +21,9 @@ from replay.fleet.feed.fleet_checkpoint import OtherReading
 from replay.fleet.feed.positions import CheckpointMismatch, followed_names, looks_at
 from replay.fleet.open_archive import OpenArchive
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture_into, log_of
-from tests.replay.buckets import bucket
+from tests.replay.archive.archives import NAME, capture_into, log_of
+from tests.replay.archive.buckets import bucket
+from tests.replay.archive.merges import merged
 from tests.replay.cli.replay_calls import content
 from tests.replay.feed.feed_laws import (
     archive_in,
@@ -32,7 +33,6 @@ from tests.replay.feed.feed_laws import (
     rows_of,
 )
 from tests.replay.fleet.fleets import hurt
-from tests.replay.merges import merged
 from tests.replay.retention.retained import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")

@@ -18,7 +18,7 @@ from replay.fleet.feed.followed_audit import PATIENCE_MS
 from tests.conftest import examples, sampled
 from tests.laws.entries import logs
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
-from tests.replay.archives import NAME
+from tests.replay.archive.archives import NAME
 from tests.replay.feed.feed_laws import (
     archive_in,
     archived,

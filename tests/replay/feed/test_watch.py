@@ -13,7 +13,7 @@ from replay.fleet.feed.feed_tables import FeedTables
 from tests.cli.command_calls import CommandResult
 from tests.patience import PATIENCE_S
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME
+from tests.replay.archive.archives import NAME
 from tests.replay.cli.replay_calls import call, content, refusal, started
 from tests.replay.feed.feed_laws import archive_in, archived, findings, states_of, summed
 from tests.replay.fleet.fleets import hurt

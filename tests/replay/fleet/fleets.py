@@ -6,7 +6,7 @@ from typing import Any
 
 from replay.archive.segments.segment_files import SegmentSizes
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import capture, log_of
+from tests.replay.archive.archives import capture, log_of
 
 CLUSTERS: Mapping[str, str] = {
     "aborted": "aborted-3.9",

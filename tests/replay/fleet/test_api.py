@@ -19,7 +19,7 @@ from replay.fleet.open_archive import OpenArchive
 from replay.fleet.table_run import SkippedCluster
 from replay.tables.schemas import CLUSTERS, FINDINGS, STATE_SCHEMAS, SUMMARIES, VERDICTS
 from replay.timeline.timeline_rows import CHANGES, EVENTS, INTERVALS
-from tests.replay.archives import capture, log_of
+from tests.replay.archive.archives import capture, log_of
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.fleet.fleets import CLUSTERS as NAMES
 from tests.replay.fleet.fleets import fleet_in, hurt, rows_of

@@ -16,7 +16,7 @@ from replay.engine.states.order_marks import OrderMarks
 from replay.fleet.archive_source import ArchiveSource
 from replay.fleet.table_queries import StateTableQuery
 from tests.core.logs import config, connector, offsets, status
-from tests.replay.archives import NAME, archive, capture, cluster_in, log_of
+from tests.replay.archive.archives import NAME, archive, capture, cluster_in, log_of
 from tests.replay.certainty.lossy_archive import random_log_anywhere
 from tests.replay.cli.replay_calls import call, refusal
 

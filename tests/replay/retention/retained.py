@@ -29,8 +29,8 @@ from replay.timeline.intervals import SharedInterval
 from replay.timeline.passes import SharedDigest, digests, timelines
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
 from tests.conftest import PROVE
-from tests.replay.archives import NAME, replayed
-from tests.replay.merges import LARGER
+from tests.replay.archive.archives import NAME, replayed
+from tests.replay.archive.merges import LARGER
 
 VECTOR = '{"connect-configs":[0]}'
 """Any vector: its cuts say exactly what lies before them."""

@@ -6,9 +6,9 @@ Usage: python -m tests.replay.retention.retention_crashes FOLDER HISTORY CUT_MS 
 import sys
 from pathlib import Path
 
+from tests.replay.archive.history_crashes import first_of
+from tests.replay.archive.merges import looks
 from tests.replay.crash_points import at_every_step
-from tests.replay.history_crashes import first_of
-from tests.replay.merges import looks
 from tests.replay.retention.retained import retained
 
 LOOKS = 3

@@ -5,7 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 
 import replay
-from tests.replay.archives import capture, log_of
+from tests.replay.archive.archives import capture, log_of
 from tests.replay.audit.planted_log import DAY, MINUTE, STARTED, STOPPED, PlantedLog
 from tests.replay.retention.retained import retained
 

@@ -16,9 +16,9 @@ from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.options.background import BackgroundOptions
 from tests.patience import LOOK_S, PATIENCE_S, wait_until
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, cluster_in
+from tests.replay.archive.archives import NAME, cluster_in
+from tests.replay.archive.merges import looks
 from tests.replay.cli.replay_calls import call, started, wait_for
-from tests.replay.merges import looks
 
 pytestmark = pytest.mark.slow
 

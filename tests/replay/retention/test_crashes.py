@@ -14,11 +14,11 @@ from replay.archive.merges.leftovers import AGE_S, leftovers, remove_leftovers
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.conftest import PROVE
-from tests.replay.archives import NAME, cluster_in, replayed
+from tests.replay.archive.archives import NAME, cluster_in, replayed
+from tests.replay.archive.history_crashes import first_of
+from tests.replay.archive.merges import KIP, looks
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.crash_points import CrashPoint, before_manifest, behind_manifest, killed_at
-from tests.replay.history_crashes import first_of
-from tests.replay.merges import KIP, looks
 from tests.replay.retention.retained import answers_from, retained
 from tests.replay.retention.retention_crashes import LOOKS
 from tests.tidy.source import ROOT

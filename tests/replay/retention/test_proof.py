@@ -17,9 +17,9 @@ from replay.archive.segments.segment_files import SCHEMA, encoded_rows, rows_of
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, cluster_in
+from tests.replay.archive.archives import NAME, cluster_in
+from tests.replay.archive.merges import looks, merged
 from tests.replay.cli.replay_calls import call, refusal
-from tests.replay.merges import looks, merged
 from tests.replay.retention.retained import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")

@@ -17,12 +17,12 @@ from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.plans.retention_plan import older_than
 from replay.errors import ArchiveBusy, ReplayError
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture_into, log_of, replayed
-from tests.replay.buckets import Bucket, bucket, serving
-from tests.replay.merges import KIP, LARGER, held, merge
+from tests.replay.archive.archives import NAME, capture_into, log_of, replayed
+from tests.replay.archive.buckets import Bucket, bucket, serving
+from tests.replay.archive.merges import KIP, LARGER, held, merge
+from tests.replay.archive.test_merge_races import next_config
+from tests.replay.archive.test_store import in_bucket
 from tests.replay.retention.retained import retain
-from tests.replay.test_merge_races import next_config
-from tests.replay.test_store import in_bucket
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.replay.buckets import Bucket, archived, bucket
+from tests.replay.archive.buckets import Bucket, archived, bucket
 from tests.replay.cli.replay_calls import call
 
 pytestmark = pytest.mark.java

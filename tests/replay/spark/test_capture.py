@@ -21,7 +21,7 @@ from tests.kafka.conftest import RELEASES
 from tests.kafka.producer import NewTopic, TopicProducer, in_order, writer
 from tests.kafka.real_kafka import Broker
 from tests.kafka.topic_histories import HEADERS, decided, removed
-from tests.replay.test_append import archived
+from tests.replay.archive.test_append import archived
 
 pytestmark = [
     pytest.mark.java,

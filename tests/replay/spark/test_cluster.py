@@ -11,7 +11,7 @@ import pytest
 
 from replay.tables.schemas import STATE_SCHEMAS
 from tests.cli.command_calls import CommandResult
-from tests.replay.buckets import archived, bucket
+from tests.replay.archive.buckets import archived, bucket
 from tests.replay.cli.replay_calls import call
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in, rows_of
 from tests.replay.spark.standalone_cluster import (

@@ -26,7 +26,7 @@ from replay.engine.spark.tasks import NumberedWork, bundles
 from replay.errors import ArchiveCorrupt
 from replay.progress import NoProgress
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, archive, log_of, served
+from tests.replay.archive.archives import NAME, archive, log_of, served
 from tests.replay.cli.replay_calls import call, refusal
 from tests.replay.cli.terminal import at_a_terminal, running
 from tests.replay.garbage import garbage

@@ -26,7 +26,7 @@ from replay.tables.schemas import STATE_SCHEMAS
 from tests.conftest import PROVE
 from tests.core.logs import config, connector, offsets
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.archives import capture, log_of, served
+from tests.replay.archive.archives import capture, log_of, served
 from tests.replay.fleet.fleets import CLUSTERS, fleet_in, hurt, rows_of
 from tests.replay.spark.test_two_folds import random_asks
 

@@ -11,8 +11,8 @@ from replay.engine.query import StateQuery
 from replay.engine.slices import TaskLimits
 from replay.engine.spark.engine import SparkEngine
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import cluster_in, log_of, served
-from tests.replay.merges import LARGER, looks, merged
+from tests.replay.archive.archives import cluster_in, log_of, served
+from tests.replay.archive.merges import LARGER, looks, merged
 from tests.replay.retention.retained import READERS, retained, state_contents
 
 pytestmark = pytest.mark.java

@@ -15,9 +15,9 @@ from replay.fleet.feed.feed_lock import LEASES
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.jars import JarsUnavailable, classpath, jar_alone
 from tests.recorded_requests import recorded_entries
+from tests.replay.archive.object_server import ObjectServer, object_server
 from tests.replay.cli.replay_calls import wait_for
 from tests.replay.feed.feed_laws import archived, feed_in, sorted_rows
-from tests.replay.object_server import ObjectServer, object_server
 from tests.replay.process_groups import kill_group
 from tests.replay.spark.paused_tasks import PausePoint, wait_for_end
 from tests.replay.spark.standalone_cluster import (

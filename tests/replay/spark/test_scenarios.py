@@ -10,7 +10,7 @@ from controlplane.scenario.run import play_all, read, report
 from controlplane.scenario.scenario_file import parse
 from replay.refold import SparkFold
 from tests.cli.command_calls import call
-from tests.replay.archives import SMALL
+from tests.replay.archive.archives import SMALL
 from tests.replay.spark.three_answers import SLICED
 from tests.scenario.test_failures import STORY, forgetful
 

@@ -18,7 +18,7 @@ from controlplane.scenario.folds import FoldTask
 from replay.engine.partition_reader import PartitionReader
 from replay.engine.spark.tasks import reduced
 from tests.conftest import sampled
-from tests.replay.archives import served
+from tests.replay.archive.archives import served
 from tests.replay.spark.smallest_log import disagreement
 from tests.replay.spark.three_answers import Three
 from tests.replay.sql.oracle import TOPICS, SqlOracle

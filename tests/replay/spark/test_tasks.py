@@ -26,7 +26,7 @@ from replay.capture.spark_tasks import (
     runs,
 )
 from replay.kernels.batches import batch
-from tests.replay.archives import NAME, archive
+from tests.replay.archive.archives import NAME, archive
 
 CONFIG = ("connect-configs", 0)
 

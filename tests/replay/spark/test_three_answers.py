@@ -23,6 +23,7 @@ from replay.engine.slices import LIMITS
 from tests.conftest import PROVE
 from tests.laws.entries import logs
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
+from tests.replay.engine.test_local import STORIES, observed, spread, vector
 from tests.replay.spark.smallest_log import disagreement
 from tests.replay.spark.three_answers import (
     FoldAnswers,
@@ -34,7 +35,6 @@ from tests.replay.spark.three_answers import (
 from tests.replay.sql.dense import dense_logs
 from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle
 from tests.replay.sql.sql_logs import followed, whole_cut
-from tests.replay.test_local import STORIES, observed, spread, vector
 
 pytestmark = pytest.mark.java
 

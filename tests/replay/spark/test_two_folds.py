@@ -21,10 +21,10 @@ from replay.engine.states.state_digest import digest
 from replay.refold import SparkFold
 from tests.conftest import PROVE
 from tests.laws.entries import logs, profiles
-from tests.replay.archives import SMALL, archive, log_of, served
+from tests.replay.archive.archives import SMALL, archive, log_of, served
+from tests.replay.engine.test_local import moments, spread
 from tests.replay.spark.smallest_log import disagreement
 from tests.replay.spark.three_answers import SLICED, jobs_done
-from tests.replay.test_local import moments, spread
 
 pytestmark = pytest.mark.java
 

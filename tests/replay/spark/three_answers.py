@@ -26,7 +26,7 @@ from replay.engine.query import StateQuery
 from replay.engine.slices import LIMITS, TaskLimits
 from replay.engine.spark.engine import SparkEngine
 from replay.engine.states.state_digest import digest
-from tests.replay.archives import SMALL, capture, cluster_in, log_of, served
+from tests.replay.archive.archives import SMALL, capture, cluster_in, log_of, served
 from tests.replay.sql.oracle import RELEASES, Cut, SqlOracle, TableLine, lines_of
 
 SLICED = LIMITS._replace(slice_rows=6)

@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 from controlplane.core.entry import Entry, Position
 from controlplane.core.records import Target
 from controlplane.core.state import ClusterState, Topics
-from tests.replay.archives import NAME
+from tests.replay.archive.archives import NAME
 
 RELEASES = ("2.3", "3.4", "3.9")
 

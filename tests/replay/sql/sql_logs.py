@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from controlplane.core.entry import Entry
-from tests.replay.archives import NAME
+from tests.replay.archive.archives import NAME
 from tests.replay.sql.oracle import Cut, SqlOracle, Unfollowed
 
 SqlLog = list[Entry]

@@ -14,10 +14,10 @@ from controlplane.scenario.folds import Folds, FoldTask
 from controlplane.scenario.run import play_all, read
 from tests.conftest import ROOT
 from tests.recorded_requests import recorded_entries
+from tests.replay.engine.test_local import STORIES
 from tests.replay.sql import test_limits as limits
 from tests.replay.sql.oracle import RELEASES, SqlOracle, Unfollowed, lines_of
 from tests.replay.sql.sql_logs import SqlLog, followed, left_out, whole_cut
-from tests.replay.test_local import STORIES
 
 REASONS = {*limits.VALUES.values(), *limits.KEYS.values(), *limits.OFFSET_KEYS.values()}
 

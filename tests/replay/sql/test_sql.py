@@ -20,7 +20,7 @@ from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE, examples, sampled
 from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.archives import NAME, archive, log_of, replayed, served
+from tests.replay.archive.archives import NAME, archive, log_of, replayed, served
 from tests.replay.sql.dense import dense_logs
 from tests.replay.sql.oracle import RELEASES, TOPICS, Cut, SqlOracle, TableLine, lines_of
 from tests.replay.sql.sql_logs import followed, whole_cut

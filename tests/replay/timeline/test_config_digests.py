@@ -20,7 +20,7 @@ from replay.timeline.work_shares import TimelineJob, TimelineQuery
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import archive
+from tests.replay.archive.archives import archive
 
 EXAMPLES = examples(5, proved=500)
 PHASES = [*Phase] if PROVE else [Phase.explicit, Phase.reuse, Phase.generate]

@@ -1,5 +1,15 @@
 """Bodies of requests, most of them broken or of another shape, to be read as Kafka's workers do."""
 
+INTEGERS = (
+    b"2147483648",
+    b"9223372036854775808",
+    b"99999999999999999999",
+    b"-99999999999999999999",
+    b"9" * 30,
+    b"-" + b"9" * 30,
+)
+"""Integers around the ends of Java's types, where an object is expected."""
+
 CREATE = (
     b"",
     b" ",
@@ -11,6 +21,7 @@ CREATE = (
     b"[{}]",
     b'"text"',
     b"1",
+    *INTEGERS,
     b"true",
     b"{}",
     b'{"name":"x"}',
@@ -113,6 +124,7 @@ CONFIG = (
     b"null",
     b"[]",
     b"1",
+    *INTEGERS,
     b"{",
     b"{}",
     b'{"a":{}}',
@@ -283,6 +295,7 @@ OFFSETS = (
     b"null",
     b"[]",
     b"1",
+    *INTEGERS,
     b"{",
     b"{}",
     b'{"offsets":null}',

@@ -220,7 +220,9 @@ class GroupAdmin:
             _check(f"producers {transactional_id} cannot be fenced", response.error_code, right)
 
         request = InitProducerIdRequest(transactional_id, _FENCING_TIMEOUT_MS)
-        await self._asked(_Coordinator.TRANSACTION, transactional_id, right, request, check)
+        await self._ask_coordinator(
+            _Coordinator.TRANSACTION, transactional_id, right, request, check
+        )
 
     async def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
         """Return the high watermark of each partition; the reason where it is unknown.
@@ -261,9 +263,9 @@ class GroupAdmin:
     async def _asked_group(
         self, group: str, right: str, request: Any, read: Callable[[Any], T]
     ) -> T:
-        return await self._asked(_Coordinator.GROUP, group, right, request, read)
+        return await self._ask_coordinator(_Coordinator.GROUP, group, right, request, read)
 
-    async def _asked(
+    async def _ask_coordinator(
         self, kind: _Coordinator, key: str, right: str, request: Any, read: Callable[[Any], T]
     ) -> T:
         """Send a request to the coordinator of a group or producer, and read the response.

@@ -91,7 +91,7 @@ class TransactionCoordinator:
         0: it has ended in this way, now or before. 48: none is open, or it has ended in the other
         way. A repeated request changes nothing.
         """
-        response = await self._asked(EndTxnRequest(self._id, *identity, commit))
+        response = await self._ask_coordinator(EndTxnRequest(self._id, *identity, commit))
         return int(response.error_code)
 
     async def bump(self, identity: ProducerIdentity) -> tuple[int, ProducerIdentity]:
@@ -102,12 +102,12 @@ class TransactionCoordinator:
         Its transaction must have ended. A repeated request returns the same epoch again.
         """
         timeout_ms = self._limits.transaction_timeout_ms
-        response = await self._asked(BumpEpochRequest(self._id, timeout_ms, identity))
+        response = await self._ask_coordinator(BumpEpochRequest(self._id, timeout_ms, identity))
         if response.error_code:
             return int(response.error_code), identity
         return 0, ProducerIdentity(response.producer_id, response.producer_epoch)
 
-    async def _asked(self, request: Any) -> Any:
+    async def _ask_coordinator(self, request: Any) -> Any:
         for pause in backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS):
             coordinator = await self._cluster.ask(FindCoordinatorRequest(self._id, _TRANSACTION))
             response = coordinator

@@ -147,10 +147,10 @@ class Transactions:
         if cut.committed is None:
             code = await self._coordinator.end(cut.identity, commit=bool(cut.written))
             self._fenced = code in _FENCED
-            cut.committed = bool(cut.written) and (not code or await self._found(cut.written))
+            cut.committed = bool(cut.written) and (not code or await self._are_in_log(cut.written))
         return cut.committed
 
-    async def _found(self, written: Sequence[Position]) -> bool:
+    async def _are_in_log(self, written: Sequence[Position]) -> bool:
         try:
             return await self._read_back(written)
         except LogNotUsable:  # the topic is gone, and its records with it

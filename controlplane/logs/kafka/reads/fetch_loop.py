@@ -59,7 +59,7 @@ class FetchLoop:
         try:
             for broker, led in brokers.items():
                 await requests.send(broker, self._request(led))
-            silent = requests.asked
+            silent = requests.unanswered
             async for broker, answer in requests.answers():
                 pieces, trouble = self._accept(answer)
                 if trouble is None:
@@ -181,7 +181,7 @@ class _FetchRequests:
         await asyncio.sleep(0)
 
     @property
-    def asked(self) -> set[int]:
+    def unanswered(self) -> set[int]:
         """Brokers that have not answered yet."""
         return {*self._under_way.values()}
 

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture_into, cluster_in, log_of
-from tests.replay.buckets import Bucket, bucket
+from tests.replay.archive.archives import NAME, capture_into, cluster_in, log_of
+from tests.replay.archive.buckets import Bucket, bucket
+from tests.replay.archive.merges import looks
+from tests.replay.archive.test_store import in_bucket
 from tests.replay.cli.replay_calls import call, content, refusal
-from tests.replay.merges import looks
-from tests.replay.test_store import in_bucket
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 LOOKS = 3

@@ -22,7 +22,7 @@ from replay.cluster_records import ClusterRecords
 from tests.conftest import sampled
 from tests.file_modes import exposed, modes
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.archives import capture, log_of
+from tests.replay.archive.archives import capture, log_of
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
 from tests.replay.compat.planted_log import Planted, running, stopped
 

@@ -23,7 +23,7 @@ from replay.cli.main import COMMANDS
 from replay.cli.optional_packages import EXTRAS
 from replay.engine.states.state_digest import digest
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.archives import log_of, served
+from tests.replay.archive.archives import log_of, served
 from tests.replay.cli.replay_calls import call, content, refusal, started, wait_for
 
 LIFE = HISTORIES / "life-3.9.log.jsonl"

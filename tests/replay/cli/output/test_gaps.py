@@ -9,7 +9,7 @@ from replay.cli.output.gaps import SHOWN
 from replay.engine.ordered_records import missing
 from replay.gaps import OffsetGap
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture, cluster_in, log_of
+from tests.replay.archive.archives import NAME, capture, cluster_in, log_of
 from tests.replay.cli.replay_calls import call
 from tests.replay.report.page_reader import read
 

@@ -24,7 +24,7 @@ from replay.engine.ordered_records import records
 from replay.engine.states.state_digest import digest
 from replay.timeline.passes import digests, timelines
 from replay.timeline.work_shares import TimelineJob, TimelineQuery
-from tests.replay.archives import NAME, capture, log_of, replayed
+from tests.replay.archive.archives import NAME, capture, log_of, replayed
 
 KIP = [Profile.of("kip")]
 

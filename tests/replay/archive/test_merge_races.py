@@ -19,10 +19,10 @@ from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.errors import ArchiveBusy
 from tests.conftest import sampled
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, SMALL, capture_into, log_of
-from tests.replay.buckets import Bucket, bucket
-from tests.replay.merges import LARGER, held, merge
-from tests.replay.test_store import in_bucket
+from tests.replay.archive.archives import NAME, SMALL, capture_into, log_of
+from tests.replay.archive.buckets import Bucket, bucket
+from tests.replay.archive.merges import LARGER, held, merge
+from tests.replay.archive.test_store import in_bucket
 
 pytestmark = pytest.mark.slow
 

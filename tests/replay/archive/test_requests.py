@@ -14,7 +14,7 @@ from replay.archive.segments.segment_files import opened, row_groups
 from replay.archive.stores.store import FolderStore
 from replay.engine.local_engine import LocalEngine
 from tests.patience import PATIENCE_S
-from tests.replay.archives import NAME, archive, capture, log_of
+from tests.replay.archive.archives import NAME, archive, capture, log_of
 
 CONFIG = "connect-configs"
 LOOKS = 3

@@ -16,7 +16,7 @@ from replay.engine.ordered_records import records
 from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import archive
+from tests.replay.archive.archives import archive
 
 NAMES = ("aborted-3.9", "compacted-3.9", "odd-records-3.9", "roll-3.4-3.9-3.4")
 

@@ -21,7 +21,7 @@ from replay.kernels.batches import batch
 from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, archive, capture, cluster_in, log_of
+from tests.replay.archive.archives import NAME, archive, capture, cluster_in, log_of
 
 CONFIG = "connect-configs"
 

@@ -1,6 +1,6 @@
 """Captures of a history that are killed at every step: each child a step later than the one before.
 
-Usage: python -m tests.replay.history_crashes FOLDER HISTORY
+Usage: python -m tests.replay.archive.history_crashes FOLDER HISTORY
 """
 
 import sys
@@ -9,7 +9,7 @@ from pathlib import Path
 from controlplane.core.entry import Entry
 from replay.archive.segments.segment_files import SegmentSizes
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import capture, log_of
+from tests.replay.archive.archives import capture, log_of
 from tests.replay.crash_points import at_every_step
 
 FEW = SegmentSizes(20, 10)

@@ -13,7 +13,7 @@ import pytest
 from tests.jars import JarsUnavailable, jar_alone
 from tests.kafka.process import JavaProgram
 from tests.ports import free_ports
-from tests.replay.buckets import Bucket
+from tests.replay.archive.buckets import Bucket
 
 S3PROXY = "org.gaul:s3proxy:4.0.0:jar:jar-with-dependencies"
 """The server's jar, which has all that it needs (100 MB)."""

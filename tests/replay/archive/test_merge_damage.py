@@ -20,11 +20,11 @@ from replay.archive.verification import verified
 from tests.cli.command_calls import unprivileged
 from tests.conftest import PROVE
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, cluster_in, replayed
+from tests.replay.archive.archives import NAME, cluster_in, replayed
+from tests.replay.archive.history_crashes import first_of
+from tests.replay.archive.merges import KIP, looks, merged
+from tests.replay.archive.test_damage import altered, manifest_altered, missing, segment
 from tests.replay.cli.replay_calls import call, content, refusal
-from tests.replay.history_crashes import first_of
-from tests.replay.merges import KIP, looks, merged
-from tests.replay.test_damage import altered, manifest_altered, missing, segment
 from tests.tidy.source import ROOT
 
 HISTORY = "roll-3.4-3.9-3.4"
@@ -296,7 +296,7 @@ def test_an_archive_of_an_earlier_version_is_merged(small: Path) -> None:
 def test_a_killed_merge_is_whole_or_absent(tmp_path: Path) -> None:
     """The archive is sound after a kill at any step, and the next merge completes it."""
     every = "1" if PROVE else "7"
-    words = ("-m", "tests.replay.merge_crashes", str(tmp_path), HISTORY, every)
+    words = ("-m", "tests.replay.archive.merge_crashes", str(tmp_path), HISTORY, every)
     subprocess.run([sys.executable, "-W", "ignore", *words], cwd=ROOT, check=True)
     entries = first_of(HISTORY)
     manifest_counts = []

@@ -16,11 +16,11 @@ from replay.archive.verification import verified
 from replay.errors import ReplayError
 from tests.conftest import ROOT
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import capture_into, log_of, open_clusters, replayed, served
-from tests.replay.buckets import LOGS, archived
+from tests.replay.archive.archives import capture_into, log_of, open_clusters, replayed, served
+from tests.replay.archive.buckets import LOGS, archived
+from tests.replay.archive.object_server import ObjectServer, object_server
+from tests.replay.archive.test_object_store import COMMANDS, check_names_are_taken_once
 from tests.replay.cli.replay_calls import call
-from tests.replay.object_server import ObjectServer, object_server
-from tests.replay.test_object_store import COMMANDS, check_names_are_taken_once
 
 pytestmark = [pytest.mark.java, pytest.mark.prove]
 

@@ -18,7 +18,7 @@ from replay.archive.segments.segment_files import SegmentSizes, encoded_rows, ta
 from replay.archive.segments.winners import winners as winners_of
 from replay.archive.verification import verified
 from tests.recorded_requests import HISTORIES, recorded_entries
-from tests.replay.archives import NAME, archive, cluster_in
+from tests.replay.archive.archives import NAME, archive, cluster_in
 from tests.replay.cli.replay_calls import call, content, refusal
 
 Damage = Callable[[Path], None]

@@ -16,7 +16,7 @@ from replay.engine.plans.plan_summary import explained
 from replay.engine.plans.row_lookup import inside
 from replay.engine.states.state_digest import digest
 from replay.errors import ArchiveCorrupt
-from tests.replay.archives import archive, capture, cluster_in, log_of, replayed, served
+from tests.replay.archive.archives import archive, capture, cluster_in, log_of, replayed, served
 
 HOUR_MS = 3_600_000
 FIRST_MS = 1_700_006_400_000

@@ -23,8 +23,8 @@ from replay.archive.verification import verified
 from replay.errors import BadStoreSetting, NoArchive, NotWritable
 from tests.conftest import examples
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture_into, log_of, open_clusters
-from tests.replay.buckets import LOGS, Bucket, archived, bucket, serving
+from tests.replay.archive.archives import NAME, capture_into, log_of, open_clusters
+from tests.replay.archive.buckets import LOGS, Bucket, archived, bucket, serving
 from tests.replay.cli.replay_calls import call, refusal
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,16 @@ from replay.archive.stores.store import ArchiveStore, FolderStore, open_store
 from replay.archive.verification import verified
 from replay.errors import NoArchive
 from tests.recorded_requests import recorded_entries
-from tests.replay.archives import NAME, capture_into, log_of, open_clusters, replayed, served
-from tests.replay.buckets import Bucket, bucket
-from tests.replay.test_damage import lasting_days
+from tests.replay.archive.archives import (
+    NAME,
+    capture_into,
+    log_of,
+    open_clusters,
+    replayed,
+    served,
+)
+from tests.replay.archive.buckets import Bucket, bucket
+from tests.replay.archive.test_damage import lasting_days
 
 HISTORY = "aborted-3.9"
 

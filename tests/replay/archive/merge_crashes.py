@@ -1,14 +1,14 @@
 """Merges that are killed at every step: each child a step later than the one before.
 
-Usage: python -m tests.replay.merge_crashes FOLDER HISTORY EVERY
+Usage: python -m tests.replay.archive.merge_crashes FOLDER HISTORY EVERY
 """
 
 import sys
 from pathlib import Path
 
+from tests.replay.archive.history_crashes import first_of
+from tests.replay.archive.merges import looks, merged
 from tests.replay.crash_points import at_every_step
-from tests.replay.history_crashes import first_of
-from tests.replay.merges import looks, merged
 
 LOOKS = 3
 

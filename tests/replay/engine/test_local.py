@@ -20,7 +20,7 @@ from replay.engine.local_engine import LocalOptions
 from tests.conftest import PROVE, examples
 from tests.laws.entries import logs, profiles, statuses
 from tests.recorded_requests import EXACTLY_ONCE, HISTORIES, recorded_entries
-from tests.replay.archives import archive, capture, cluster_in, log_of, replayed, served
+from tests.replay.archive.archives import archive, capture, cluster_in, log_of, replayed, served
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from replay.archive.readings.readings_file import encoded_readings
 from replay.archive.stores.store import FolderStore
 from replay.engine.coverage.certainty import ArchiveCertainty
 from replay.engine.plans.retention_plan import older_than
-from tests.replay.archives import NAME
+from tests.replay.archive.archives import NAME
 from tests.replay.certainty.certainty_answers import certainty_of
 from tests.replay.certainty.lossy_archive import HOUR_MS, commit_at
 

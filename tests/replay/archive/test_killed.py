@@ -7,10 +7,10 @@ from pathlib import Path
 from controlplane.core.releases.profiles import Profile
 from replay.archive.verification import verified
 from tests.recorded_requests import HISTORIES
-from tests.replay.archives import capture, cluster_in, log_of, replayed, served
+from tests.replay.archive.archives import capture, cluster_in, log_of, replayed, served
+from tests.replay.archive.history_crashes import FEW, first_of
+from tests.replay.archive.test_append import archived
 from tests.replay.crash_points import before_manifest, behind_manifest, killed_at
-from tests.replay.history_crashes import FEW, first_of
-from tests.replay.test_append import archived
 from tests.tidy.source import ROOT
 
 HISTORY = "roll-3.4-3.9-3.4"
@@ -23,7 +23,7 @@ def test_a_killed_append_leaves_a_sound_archive(tmp_path: Path) -> None:
         "-W",
         "ignore",
         "-m",
-        "tests.replay.history_crashes",
+        "tests.replay.archive.history_crashes",
         str(tmp_path),
         HISTORY,
     ]
