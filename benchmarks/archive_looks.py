@@ -206,7 +206,7 @@ def _timed(work: Callable[[], Any]) -> tuple[Any, float]:
 @click.option("--markers", is_flag=True, help="Markers of transactions follow each record.")
 @click.option("--earlier", is_flag=True, help="Write the form of earlier versions.")
 def main(looks: int, partitions: int, *, markers: bool, earlier: bool) -> None:
-    """Measure what a merged archive keeps of its looks."""
+    """Measure the facts that a merged archive keeps about its looks."""
     with tempfile.TemporaryDirectory() as name:
         store = open_store(str(Path(name)))
         write_archive(store, Looks(looks, partitions, markers), earlier=earlier)

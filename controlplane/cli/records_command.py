@@ -73,4 +73,4 @@ async def _check_topic(log: ReadableLog, where: str, topic: str) -> None:
     if topic not in topics:
         names = sorted(topics)
         named = ", ".join(names[:TOPICS_NAMED]) + (", …" if len(names) > TOPICS_NAMED else "")
-        raise LogNotUsable(f"{without_login(where)} has no topic {quoted(topic)}, but {named}")
+        raise LogNotUsable(f"{without_login(where)} has no topic {quoted(topic)}; it has {named}")

@@ -41,7 +41,8 @@ class FileAccess:
             return resolved
         allowed = ", ".join(map(str, self._folders)) or "none"
         raise ConnectError(
-            f"{text} may not be touched: {SETTING} names the folders of connectors ({allowed})"
+            f"{text} may not be opened: connectors may open files only below the folders of "
+            f"{SETTING} ({allowed})"
         )
 
     def open(self, path: Path, mode: str = "rb", encoding: str | None = None) -> IO[Any]:

@@ -107,4 +107,4 @@ def _message(answer: bytes) -> str:
     except (ValueError, RecursionError):
         document = None
     message = document.get("message") if isinstance(document, dict) else None
-    return short(str(message or "it does not say why"))
+    return short(str(message or "the answer gives no reason"))

@@ -155,7 +155,7 @@ class _Questions:
             names = ", ".join(map(short, self._silent[:SILENT_SHOWN]))
             ellipsis = ", …" if len(self._silent) > SILENT_SHOWN else ""
             silent = count(len(self._silent), "plugin")
-            self._lacking.append(f"the worker tells no settings of {silent}: {names}{ellipsis}")
+            self._lacking.append(f"the worker returns no settings of {silent}: {names}{ellipsis}")
         definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
@@ -270,7 +270,7 @@ class _Questions:
                 self._tell_clients(keys)
                 return _ValidatedConnector(plugin, _TRIGGERS[kind])
         self._lacking.append(
-            f"no {kind} connector is validated by the worker: it tells no settings of {kind}s"
+            f"no {kind} connector is validated by the worker: it returns no settings of {kind}s"
         )
         return None
 

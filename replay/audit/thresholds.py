@@ -64,7 +64,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     ] = 10
     stall_records: Annotated[
         int,
-        _least(2, "Number of moves of a source from which its usual pauses are known."),
+        _least(2, "Number of moves of a source after which its usual pauses are known."),
     ] = 5
     flap_failures: Annotated[
         int,
@@ -88,7 +88,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     ] = 600_000
     storm_restarts: Annotated[
         int,
-        _least(2, "Number of restarts within the window; so many come most likely from a script."),
+        _least(2, "Number of restarts within the window; so many most likely come from a script."),
     ] = 5
     storm_window_ms: Annotated[
         int,

@@ -36,7 +36,11 @@ INTERVALS = described(
     ("releases", pa.list_(pa.string()), "releases for which the fact held"),
     ("connector", pa.string(), "name of the connector"),
     ("aspect", pa.string(), "config, target state, tasks, status, …"),
-    ("item", pa.string(), "config key, task, topic or source partition; empty if there is one"),
+    (
+        "item",
+        pa.string(),
+        "config key, task, topic or source partition; empty for facts that a connector has once",
+    ),
     ("value", pa.string(), "value as JSON"),
     ("since", _MOMENT, "record that began the interval"),
     ("until", _MOMENT, "record that ended it; null if the fact still holds"),
@@ -44,7 +48,7 @@ INTERVALS = described(
     (
         "unknown",
         _HOLE,
-        "archived offsets around missing ones in the period; else null",
+        "archived offsets before and after the missing ones in the period; null if none is missing",
     ),
 )
 
@@ -63,7 +67,11 @@ CHANGES = described(
     ("to", _SIDE, "second side"),
     ("connector", pa.string(), "name of the connector"),
     ("aspect", pa.string(), "config, target state, tasks, status, …"),
-    ("item", pa.string(), "config key, task, topic or source partition; empty if there is one"),
+    (
+        "item",
+        pa.string(),
+        "config key, task, topic or source partition; empty for facts that a connector has once",
+    ),
     ("before", pa.string(), "value of the first side as JSON; null if absent"),
     ("after", pa.string(), "value of the second side as JSON; null if absent"),
     ("words", pa.string(), "the difference in words"),

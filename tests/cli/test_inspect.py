@@ -21,7 +21,7 @@ pages      source   PagesSource  STARTED       2      RUNNING  2 RUNNING
 trailing   source   PagesSource  STOPPED       0      PAUSED   -
 
 4 connectors, as a worker of 3.9.2 sees LOG
-11 records that it cannot read, or ignores:
+11 records that the worker cannot read, or ignores:
   config@10  unknown target state 'SLEEPING'
   config@17  unknown key
   config@18  undecodable value: no JSON: a value is missing at position 14

@@ -120,7 +120,7 @@ def test_a_plan_on_a_dump_says_that_the_partition_is_assumed(dump: Path) -> None
     result = call("plan", dump, "--profile", "3.9", *RESET)
     assert (
         "assumed: connect-offsets has 3 partitions, as many as the dump shows; "
-        "--partitions offsets=N tells it"
+        "--partitions offsets=N sets the number"
     ) in " ".join(result.out.split())
     document = planned(dump, "--partitions", "offsets=5")
     assert partition(document) == 2
@@ -148,7 +148,7 @@ def test_a_plan_on_a_copy_of_a_dump_says_that_the_partition_is_assumed(
         result = call("plan", log, "--profile", "3.9", *RESET)
         assert (
             "assumed: connect-offsets has 3 partitions, as many as the dump shows; "
-            "`import` of that dump with --partitions offsets=N tells it"
+            "`import` of that dump with --partitions offsets=N sets the number"
         ) in " ".join(result.out.split())
     call("import", dump, copy, "--partitions", "offsets=5")
     document = planned(copy)
@@ -167,7 +167,7 @@ async def test_a_dry_run_on_a_served_copy_of_a_dump_says_that_the_partition_is_a
     ]
     assert assumption == (
         "connect-offsets has 3 partitions, as many as the dump shows; "
-        "`import` of that dump with --partitions offsets=N tells it"
+        "`import` of that dump with --partitions offsets=N sets the number"
     )
     await asyncio.to_thread(call, "import", dump, copy, "--partitions", "offsets=5")
     assert not [sentence for sentence in await assumed_by_dry_run(copy) if "partition" in sentence]

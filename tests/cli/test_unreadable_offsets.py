@@ -42,7 +42,7 @@ def test_each_is_told_with_its_place_and_reason(tmp_path: Path, release: str, va
     }
     deep = (*look, "--connector", "b")
     output = call(*deep).out
-    assert "no source offsets that it can read\n1 source partition left out" in output
+    assert "no source offsets that the worker can read\n1 source partition that" in output
     assert f'  offsets@2:7  {{"p": 1}}  {why}\n' in output
     assert "consumer group" not in output
     document = call(*deep, "-o", "json").json
@@ -57,7 +57,7 @@ def test_those_that_can_be_read_are_shown_beside_them(tmp_path: Path) -> None:
     """One table shows the readable offsets and the number of those left out."""
     log = log_of(tmp_path / "log.db", offset(1, b"1", b"CORRUPT"), offset(2, b"2", GOOD))
     output = call("inspect", log, "--connector", "b").out
-    assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition left out', output)
+    assert re.search(r'{"p": 2} +{"o": 1} .*\n1 source partition that', output)
 
 
 def test_repaired_offsets_are_not_reported(tmp_path: Path) -> None:

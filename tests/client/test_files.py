@@ -93,7 +93,7 @@ def test_a_directory_has_many(tmp_path: Path) -> None:
         ("# nothing", "it is no map of settings"),
         ('{"a": "b"}', "it has no name: add one to the file, or give -n NAME"),
         ('{"name": "a", "b": [1]}', "the value of 'b' is no text"),
-        ('{"name": "a", "config": {"name": "b"}}', "its name is a, and b in its config"),
+        ('{"name": "a", "config": {"name": "b"}}', "its name is a, but its config names it b"),
         ('{"a": {}}', "'a' has no config"),
     ],
 )
@@ -134,7 +134,7 @@ def test_one_connector_twice(tmp_path: Path) -> None:
 def test_one_name_for_several(tmp_path: Path) -> None:
     """`-n` is for one that has none."""
     paths = [write_file(tmp_path, "a", "name=a"), write_file(tmp_path, "b", "x=y")]
-    with pytest.raises(InputRefused, match="in its config"):
+    with pytest.raises(InputRefused, match="its config names it"):
         read_declared(paths, "b")
 
 

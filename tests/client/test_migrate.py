@@ -181,7 +181,7 @@ async def _copy_gone(source: Api, target: Api) -> None:
     [
         ("before create", _foreign_copy, "has a connector orders with another config"),
         ("before verify", _resumed, "orders is no longer stopped at sqlite://"),
-        ("before verify", _offsets_moved, "the offsets of orders are others at sqlite://"),
+        ("before verify", _offsets_moved, "the offsets of orders differ at sqlite://"),
         ("before verify", _copy_gone, "orders has disappeared from sqlite://"),
         ("before start", _copy_gone, "Unknown connector orders"),
     ],

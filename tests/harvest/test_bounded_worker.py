@@ -126,7 +126,7 @@ async def test_plugins_without_settings_are_counted() -> None:
             worker, "3.9.1", Profile.of("3.9.1"), kafkas_own(), _no_progress
         )
     assert harvest.lacking[-1].startswith(
-        "the worker tells no settings of 20 plugins: io.example.P0"
+        "the worker returns no settings of 20 plugins: io.example.P0"
     )
     assert harvest.lacking[-1].endswith("io.example.P4, …")
     assert max(map(len, harvest.lacking)) < 500

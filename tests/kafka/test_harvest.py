@@ -131,5 +131,5 @@ async def test_an_old_worker_tells_documentation_where_it_validates(
         said = await harvested(worker, file)
         assert said.code == 1
         assert "lists connectors alone" in said.err
-        assert "tells no settings" not in said.err
+        assert "returns no settings" not in said.err
         assert await differing(worker, file, CONFIGS) == []

@@ -43,7 +43,7 @@ WRONG_LATER = {
     "roll w1 to=5.0": "4: release 5.0 is not known here: name the nearest, 4.3.0, or kip",
     "roll w1": "4: say what it becomes: to=3.7",
     "roll w1 to=3.7 leader=w3": "4: there is no worker w3 (there are: w1 w2)",
-    "GET /": "4: say which worker is asked: via=w1",
+    "GET /": "4: name the worker that gets the request: via=w1",
     "GET via=w1": "4: `GET` takes one word, and 0 are there",
     "GET / via=w3": "4: there is no worker w3 (there are: w1 w2)",
     "GET / via=w1\n{}": "5: `GET` takes no lines before ----",

@@ -197,7 +197,8 @@ async def _check_commands(log: ReadableLog, topics: Topics) -> None:
     usual = Topics().commands
     if topics.commands not in existing and usual in existing:
         raise LogNotUsable(
-            f"FROM has no topic {topics.commands}, but {usual}: name it with --commands-topic"
+            f"FROM has no topic {topics.commands}; it has {usual}: "
+            "name the topic with --commands-topic"
         )
 
 

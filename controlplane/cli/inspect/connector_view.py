@@ -201,7 +201,7 @@ def _print_offsets(document: Mapping[str, Any], now: int | None) -> None:
         return
     offsets = document["source_offsets"]
     if not offsets and document["unreadable_offsets"]:
-        say("no source offsets that it can read")
+        say("no source offsets that the worker can read")
         return
     if not offsets:
         say("no source offsets (those of a sink lie in its consumer group, not in this log)")
@@ -226,7 +226,7 @@ def _print_left_out(left_out: Mapping[Position, views.UnreadableOffset], topics:
     """Print the source partitions that a worker leaves out, with the unreadable record."""
     if not left_out:
         return
-    say(f"{count(len(left_out), 'source partition')} left out, as it cannot read:")
+    say(f"{count(len(left_out), 'source partition')} that the worker cannot read, and leaves out:")
     for position, unreadable in list(left_out.items())[:OFFSETS_SHOWN]:
         partition = _text(redacted_value("", unreadable.partition))
         say(f"  {place(position, topics)}  {partition}  {redacted_text(unreadable.reason)}")

@@ -61,7 +61,7 @@ def _remarks(summary: UnreadableSummary, topics: Topics) -> list[str]:
     if not summary.count:
         return []
     shown = list(summary.records.items())[:UNREADABLE_SHOWN]
-    lines = [f"{count(summary.count, 'record')} that it cannot read, or ignores:"]
+    lines = [f"{count(summary.count, 'record')} that the worker cannot read, or ignores:"]
     lines += [f"  {place(position, topics)}  {reason}" for position, reason in shown]
     unlisted = summary.count - len(shown)
     return lines + ([f"  … and {unlisted} more; -o json has them"] if unlisted else [])

@@ -131,7 +131,7 @@ def plan(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     Exit code 1: the request would be refused.
     """
     if offsets and undo is None:
-        raise click.UsageError("--offsets needs --undo: give both, or leave it out")
+        raise click.UsageError("--offsets needs --undo: give both, or leave out --offsets")
     subject = _subject(method, path, body, undo, to)
     subject = subject._replace(signed=signed, offsets=offsets, believe_hooks=believe_hooks)
     support = exactly_once or reading.settings.exactly_once
@@ -154,7 +154,7 @@ class _PlanRequest(NamedTuple):
     output: str
 
 
-_GIVE_PARTITIONS = "--partitions {}=N tells it"
+_GIVE_PARTITIONS = "--partitions {}=N sets the number"
 """Advice where the number of partitions of a dump's topic is assumed."""
 
 

@@ -300,7 +300,7 @@ async def announce(
         records = count(state.unreadable_count, "record")
         note(
             f"{safe(service.where)}: at least {records} of configs and statuses cannot be read, or "
-            "are ignored; `controlplane inspect` lists them, and those of offsets"
+            "are ignored; `controlplane inspect` lists all of them, and unreadable offsets"
         )
     if service.commands:
         _note_unknown_classes(service, rest_service.plugins, state)

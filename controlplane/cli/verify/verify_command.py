@@ -309,8 +309,9 @@ def _beyond(
                 if end > log_end + allowance and (topic, partition) not in reported:
                     reported.add((topic, partition))
                     yield (
-                        f"step {step.n} has read up to {_text(topic, partition, end)}, and the log "
-                        f"ends at {_text(topic, partition, log_end)}: answers from there on are "
+                        f"the worker of step {step.n} has read up to "
+                        f"{_text(topic, partition, end)}, but the log ends at "
+                        f"{_text(topic, partition, log_end)}: from this step on, answers are "
                         "compared with an older state"
                     )
 

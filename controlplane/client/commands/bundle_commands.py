@@ -202,7 +202,7 @@ def _renamed(connectors: list[BundledConnector], name: str | None) -> list[Bundl
     if name is None:
         return connectors
     if len(connectors) != 1:
-        raise InputRefused("-n names one connector, and the bundle has several: leave it out")
+        raise InputRefused("-n names one connector, but the bundle has several: leave out -n")
     (bundled,) = connectors
     return [msgspec.structs.replace(bundled, name=name, config={**bundled.config, "name": name})]
 

@@ -141,7 +141,7 @@ def _restarting(status: Any) -> str:
 async def restart_task(
     api: Api, tasks: tuple[str, ...], wait_s: float | None, output: str, *, dry_run: bool
 ) -> None:
-    """Restart single tasks: orders/0."""
+    """Restart single tasks, such as orders/0."""
     split = {task: task.rpartition("/") for task in tasks}
     for task, (name, _, number) in split.items():
         if not name or not number.isdecimal():

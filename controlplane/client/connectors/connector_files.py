@@ -282,7 +282,7 @@ def _flat(document: Mapping[str, Any], name: str | None) -> DeclaredConnector:
     config = {str(key): _text(str(key), value) for key, value in document.items()}
     inside = config.get("name")
     if name is not None and inside is not None and inside != name:
-        raise _NoConnector(f"its name is {name}, and {inside} in its config: make them equal")
+        raise _NoConnector(f"its name is {name}, but its config names it {inside}: make them equal")
     chosen = inside or name
     if not chosen:
         raise _NoConnector("it has no name: add one to the file, or give -n NAME")

@@ -239,7 +239,7 @@ class MigrationRun:
             if await target_state(api, connector) != STOPPED:
                 raise CopyDiffers(f"{name} is no longer stopped at {api.name}")
             if alteration(await self._steady(api), offsets):
-                raise CopyDiffers(f"the offsets of {name} are others at {api.name}")
+                raise CopyDiffers(f"the offsets of {name} differ at {api.name}")
         return {}
 
     async def _start(self) -> Mapping[str, Any]:

@@ -66,7 +66,7 @@ def _entries(state: ClusterState, drafts: Iterable[Draft]) -> Iterator[Entry]:
         yield Entry(*place, end, -1, draft.key, draft.value)
 
 
-IMPORT_AGAIN = "`import` of that dump with --partitions {}=N tells it"
+IMPORT_AGAIN = "`import` of that dump with --partitions {}=N sets the number"
 """Advice on how to state the number of partitions of a topic that a dump was copied from."""
 
 

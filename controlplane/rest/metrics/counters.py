@@ -72,7 +72,7 @@ class Metrics:
         )
         self._recovered = Counter(
             "controlplane_commands_recovered",
-            "Commands left unfinished by a crash or an outage, by the way of their end.",
+            "Commands left unfinished by a crash or an outage, by their ending.",
             ("command", "ending"),
             registry=self.registry,
         )

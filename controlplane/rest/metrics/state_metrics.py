@@ -46,7 +46,7 @@ def of_state(state: ClusterState) -> Iterator[Metric]:
     )
     yield _gauge(
         "controlplane_unreadable_records",
-        "Records that could not be used, of those that were decoded.",
+        "Decoded records that could not be used.",
         state.unreadable_count,
     )
 

@@ -72,7 +72,7 @@ async def request(world: World, step: ScenarioStep) -> list[str]:
     step_options.started(world)
     step_options.only(step, words=1, options=("via", "from"), body=step.verb != "GET")
     if "via" not in step.options:
-        raise BadStep("say which worker is asked: via=w1")
+        raise BadStep("name the worker that gets the request: via=w1")
     via = step_options.member(world.cluster.workers, step.options["via"]).name
     target = step_options.path(step.words[0])
     signed = "from" in step.options

@@ -70,7 +70,8 @@ class _VerifyResults(NamedTuple):
     "--per-partition",
     "is_by_partition",
     is_flag=True,
-    help="Also print what each partition has, what is missing, and from where on it is certain.",
+    help="Also print the archived and the missing offsets of each partition, and the end offset "
+    "from which on each key's last record is known.",
 )
 @conf_option
 @output_option()

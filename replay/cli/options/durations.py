@@ -51,6 +51,6 @@ retain_option = click.option(
     "retain_s",
     metavar="DURATION",
     type=Duration(),
-    help="Remove records older than this, such as 90d, if later ones had replaced them by then. "
+    help="Remove records that later records had replaced this long ago, such as 90d. "
     "[default: no record is removed]",
 )

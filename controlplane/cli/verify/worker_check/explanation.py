@@ -193,7 +193,7 @@ class Explainer:
             return Explanation(
                 course.orphan,
                 "this commit lies before its connector's config: a worker that starts now drops "
-                "the tasks, one that read the log before compaction keeps them",
+                "the tasks, but a worker that read the log before compaction keeps them",
             )
         if course.missed is not None:
             return self._missed(course.missed)
