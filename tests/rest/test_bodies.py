@@ -17,7 +17,7 @@ from controlplane.rest.errors import RestError
 from tests.jars import SHORT_LIVED, java
 from tests.oracle.kafka import release_path
 from tests.patience import PATIENCE_S
-from tests.rest.jackson.corpus import BAD_CHARACTERS, BODIES, LIMITS
+from tests.rest.jackson.corpus import BAD_CHARACTERS, BODIES, INTEGERS, LIMITS
 
 READERS: dict[str, Callable[[bytes | None, Profile], Any]] = {
     "create": bodies.create,
@@ -74,6 +74,7 @@ def test_words_are_jacksons(release: str) -> None:
     """Over three hundred bodies, most of them broken: the very words of that release's worker."""
     requests = [(kind, body) for kind, samples in BODIES.items() for body in samples]
     requests += [("config", body) for body in BAD_CHARACTERS]
+    requests += [(kind, body) for kind in BODIES for body in INTEGERS]
     wrong = [
         f"{kind} {body!r}\n  Kafka: {theirs}\n  ours:  {ours}"
         for (kind, body), theirs in zip(requests, kafkas(release, requests), strict=True)

@@ -1,15 +1,5 @@
 """Bodies of requests, most of them broken or of another shape, to be read as Kafka's workers do."""
 
-INTEGERS = (
-    b"2147483648",
-    b"9223372036854775808",
-    b"99999999999999999999",
-    b"-99999999999999999999",
-    b"9" * 30,
-    b"-" + b"9" * 30,
-)
-"""Integers around the ends of Java's types, where an object is expected."""
-
 CREATE = (
     b"",
     b" ",
@@ -21,7 +11,6 @@ CREATE = (
     b"[{}]",
     b'"text"',
     b"1",
-    *INTEGERS,
     b"true",
     b"{}",
     b'{"name":"x"}',
@@ -124,7 +113,6 @@ CONFIG = (
     b"null",
     b"[]",
     b"1",
-    *INTEGERS,
     b"{",
     b"{}",
     b'{"a":{}}',
@@ -295,7 +283,6 @@ OFFSETS = (
     b"null",
     b"[]",
     b"1",
-    *INTEGERS,
     b"{",
     b"{}",
     b'{"offsets":null}',
@@ -379,3 +366,13 @@ BAD_CHARACTERS = (
     "{bad".encode("utf-32-be") + b"\0",
 )
 """Bodies of configs that `tests/rest/releases` has no recordings of: surrogates, UTF-32."""
+
+INTEGERS = (
+    b"2147483648",
+    b"9223372036854775808",
+    b"99999999999999999999",
+    b"-99999999999999999999",
+    b"9" * 30,
+    b"-" + b"9" * 30,
+)
+"""Integers around the ends of Java's types, where an object is expected."""
