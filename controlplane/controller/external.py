@@ -105,6 +105,6 @@ class Alone:
             )
 
     async def group_offsets(self, group: str, admin: AdminOverrides = UNSET) -> GroupOffsets:
-        """No group has committed anything."""
+        """Return no offsets: without a Kafka cluster no group has committed any."""
         del group, admin
         return ()

@@ -88,7 +88,7 @@ class Layered(MutableMapping[K, V]):
         return self.merged().items()
 
     def values(self) -> ValuesView[V]:
-        """Values, merged first."""
+        """Values, merged first: faster than looking up each."""
         return self.merged().values()
 
     def __repr__(self) -> str:
@@ -189,6 +189,6 @@ class NestedCopyOnWrite(CopyOnWrite[K, dict[I, V]], Generic[K, I, V]):
         return True
 
     def drop(self, key: K) -> dict[I, V] | None:
-        """Remove an inner dict."""
+        """Remove an inner dict and return it; None if there is none."""
         self._copied.discard(key)
         return super().drop(key)

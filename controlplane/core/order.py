@@ -77,14 +77,14 @@ class Ordering:
         self._kept: dict[tuple[str, int], list[RankedEntry]] = {}
 
     def rank(self, entry: Entry) -> RankedEntry:
-        """Rank the next entry."""
+        """Rank the next entry of its partition by the running maximum of the timestamps there."""
         place = entry.topic, entry.partition
         time_ms = max(entry.timestamp, self._latest_ms.get(place, entry.timestamp))
         self._latest_ms[place] = time_ms
         return RankedEntry(time_ms, entry.partition, entry.offset, entry.topic, entry)
 
     def keep(self, ranked: RankedEntry) -> None:
-        """Keep a ranked entry."""
+        """Keep a ranked entry until `entries` merges the partitions."""
         self._kept.setdefault((ranked.topic, ranked.partition), []).append(ranked)
 
     def entries(self) -> Iterator[Entry]:

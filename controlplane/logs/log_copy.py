@@ -149,7 +149,7 @@ class LogCopy:
         }
 
     async def _matched_in(self, place: TopicPartition, ends: Ends) -> int | None:
-        """As `_matched`, in one partition."""
+        """Compare the copy of one partition with its source; see `_matched` for the result."""
         copy_place = self._renamed[place[0]], place[1]
         # An empty topic may not exist yet.
         target_ends = {copy_place[0]: ends[place[0]]} if ends[place[0]][place[1]] else {}

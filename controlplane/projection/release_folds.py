@@ -102,12 +102,12 @@ class ReadPositions:
         self.failure: LogError | None = None
         self._ends: dict[str, list[int]] = {}
         self._changed = asyncio.Event()
-        """Set and cleared at once: that releases the tasks that wait now, and no later one."""
+        """Set and cleared at once: releases the tasks that wait now, and no later one."""
         self._moves = 0
 
     @property
     def ends(self) -> Ends:
-        """A copy of the positions."""
+        """Positions up to which the log has been folded, by topic and partition; a copy."""
         return {topic: tuple(parts) for topic, parts in self._ends.items()}
 
     def without(self, topics: Iterable[str]) -> set[str]:

@@ -19,12 +19,12 @@ from controlplane.core.state import ClusterState
 
 
 def pause(state: ClusterState, command: PauseConnector, context: Context) -> Plan | Rejected:
-    """Any state → PAUSED. A stopped connector is not started by this."""
+    """Change any target state to PAUSED. This does not start a stopped connector."""
     return _target(state, command, Target.PAUSED, context)
 
 
 def resume(state: ClusterState, command: ResumeConnector, context: Context) -> Plan | Rejected:
-    """Any state → STARTED."""
+    """Change any target state to STARTED."""
     return _target(state, command, Target.STARTED, context)
 
 

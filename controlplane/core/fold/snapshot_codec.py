@@ -133,7 +133,7 @@ class SnapshotDecoder:
             raise DamagedSnapshot(f"no piece of a frozen fold: {error}") from error
 
     def part(self) -> TopicSnapshot:
-        """The rebuilt snapshot."""
+        """Build the snapshot of the topic from the pieces that were added."""
         state, about = (
             {name: self._fields[name] for name in _CONTENTS[record] if name in self._fields}
             for record in (self._state, TopicSnapshot)

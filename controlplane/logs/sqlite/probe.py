@@ -40,7 +40,7 @@ class WriteProbe:
         check_epoch(epoch, await asyncio.shield(trying))
 
     async def close(self) -> None:
-        """Wait for the running transaction."""
+        """Wait for the trial transaction that is running, if any."""
         if self._trying is not None:
             await asyncio.gather(self._trying, return_exceptions=True)
 

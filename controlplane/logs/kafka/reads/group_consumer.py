@@ -52,11 +52,11 @@ class PartitionListener(Protocol):
     """Callbacks about the partitions of a consumer."""
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Commit and close these partitions."""
+        """Commit and close partitions that the group takes away from this consumer."""
         ...
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open these partitions."""
+        """Open partitions that the group gives to this consumer."""
         ...
 
 
