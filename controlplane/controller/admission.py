@@ -145,7 +145,7 @@ class RefusalQuota:
 
 
 class SharedAction:
-    """An action that concurrent callers share: one run serves all who called before it began.
+    """An action that concurrent callers share: one run serves every call from before the run began.
 
     A run that began before a call is too old for that caller, who waits for the next run. A caller
     that is cancelled does not cancel the run.

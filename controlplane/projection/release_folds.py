@@ -111,7 +111,7 @@ class ReadPositions:
         return {topic: tuple(parts) for topic, parts in self._ends.items()}
 
     def without(self, topics: Iterable[str]) -> set[str]:
-        """Return those of the topics that are not read."""
+        """Return the given topics that are not read."""
         return {*topics} - self._ends.keys()
 
     @property
@@ -125,7 +125,7 @@ class ReadPositions:
         return parts[partition] if partition < len(parts) else 0
 
     def exceeds(self, ends: Ends) -> bool:
-        """Return True if more of these topics was read than these ends contain."""
+        """Return True if a position in one of these topics is beyond its end here."""
         return any(
             any(map(int.__lt__, parts, self._ends.get(topic, ()))) for topic, parts in ends.items()
         )
