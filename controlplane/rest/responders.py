@@ -28,7 +28,7 @@ from controlplane.rest.endpoints import (
     router,
     writes,
 )
-from controlplane.rest.endpoints.query_parameters import DRY_RUN, EndpointKey
+from controlplane.rest.endpoints.query_parameters import CONNECTOR, DRY_RUN, EndpointKey
 from controlplane.rest.endpoints.table import ENDPOINTS, LOGGER, PLUGINS, Endpoint
 from controlplane.rest.errors import (
     OK,
@@ -257,9 +257,9 @@ _OWN: Mapping[EndpointKey, Responder] = {
     ("GET", ("health",)): worker_endpoints.show_health,
     ("GET", LOGGER[:2]): worker_endpoints.show_loggers,
     ("GET", LOGGER): worker_endpoints.show_logger,
-    ("GET", ("connectors", "{}", "history")): history.show_history,
-    ("GET", ("connectors", "{}", "progress")): progress.show_progress,
-    ("POST", ("connectors", "{}", "undo")): _undo,
+    ("GET", (*CONNECTOR, "history")): history.show_history,
+    ("GET", (*CONNECTOR, "progress")): progress.show_progress,
+    ("POST", (*CONNECTOR, "undo")): _undo,
     ("GET", ("diff",)): diff.show_differences,
     ("GET", ("targets",)): target_states.show_targets,
     ("GET", ("commands",)): audit.show_trail,

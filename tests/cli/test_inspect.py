@@ -125,7 +125,7 @@ def test_a_vector_that_names_one_topic_leaves_out_the_others(histories: Path) ->
 
 
 def test_the_vectors_of_a_story_are_taken(histories: Path) -> None:
-    """These vectors count transaction markers and empty partitions, which the log lacks."""
+    """A story's end offsets count transaction markers and empty partitions; the log lacks both."""
     story = (histories / "exactly-once-3.9.story.jsonl").read_bytes().splitlines()
     for line in story[1::20]:
         vector = json.dumps(json.loads(line)["positions"])

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from controlplane.core.configdef.key_definition import ConfigKey
-from controlplane.core.java.java_library import parse_int, parse_long, trim
+from controlplane.core.java.java_library import fits, parse_int, parse_long, trim
 from controlplane.core.java.json_values import value_text
 
 Defect = Literal["abstract", "no suitable constructor", "private constructor", "constructor throws"]
@@ -88,7 +88,7 @@ def parse(key: ConfigKey, text: str | None, find: FindClass) -> ConfigValue:
 
 
 _AROUND_COMMAS = " \t\n\v\f\r"
-_SHORTS = range(-(2**15), 2**15)
+_SHORT_BITS = 16
 _DOUBLE = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?[fFdD]?)", re.ASCII
 )
@@ -104,7 +104,7 @@ def _boolean(text: str) -> bool | None:
 
 def _short(text: str) -> int | None:
     number = parse_int(text)
-    return number if number is not None and number in _SHORTS else None
+    return number if number is not None and fits(number, _SHORT_BITS) else None
 
 
 def _double(text: str) -> float | None:

@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from controlplane.core.java.big_decimals import without_negative_zero
-from controlplane.core.java.java_library import wrap_long
+from controlplane.core.java.java_library import fits, wrap_long
 from controlplane.core.java.json_errors import Undecodable
 from controlplane.core.releases.profiles import HugeExponent, Profile
 
@@ -14,8 +14,8 @@ MAX_DIGITS: Final = 1000
 TOO_MANY_DIGITS: Final = f"a number of more than {MAX_DIGITS} digits"
 
 _MAX_EXPONENT_DIGITS: Final = 10
-_INTS: Final = range(-(2**31), 2**31)
-"""Limits of java.math.BigDecimal: digits of an exponent, values of exponent and scale."""
+_INT_BITS: Final = 32
+"""Limits of java.math.BigDecimal: digits of an exponent, bits of exponent and scale."""
 
 _LONG_TOKEN: Final = 500
 """Length from which on Jackson uses its own parser for BigDecimal."""
@@ -50,8 +50,8 @@ def _fits_decimal(token: str, *, of_long_tokens: bool) -> bool:
     power = -int(digits) if exponent.startswith("-") else int(digits)
     scale = len(mantissa.partition(".")[2]) - power
     if of_long_tokens and len(token) >= _LONG_TOKEN:
-        return scale in _INTS and -scale in _INTS
-    return scale in _INTS and power in _INTS
+        return fits(scale, _INT_BITS) and fits(-scale, _INT_BITS)
+    return fits(scale, _INT_BITS) and fits(power, _INT_BITS)
 
 
 def big_decimal(token: str) -> Decimal:

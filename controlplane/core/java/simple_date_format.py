@@ -10,7 +10,7 @@ from datetime import date
 from itertools import accumulate
 from typing import Final
 
-from controlplane.core.java.java_library import narrow_int
+from controlplane.core.java.java_library import fits, narrow_int
 
 DATE_PATTERN: Final = "y-M-d"
 TIME_PATTERN: Final = "H:m:s.S'Z"
@@ -47,7 +47,7 @@ _DAYS_BEFORE: Final = tuple(accumulate(_LENGTHS, initial=0))
 
 _FIELD_MS: Final = {"H": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
 _FIELD: Final = re.compile(r"[ \t]*(-?)(\d+)(?:E(-?)(\d+))?")
-_LONGS: Final = range(-(2**63), 2**63)
+_LONG_BITS: Final = 64
 _LONG_DIGITS: Final = 20
 """A number with more digits is no `long`."""
 _INT_MAX: Final = 2**31 - 1
@@ -86,7 +86,7 @@ def _int_value(number: re.Match[str]) -> int:
         else:
             size *= 10 ** min(exponent, _LONG_DIGITS)
     value = -size if sign else size
-    if value not in _LONGS:
+    if not fits(value, _LONG_BITS):
         return _INT_MAX if value > 0 else -_INT_MAX - 1
     return narrow_int(value)
 

@@ -26,8 +26,6 @@ TEXTS = f"{MAP}<{TEXT},{TEXT}>"
 ANYTHING = f"{MAP}<{TEXT},java.lang.Object>"
 _RAW = f"{MAP}<java.lang.Object,java.lang.Object>"
 
-_INT_BITS, _LONG_BITS = 32, 64
-
 
 class BodyReader(NamedTuple):
     """Reading position in a body, and the release that reads it."""
@@ -238,14 +236,10 @@ def _fail_at_scalar(reader: BodyReader, token: Token, java_type: str) -> NoRetur
         reader.mismatch(java_type, token)
     if token.kind is TokenKind.STRING:
         _fail_at_text(reader, token, java_type)
-    argument, description = _SCALARS.get(token.kind) or _integer(token.text)
+    argument, description = _SCALARS.get(token.kind) or (_integer_type(token.text), "Number value")
     value_words = f"{description} ({token.text})"
-    if argument == _BIG and reader.profile.rest_body_out_of_token:
-        raise Fault(
-            f"Cannot construct instance of `{java_type}` (although at least one Creator exists): "
-            f"no suitable creator method found to deserialize from {value_words}",
-            token.at,
-        )
+    if argument == _BIG_INTEGER and reader.profile.rest_body_out_of_token:
+        _fail_to_construct(java_type, "no suitable creator method found", value_words, token)
     _fail_without_creator(java_type, argument, value_words, token)
 
 
@@ -256,16 +250,17 @@ _SCALARS = {
 }
 
 
-def _integer(digits: str) -> tuple[str, str]:
-    kind = _BIG
-    if len(digits) <= _LONG_DIGITS:
-        number = int(digits)
-        kind = "long/Long" if fits(number, _LONG_BITS) else kind
-        kind = "int/Int" if fits(number, _INT_BITS) else kind
-    return kind, "Number value"
+def _integer_type(digits: str) -> str:
+    if len(digits) > _LONG_DIGITS:
+        return _BIG_INTEGER
+    number = int(digits)
+    return next((name for name, bits in _INTEGERS.items() if fits(number, bits)), _BIG_INTEGER)
 
 
-_BIG = "BigInteger"
+_INTEGERS = {"int/Int": 32, "long/Long": 64}
+"""Bits of Java's integers, the smallest first."""
+
+_BIG_INTEGER = "BigInteger"
 """Argument of creators that Jackson 2.10 does not know."""
 
 _LONG_DIGITS = 20
@@ -298,8 +293,13 @@ def _check_blank(reader: BodyReader, token: Token, target: str) -> None:
 def _fail_without_creator(
     java_type: str, argument: str, value_words: str, token: Token
 ) -> NoReturn:
+    missing = f"no {argument}-argument constructor/factory method"
+    _fail_to_construct(java_type, missing, value_words, token)
+
+
+def _fail_to_construct(java_type: str, missing: str, value_words: str, token: Token) -> NoReturn:
     raise Fault(
         f"Cannot construct instance of `{java_type}` (although at least one Creator exists): "
-        f"no {argument}-argument constructor/factory method to deserialize from {value_words}",
+        f"{missing} to deserialize from {value_words}",
         token.at,
     )

@@ -9,6 +9,7 @@ from controlplane.core.commands import AnyCommand
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.rest.endpoints import command_requests, reads, router
+from controlplane.rest.endpoints.query_parameters import CONNECTOR
 from controlplane.rest.endpoints.reads import Reading
 from controlplane.rest.errors import OK, Answer, Failed, NoSuchMethod, NoSuchPath, RestError
 from controlplane.rest.http.request_targets import parse_target
@@ -104,14 +105,13 @@ def list_paths(profile: Profile) -> Iterator[str]:
 
 def connector_paths(base: str, tasks: Iterable[int]) -> Iterator[str]:
     """List the read endpoints of the connector with the path `base`, and those of its tasks."""
-    yield from ("/".join((base, *part)) for part in _PARTS_OF_CONNECTORS)
+    yield from ("/".join((base, *part)) for part in _PARTS_OFCONNECTORS)
     yield from (f"{base}/tasks/{task}/status" for task in tasks)
 
 
-_CONNECTOR = ("connectors", "{}")
-_PARTS_OF_CONNECTORS = [
+_PARTS_OFCONNECTORS = [
     route.template[2:]
     for route in reads.ROUTES
-    if route.template[:2] == _CONNECTOR and "{}" not in route.template[2:]
+    if route.template[:2] == CONNECTOR and "{}" not in route.template[2:]
 ]
 """Templates of a connector's read endpoints behind its own path, which is the empty one."""

@@ -49,6 +49,9 @@ Query = Mapping[str, Sequence[str]]
 EndpointKey = tuple[str, tuple[str, ...]]
 """A method and a path template."""
 
+CONNECTOR = ("connectors", "{}")
+"""Template of one connector."""
+
 
 class _ParameterRule(NamedTuple):
     """Test of a query parameter's values, with the error text for a wrong one."""
@@ -95,14 +98,13 @@ _LIMIT = _ParameterRule(_is_limit, f"is no number from 1 to {LIMIT_MOST}")
 
 _COMMANDS = sorted(str(command.__struct_config__.tag) for command in get_args(AnyCommand))
 
-_CONNECTOR = ("connectors", "{}")
 _PAGED = {"limit": _LIMIT, "after": _ANY}
 
 _PARAMETERS: dict[EndpointKey, dict[str, _ParameterRule]] = {
     ("GET", ("connectors",)): {"expand": _one_of("status", "info", repeats=True)},
-    ("POST", (*_CONNECTOR, "restart")): {"includeTasks": _FLAG, "onlyFailed": _FLAG},
-    ("POST", (*_CONNECTOR, "undo")): {"to": _ANY, "offsets": _FLAG},
-    ("GET", (*_CONNECTOR, "history")): {**_PAGED, "records": _FLAG},
+    ("POST", (*CONNECTOR, "restart")): {"includeTasks": _FLAG, "onlyFailed": _FLAG},
+    ("POST", (*CONNECTOR, "undo")): {"to": _ANY, "offsets": _FLAG},
+    ("GET", (*CONNECTOR, "history")): {**_PAGED, "records": _FLAG},
     ("GET", ("diff",)): {"from": _ANY, "connector": _ANY, **_PAGED},
     ("GET", ("targets",)): {"connector": _ANY, **_PAGED},
     ("GET", ("commands",)): {

@@ -16,6 +16,7 @@ from controlplane.core.state import ClusterState
 from controlplane.core.views import offset_order
 from controlplane.core.views.group_progress import in_worker_order
 from controlplane.rest.endpoints import entities
+from controlplane.rest.endpoints.query_parameters import CONNECTOR
 from controlplane.rest.errors import Failed, Forbidden, NotFound
 
 
@@ -183,17 +184,15 @@ def every_release(_: Profile) -> bool:
     return True
 
 
-_CONNECTOR = ("connectors", "{}")
-
 ROUTES: tuple[ReadRoute, ...] = (
     ReadRoute((), every_release, _root, reads_log=False),  # many clients use it as a liveness check
     ReadRoute(("connectors",), every_release, _connectors),
-    ReadRoute(_CONNECTOR, every_release, _info),
-    ReadRoute((*_CONNECTOR, "config"), every_release, _config),
-    ReadRoute((*_CONNECTOR, "tasks"), every_release, _tasks),
-    ReadRoute((*_CONNECTOR, "tasks-config"), attrgetter("rest_tasks_config"), _tasks_config),
-    ReadRoute((*_CONNECTOR, "status"), attrgetter("statuses"), _status),
-    ReadRoute((*_CONNECTOR, "tasks", "{}", "status"), attrgetter("statuses"), _task_status),
-    ReadRoute((*_CONNECTOR, "topics"), attrgetter("rest_topics"), _topics),
-    ReadRoute((*_CONNECTOR, "offsets"), attrgetter("rest_offsets"), _offsets, reads_group=True),
+    ReadRoute(CONNECTOR, every_release, _info),
+    ReadRoute((*CONNECTOR, "config"), every_release, _config),
+    ReadRoute((*CONNECTOR, "tasks"), every_release, _tasks),
+    ReadRoute((*CONNECTOR, "tasks-config"), attrgetter("rest_tasks_config"), _tasks_config),
+    ReadRoute((*CONNECTOR, "status"), attrgetter("statuses"), _status),
+    ReadRoute((*CONNECTOR, "tasks", "{}", "status"), attrgetter("statuses"), _task_status),
+    ReadRoute((*CONNECTOR, "topics"), attrgetter("rest_topics"), _topics),
+    ReadRoute((*CONNECTOR, "offsets"), attrgetter("rest_offsets"), _offsets, reads_group=True),
 )

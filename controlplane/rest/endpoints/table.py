@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints import connector_plugins, reads, writes
+from controlplane.rest.endpoints.query_parameters import CONNECTOR
 
 
 def _no_release(_: Profile) -> bool:
@@ -124,10 +125,9 @@ def _worker_endpoints() -> Iterator[Endpoint]:
 
 def _own_endpoints() -> Iterator[Endpoint]:
     """This project's own endpoints, which Connect lacks."""
-    connector = ("connectors", "{}")
-    yield Endpoint("GET", (*connector, "history"), reads.every_release, reads_log=True)
-    yield Endpoint("GET", (*connector, "progress"), reads.every_release, reads_log=True)
-    yield Endpoint("POST", (*connector, "undo"), reads.every_release, changes=True)
+    yield Endpoint("GET", (*CONNECTOR, "history"), reads.every_release, reads_log=True)
+    yield Endpoint("GET", (*CONNECTOR, "progress"), reads.every_release, reads_log=True)
+    yield Endpoint("POST", (*CONNECTOR, "undo"), reads.every_release, changes=True)
     yield Endpoint("GET", ("diff",), reads.every_release, reads_log=True)
     yield Endpoint("GET", ("targets",), reads.every_release)
     yield Endpoint("GET", ("commands",), reads.every_release, reads_log=True)

@@ -21,6 +21,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.observe import Logger
+from controlplane.rest.endpoints.query_parameters import CONNECTOR
 from controlplane.rest.endpoints.router import match
 from controlplane.rest.errors import (
     Answer,
@@ -44,7 +45,7 @@ from controlplane.rest.security.request_info import RequestInfo
 from controlplane.rest.security.roles import READING, Role, needed
 from controlplane.rest.security.settings import AuthSettings
 
-_SIGNED = (("POST", ("connectors", "{}", "tasks")), ("PUT", ("connectors", "{}", "fence")))
+_SIGNED = (("POST", (*CONNECTOR, "tasks")), ("PUT", (*CONNECTOR, "fence")))
 """Endpoints that workers call on each other."""
 
 UNKNOWN = "Log in first"

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
-from controlplane.rest.endpoints.query_parameters import EndpointKey
+from controlplane.rest.endpoints.query_parameters import CONNECTOR, EndpointKey
 from controlplane.rest.endpoints.router import match
 
 
@@ -26,14 +26,12 @@ class Role(IntEnum):
         return self.name.lower()
 
 
-_CONNECTOR = ("connectors", "{}")
-
 NEEDS: Mapping[EndpointKey, Role] = {
-    ("PUT", (*_CONNECTOR, "pause")): Role.OPERATE,
-    ("PUT", (*_CONNECTOR, "resume")): Role.OPERATE,
-    ("PUT", (*_CONNECTOR, "stop")): Role.OPERATE,
-    ("POST", (*_CONNECTOR, "restart")): Role.OPERATE,
-    ("POST", (*_CONNECTOR, "tasks", "{}", "restart")): Role.OPERATE,
+    ("PUT", (*CONNECTOR, "pause")): Role.OPERATE,
+    ("PUT", (*CONNECTOR, "resume")): Role.OPERATE,
+    ("PUT", (*CONNECTOR, "stop")): Role.OPERATE,
+    ("POST", (*CONNECTOR, "restart")): Role.OPERATE,
+    ("POST", (*CONNECTOR, "tasks", "{}", "restart")): Role.OPERATE,
     ("PUT", ("connector-plugins", "{}", "config", "validate")): Role.VIEW,
 }
 """Roles that do not follow from the method alone.
