@@ -113,11 +113,11 @@ if TYPE_CHECKING:
         ReadableLog,
         Record,
     )
-    from controlplane.logs.log_factory import Opened, Opening, open_log
+    from controlplane.logs.log_factory import OpenedLog, OpenOptions, open_log
     from controlplane.logs.memory import MemoryLog
     from controlplane.plane import ControlPlane, Refusal, Settings, Surroundings
-    from controlplane.projection.as_of import load_at
     from controlplane.projection.loader import load
+    from controlplane.projection.past_states import load_at
 
 __all__ = [
     "AlterOffsets",
@@ -139,8 +139,8 @@ __all__ = [
     "MemoryLog",
     "NotWritten",
     "OffsetChange",
-    "Opened",
-    "Opening",
+    "OpenOptions",
+    "OpenedLog",
     "Outcome",
     "PatchConfig",
     "PauseConnector",
@@ -180,7 +180,7 @@ __all__ = [
 ]
 
 _PLACES = {
-    "controlplane.projection.as_of": ("load_at",),
+    "controlplane.projection.past_states": ("load_at",),
     "controlplane.controller": ("NotWritten", "TimedOut", "TooMany"),
     "controlplane.core.commands": (
         "AlterOffsets",
@@ -222,7 +222,7 @@ _PLACES = {
         "Record",
     ),
     "controlplane.logs.memory": ("MemoryLog",),
-    "controlplane.logs.log_factory": ("Opened", "Opening", "open_log"),
+    "controlplane.logs.log_factory": ("OpenedLog", "OpenOptions", "open_log"),
     "controlplane.plane": ("ControlPlane", "Refusal", "Settings", "Surroundings"),
 }
 """Names by the module that has them.

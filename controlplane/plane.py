@@ -51,11 +51,11 @@ from controlplane.logs.log import HasClusterId, HasWriterLock, Log, LogError
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_ours, path_of
 from controlplane.observe import Logger, logger
-from controlplane.projection.as_of import read_history
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.notices import Notices
+from controlplane.projection.past_states import read_history
 from controlplane.projection.upkeep import UpkeepSettings, keep_looking_after, look_after_at_last
 from controlplane.settings.kinds import check_settings
 

@@ -54,7 +54,7 @@ class FoldRequest(Protocol):
         ...
 
 
-class _LogContent(NamedTuple):
+class _LogKey(NamedTuple):
     """A log and its way of reading, as a dictionary key."""
 
     entries: tuple[Entry, ...]
@@ -89,7 +89,7 @@ class SparkFold:
 
     def __call__(self, requests: Sequence[FoldRequest]) -> list[ClusterState]:
         """Return the state of each request after its last entry."""
-        readers: dict[_LogContent, list[Profile]] = {}
+        readers: dict[_LogKey, list[Profile]] = {}
         for request in requests:
             profiles = readers.setdefault(_log(request), [])
             if request.profile not in profiles:
@@ -103,7 +103,7 @@ class SparkFold:
         ]
 
     def _queries(
-        self, store: FolderStore, readers: Mapping[_LogContent, Sequence[Profile]]
+        self, store: FolderStore, readers: Mapping[_LogKey, Sequence[Profile]]
     ) -> list[StateQuery]:
         """Archive each log and return its query."""
         queries = []
@@ -117,11 +117,11 @@ class SparkFold:
         return queries
 
 
-def _log(request: FoldRequest) -> _LogContent:
-    return _LogContent(request.entries, request.topics, request.exactly_once)
+def _log(request: FoldRequest) -> _LogKey:
+    return _LogKey(request.entries, request.topics, request.exactly_once)
 
 
-async def _archived(log: _LogContent, target: CaptureTarget) -> ArchivedCluster:
+async def _archived(log: _LogKey, target: CaptureTarget) -> ArchivedCluster:
     memory = await memory_log(list(log.entries))
     if log.topics.config not in await memory.topics():
         await memory.create_topic(log.topics.config, 1)

@@ -31,8 +31,8 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.core.topics.partitioner import partition_of
 from controlplane.rest.endpoints.command_responses import CompletedCommand
-from controlplane.rest.endpoints.offline import answer, command_of
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer, command_of
+from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.json_equality import equal_json
@@ -268,7 +268,7 @@ async def followed(request: RecordedRequest, configs: Sequence[Entry], done: int
 def test_questions_are_answered_as_they_were(case: RecordedRequest) -> None:
     """Read requests get the recorded responses and write no record."""
     assert is_recorded_answer(
-        answer(Reading(case.state(case.worker), plugins_of(case.history)), case.step.path), case
+        answer(ReadInputs(case.state(case.worker), plugins_of(case.history)), case.step.path), case
     )
     assert of_config(case.written_entries()) == []
 

@@ -12,8 +12,8 @@ from controlplane.core.fold import Fold, fold
 from controlplane.core.fold.bulk import load
 from controlplane.core.order import before
 from controlplane.core.releases.profiles import Profile
-from controlplane.rest.endpoints.offline import answer
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer
+from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.scenario.story import StoryStep, read_story
 from tests.recorded_requests import HISTORIES, plugins_of, recorded_entries
 from tests.test_histories import EXACTLY_ONCE
@@ -74,7 +74,7 @@ def test_offsets_are_listed_in_the_order_of_the_worker(name: str, live: bool) ->
             whole = Fold(profile, exactly_once=once)
             load(whole, [batch_of([entry]) for entry in entries])
             state = whole.snapshot()
-        listed = answer(Reading(state, plugins_of(name)), expected.path).body["offsets"]
+        listed = answer(ReadInputs(state, plugins_of(name)), expected.path).body["offsets"]
         assert json.dumps(listed) == json.dumps(expected.offsets), (expected.step.n, expected.path)
         checked += 1
     assert checked == LISTED[name]

@@ -17,14 +17,6 @@ from controlplane.attached.connect_client import (
     NoWorkerAnswers,
     OutcomeUnknown,
 )
-from controlplane.attached.endings import (
-    CUT_OFF,
-    ENDED_LATER,
-    UNDER_WAY,
-    UNKNOWN_OUTCOME,
-    ending_of,
-    is_success,
-)
 from controlplane.attached.execution import (
     AcceptedCommand,
     AttachedAnswer,
@@ -32,6 +24,14 @@ from controlplane.attached.execution import (
     RequestListener,
 )
 from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.interrupted_commands import (
+    CUT_OFF,
+    ENDED_LATER,
+    UNDER_WAY,
+    UNKNOWN_OUTCOME,
+    ending_of,
+    is_success,
+)
 from controlplane.attached.lull import Lull
 from controlplane.attached.plan_comparison import Comparison
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
@@ -84,7 +84,7 @@ class AttachedSurroundings(NamedTuple):
     limits: ConnectSettings = ConnectSettings()
 
 
-class _Job:
+class _QueuedRequest:
     """A command that waits or runs; callers that send the same key share it."""
 
     task: "asyncio.Task[None]"
@@ -117,7 +117,7 @@ class AttachedPlane:
         self._execution = CommandExecution(client, planner, log, trail, around.stepped)
         self._locks = QueueLocks(CommandLimits().commands_waiting)
         self._lull = Lull()
-        self._running: dict[str, _Job] = {}
+        self._running: dict[str, _QueuedRequest] = {}
         self._closed = False
         limits = around.limits
         # The longest case: the request is retried in vain, is then sent but not answered, and is
@@ -244,8 +244,8 @@ class AttachedPlane:
             return Rejected(Reason.CONFLICT, UNDER_WAY.format(request.command_id))
         return answer
 
-    def _begin(self, request: CommandRequest) -> _Job:
-        job = _Job(request)
+    def _begin(self, request: CommandRequest) -> _QueuedRequest:
+        job = _QueuedRequest(request)
         if self._locks.is_held(queue_of(request.command)):
             self._lull.begin()  # the connector's earlier command may be waiting for a lull
         job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
@@ -253,7 +253,7 @@ class AttachedPlane:
         job.task.add_done_callback(lambda task: self._ended(job, task))
         return job
 
-    def _ended(self, job: _Job, task: "asyncio.Task[None]") -> None:
+    def _ended(self, job: _QueuedRequest, task: "asyncio.Task[None]") -> None:
         """Forget a job; its callers get the error if it has ended without an answer."""
         self._running.pop(job.request.command_id, None)
         error = None if task.cancelled() else task.exception()
@@ -266,7 +266,7 @@ class AttachedPlane:
             job.answer.set_exception(error or Closed("Worker is shutting down"))
             job.answer.exception()  # marks it as retrieved: no caller may be left
 
-    async def _run(self, job: _Job) -> None:
+    async def _run(self, job: _QueuedRequest) -> None:
         """Hold the lock of the connector until the command's records are compared with the plan.
 
         The answer leaves before the record *finished* is written. If the process is killed between
@@ -301,7 +301,7 @@ class AttachedPlane:
         await self._finish(accepted, answer, comparison, **ending_of(answer))
         self._report(job, answer, comparison)
 
-    def _answer_callers(self, job: _Job, answer: AttachedAnswer) -> None:
+    def _answer_callers(self, job: _QueuedRequest, answer: AttachedAnswer) -> None:
         """Give the answer to all callers of the command, and note the time that it took."""
         job.answer.set_result(answer)
         job.took_ms = self._around.now_ms() - job.since_ms
@@ -347,7 +347,7 @@ class AttachedPlane:
         """Name of the last begun request of several; empty: none, or the command has only one."""
         return progress_of(self._trail.commands[request.command_id]).step
 
-    async def _end_later(self, job: _Job, failure: Exception) -> None:
+    async def _end_later(self, job: _QueuedRequest, failure: Exception) -> None:
         """Answer that a command is cut off; end it as soon as the workers answer.
 
         The lock of the connector is held meanwhile, so no later command runs on a half done one.
@@ -408,7 +408,9 @@ class AttachedPlane:
             facts["differences"] = list(comparison.differences)
         return facts
 
-    def _report(self, job: _Job, answer: AttachedAnswer, comparison: Comparison | None) -> None:
+    def _report(
+        self, job: _QueuedRequest, answer: AttachedAnswer, comparison: Comparison | None
+    ) -> None:
         """Write the one line about a command to the log of the service."""
         command = job.request.command
         outcome, reason = "done", None

@@ -15,7 +15,7 @@ from controlplane.core.plugins import CatalogueError, Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import Log
-from controlplane.logs.log_factory import Opened
+from controlplane.logs.log_factory import OpenedLog
 from controlplane.plugins import catalogued
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
@@ -25,7 +25,7 @@ from controlplane.rest.service import Service, compose
 
 @asynccontextmanager
 async def attached_service(  # noqa: PLR0913 - parts, by name
-    opened: Opened,
+    opened: OpenedLog,
     settings: ReadOnlySettings,
     *,
     client: ConnectClient,

@@ -14,8 +14,8 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.end_vectors import FittedEnds
 from controlplane.logs.log import OFFSET_LIMIT, ReadableLog
 from controlplane.logs.log_factory import open_log
-from controlplane.projection.as_of import cut_at, ends_now
 from controlplane.projection.loader import load
+from controlplane.projection.past_states import cut_at, ends_now
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import note
 from controlplane.terminal.progress_bar import LogWithProgress
@@ -39,7 +39,7 @@ class InputLog(msgspec.Struct, frozen=True):
     cluster_id: str | None = None
     """Kafka's cluster id; None: the log is no cluster."""
     assumed: frozenset[str] = frozenset()
-    """Topics that may have more partitions than the log shows (`Opened.assumed`)."""
+    """Topics that may have more partitions than the log shows (`OpenedLog.assumed`)."""
 
     async def fold(self, profile: Profile, *, trace: bool = False) -> Fold:
         """Fold the log like a worker of this release; `trace` keeps the causes of offsets, too."""
@@ -135,7 +135,7 @@ class LogContent(NamedTuple):
     entries: list[Entry]
     partitions: dict[str, int]
     assumed: frozenset[str] = frozenset()
-    """Topics that may have more partitions (`Opened.assumed`)."""
+    """Topics that may have more partitions (`OpenedLog.assumed`)."""
 
 
 async def read_whole(where: str, reading: LogOptions) -> LogContent:

@@ -10,7 +10,7 @@ from controlplane.core.moments import quoted, time_text
 from controlplane.core.order import entries_of
 from controlplane.core.text import record_text
 from controlplane.logs.log import LogNotUsable, ReadableLog
-from controlplane.logs.log_factory import Opening, open_any_log
+from controlplane.logs.log_factory import OpenOptions, open_any_log
 from controlplane.logs.names import without_login
 from controlplane.terminal.log_options import LogOptions, log_options, output_option
 from controlplane.terminal.output import print_json, say
@@ -59,7 +59,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
     return *place, time_text(entry.timestamp), key, record_text.value(entry)
 
 
-async def _last(where: str, how: Opening, topic: str, last: int) -> list[Entry]:
+async def _last(where: str, how: OpenOptions, topic: str, last: int) -> list[Entry]:
     async with await open_any_log(where, how) as opened:
         await _check_topic(opened.log, where, topic)
         ends = (await opened.log.ends([topic]))[topic]

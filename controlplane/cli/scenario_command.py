@@ -9,7 +9,7 @@ import click
 
 from controlplane.core.text.safe_text import count, safe
 from controlplane.scenario.folds import Folds, UnknownFold, with_registered
-from controlplane.scenario.run import Played, difference, play_all, read, rewrite
+from controlplane.scenario.run import StepResult, difference, play_all, read, rewrite
 from controlplane.scenario.scenario_file import BadScenario, Scenario
 from controlplane.terminal.command_errors import FOUND, InputRefused
 from controlplane.terminal.output import note, print_json, say
@@ -30,10 +30,10 @@ class ScenarioResult(NamedTuple):
 
     path: Path
     scenario: Scenario
-    played: Sequence[Played]
+    played: Sequence[StepResult]
 
     @property
-    def different(self) -> list[Played]:
+    def different(self) -> list[StepResult]:
         """Steps whose output differs from the file."""
         return [step for step in self.played if not step.as_written]
 
@@ -132,7 +132,7 @@ def _verb(different: int, *, rewriting: bool) -> str:
     return "differs" if different == 1 else "differ"
 
 
-def _print_difference(parsed: Scenario, played: Played) -> None:
+def _print_difference(parsed: Scenario, played: StepResult) -> None:
     head, *lines = difference(parsed, played)
     say(safe(head), style="bold")
     for line in lines:

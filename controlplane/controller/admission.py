@@ -49,7 +49,7 @@ class TooMany(Exception):
     """The number of waiting commands has reached its limit; the caller should try again later."""
 
 
-class Job:
+class QueuedCommand:
     """A command that waits or runs; callers that send the same command id share it."""
 
     task: "asyncio.Task[CommandAnswer]"

@@ -9,7 +9,7 @@ import msgspec
 from controlplane.controller.admission import (
     CommandAnswer,
     CommandLimits,
-    Job,
+    QueuedCommand,
     QueueLocks,
     RefusalQuota,
     SharedAction,
@@ -92,7 +92,7 @@ class Controller:
         self._epoch = 0
         self._locks = QueueLocks(limits.commands_waiting)
         self._refusals = RefusalQuota(limits.refusals_per_minute, world.now_ms())
-        self._running: dict[str, Job] = {}
+        self._running: dict[str, QueuedCommand] = {}
         self._read_to_end = SharedAction(self._read_on)
         self._unfinished = CommandsInDoubt(
             self._locks,
@@ -252,7 +252,7 @@ class Controller:
             return self._conflict(request)
         return await self._answer_of(job, profile or self._decider.context.profile)
 
-    async def _answer_of(self, job: Job, profile: Profile) -> CommandAnswer:
+    async def _answer_of(self, job: QueuedCommand, profile: Profile) -> CommandAnswer:
         """Wait for the answer of a job that other callers may wait for, too."""
         job.callers += 1
         try:
@@ -302,17 +302,17 @@ class Controller:
     def _conflict(self, request: CommandRequest) -> Rejected:
         """Refuse a key of another command. The command topic has that command, not this one."""
         rejected = command_log.other_command(request)
-        self._report(Job(request, None), rejected, records=0)
+        self._report(QueuedCommand(request, None), rejected, records=0)
         return rejected
 
-    def _begin(self, request: CommandRequest, profile: Profile | None) -> Job:
-        job = Job(request, profile)
+    def _begin(self, request: CommandRequest, profile: Profile | None) -> QueuedCommand:
+        job = QueuedCommand(request, profile)
         job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
         self._running[request.command_id] = job
         job.task.add_done_callback(lambda _: self._running.pop(request.command_id))
         return job
 
-    async def _run(self, job: Job) -> CommandAnswer:
+    async def _run(self, job: QueuedCommand) -> CommandAnswer:
         """Hold the lock of the queue; end what is in doubt there; run the command."""
         request = job.request
         ending: CommandAnswer | LogError | None = None
@@ -339,7 +339,7 @@ class Controller:
                     self._report(job, ending, records)
             return answer
 
-    async def _decide_and_perform(self, job: Job, state: ClusterState) -> CommandAnswer:
+    async def _decide_and_perform(self, job: QueuedCommand, state: ClusterState) -> CommandAnswer:
         request = job.request
         decision = await self._decider.decided(state, request.command, complete=True)
         job.begun = True  # from here on, a record may be written
@@ -358,7 +358,7 @@ class Controller:
             self._unfinished.add(request, ReportedFailure(message, step))
             raise NotWritten(message) from failure
 
-    def _report(self, job: Job, answer: CommandAnswer | LogError, records: int) -> None:
+    def _report(self, job: QueuedCommand, answer: CommandAnswer | LogError, records: int) -> None:
         """Write the one line about a command to the log of the service."""
         command = job.request.command
         outcome, reason = "done", None
@@ -406,7 +406,7 @@ class Controller:
 
     # --- the state that a command depends on ----------------------------------------------------
 
-    async def _state_to_decide_on(self, job: Job) -> ClusterState:
+    async def _state_to_decide_on(self, job: QueuedCommand) -> ClusterState:
         """State for a decision; at the end of the log if other writers' records matter."""
         if _depends_on_others(job.request.command):
             await self._read_to_end()

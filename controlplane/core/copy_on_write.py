@@ -23,7 +23,7 @@ SMALL = 128
 """Largest number of items that is simply copied: some 0.5 µs, as much as a layer costs."""
 
 
-class Layered(MutableMapping[K, V]):
+class LayeredDict(MutableMapping[K, V]):
     """A shared dict and a layer with the writes since.
 
     It behaves, also in the order of its items, like the dict that results from applying the writes
@@ -45,9 +45,9 @@ class Layered(MutableMapping[K, V]):
         """
         return 2 * isqrt(len(self._base)) - len(self._over) - len(self._gone)
 
-    def copy(self) -> "Layered[K, V]":
+    def copy(self) -> "LayeredDict[K, V]":
         """An independent copy; the base is shared."""
-        return Layered(self._base, self._over.copy(), self._gone.copy())
+        return LayeredDict(self._base, self._over.copy(), self._gone.copy())
 
     def merged(self) -> dict[K, V]:
         """Return the items of all layers as one new dict."""
@@ -110,7 +110,7 @@ class CopyOnWrite(Generic[K, V]):
 
     def __init__(self) -> None:
         self._room = _ENDLESS
-        self.items: dict[K, V] | Layered[K, V] = {}
+        self.items: dict[K, V] | LayeredDict[K, V] = {}
         """The items, to read. Use `writable()` to write."""
         self._published: Mapping[K, V] | None = None
 
@@ -125,9 +125,9 @@ class CopyOnWrite(Generic[K, V]):
         if self._published is not None:
             self.items = _writable_copy(self.items)
             self._published = None
-            self._room = self.items.room if isinstance(self.items, Layered) else _ENDLESS
+            self._room = self.items.room if isinstance(self.items, LayeredDict) else _ENDLESS
         elif not self._room:
-            assert isinstance(self.items, Layered)
+            assert isinstance(self.items, LayeredDict)
             self.items = self.items.merged()
             self._room = _ENDLESS
         else:
@@ -145,11 +145,11 @@ class CopyOnWrite(Generic[K, V]):
         return self.writable().pop(key) if key in self.items else None
 
 
-def _writable_copy(items: dict[K, V] | Layered[K, V]) -> dict[K, V] | Layered[K, V]:
+def _writable_copy(items: dict[K, V] | LayeredDict[K, V]) -> dict[K, V] | LayeredDict[K, V]:
     """A mapping with the same items that may be changed while `items` stays as it is."""
-    if isinstance(items, Layered):
+    if isinstance(items, LayeredDict):
         return items.copy() if items.room > 0 else items.merged()
-    return items.copy() if len(items) <= SMALL else Layered(items, {}, set())
+    return items.copy() if len(items) <= SMALL else LayeredDict(items, {}, set())
 
 
 class NestedCopyOnWrite(CopyOnWrite[K, dict[I, V]], Generic[K, I, V]):

@@ -62,10 +62,10 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     maximum of the prefix could affect only the partition that reaches furthest, whose records come
     first anyway.
     """
-    return sorted(map(Ordering().rank, entries), key=_RANK)
+    return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
 
-class Ordering:
+class EntrySorter:
     """Sorts the entries of a log into the one order, in steps that are each short.
 
     Partitions come in any order, the entries of each by offset. Every entry must be ranked, even

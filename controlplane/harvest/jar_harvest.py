@@ -54,7 +54,7 @@ _KINDS = {
 """Kinds of plugins by the getter of Kafka's `Plugins`; those of other getters are connectors."""
 
 
-class _Plugin(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
+class _JarPlugin(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
     class_name: str
     among: str
     type: str
@@ -72,7 +72,7 @@ class _DefinitionsOutput(msgspec.Struct, frozen=True):
     producer: tuple[JavaKey, ...]
     consumer: tuple[JavaKey, ...]
     admin: tuple[JavaKey, ...]
-    plugins: tuple[_Plugin, ...]
+    plugins: tuple[_JarPlugin, ...]
     transformed: tuple[JavaKey, ...] | None = None
 
 

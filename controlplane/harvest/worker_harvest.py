@@ -62,11 +62,11 @@ _TRIGGERS = {
 """Settings that make a connector use all three clients."""
 
 
-class _ServerInfo(msgspec.Struct, frozen=True):
+class _RootResponse(msgspec.Struct, frozen=True):
     version: str
 
 
-class _Listed(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
+class _ListedPlugin(msgspec.Struct, frozen=True, rename={"class_name": "class"}):
     """A plugin as `GET /connector-plugins` lists it."""
 
     class_name: str
@@ -78,7 +78,7 @@ class _Config(msgspec.Struct, frozen=True):
     definition: RestKey | None = None
 
 
-class _Validation(msgspec.Struct, frozen=True):
+class _ValidationResponse(msgspec.Struct, frozen=True):
     configs: tuple[_Config, ...]
 
 
@@ -90,7 +90,7 @@ async def version_of(worker: BoundedWorker) -> str:
         NoWorker: it is no Connect worker, or refuses the credentials.
     """
     try:
-        return short((await worker.get("/", _ServerInfo)).version)
+        return short((await worker.get("/", _RootResponse)).version)
     except WorkerRefusal as refusal:
         raise NoWorker(
             f"{worker.name} refuses GET / ({refusal}): give the URL of a Connect worker, and "
@@ -159,30 +159,30 @@ class _Questions:
         definitions = {scope: tuple(keys.values()) for scope, keys in self._definitions.items()}
         return Harvest(version, definitions, plugins, tuple(self._lacking))
 
-    async def _listed(self) -> list[_Listed]:
+    async def _listed(self) -> list[_ListedPlugin]:
         """The plugins that the worker lists, by class and type; of several versions the first."""
         try:
             answer = await self._worker.get(
-                "/connector-plugins?connectorsOnly=false", tuple[_Listed, ...]
+                "/connector-plugins?connectorsOnly=false", tuple[_ListedPlugin, ...]
             )
         except WorkerRefusal as refusal:
             raise NoWorker(f"{self._worker.name} does not list plugins: {refusal}") from None
         if len(answer) > PLUGINS_MOST:
             raise NoAnswer(f"{self._worker.name} lists more than {PLUGINS_MOST:,} plugins")
-        distinct: dict[tuple[str, str], _Listed] = {}
+        distinct: dict[tuple[str, str], _ListedPlugin] = {}
         for plugin in answer:
             distinct.setdefault((plugin.class_name, plugin.type), plugin)
         return list(distinct.values())
 
-    def _hidden(self) -> list[_Listed]:
+    def _hidden(self) -> list[_ListedPlugin]:
         """Plugins that come with every worker, and that it does not list."""
         return [
-            _Listed(plugin.class_name, plugin.type, plugin.version)
+            _ListedPlugin(plugin.class_name, plugin.type, plugin.version)
             for plugin in self._path.plugins
             if plugin.bundled and plugin.class_name not in self._names
         ]
 
-    async def _ask_each(self, listed: list[_Listed], hidden: list[_Listed]) -> None:
+    async def _ask_each(self, listed: list[_ListedPlugin], hidden: list[_ListedPlugin]) -> None:
         """Ask for the settings of each plugin (KIP-769)."""
         each = {plugin.class_name: plugin for plugin in (*listed, *hidden)}
         self._expect(len(each))
@@ -196,12 +196,12 @@ class _Questions:
                 self._tell(plugin, self._plain(keys))
             self._step()
 
-    def _keep_silent(self, plugin: _Listed) -> None:
+    def _keep_silent(self, plugin: _ListedPlugin) -> None:
         """Remember a listed plugin without settings."""
         if plugin.class_name in self._names:
             self._silent.append(plugin.class_name)
 
-    def _tell(self, plugin: _Listed, keys: list[ConfigKey]) -> None:
+    def _tell(self, plugin: _ListedPlugin, keys: list[ConfigKey]) -> None:
         """Keep the settings of a plugin, and those of Connect's among them."""
         if plugin.type in CONNECTORS:
             self._tell_connects(plugin.type, keys)
@@ -209,7 +209,7 @@ class _Questions:
                 keys = self._own_keys(plugin, keys)
         self._keys[plugin.class_name] = tuple(keys)
 
-    def _own_keys(self, connector: _Listed, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
+    def _own_keys(self, connector: _ListedPlugin, keys: Iterable[ConfigKey]) -> list[ConfigKey]:
         """Settings of the connector itself, among those with Connect's own."""
         own_plugin = known_plugin(connector.class_name, connector.type, self._path)
         own = () if own_plugin is None else self._path.keys_of(own_plugin) or ()
@@ -231,7 +231,7 @@ class _Questions:
 
     # --- validation -----------------------------------------------------------------------------
 
-    async def _ask_validations(self, plugins: list[_Listed]) -> None:
+    async def _ask_validations(self, plugins: list[_ListedPlugin]) -> None:
         """Request the settings that only validations return."""
         every = not self._profile.rest_all_plugins
         connectors = [plugin for plugin in plugins if plugin.type in CONNECTORS]
@@ -249,16 +249,16 @@ class _Questions:
             await self._ask_connector(plugin)
             self._step()
 
-    def _aliased(self, *, every: bool) -> Iterator[_Listed]:
+    def _aliased(self, *, every: bool) -> Iterator[_ListedPlugin]:
         """Kafka's own transformations and predicates that have settings, or one of them."""
         for plugin in self._path.plugins:
             if plugin.type in _ALIASED and plugin.config:
-                yield _Listed(plugin.class_name, plugin.type)
+                yield _ListedPlugin(plugin.class_name, plugin.type)
                 if not every:
                     return
 
     async def _ask_kind(
-        self, kind: str, connectors: Iterable[_Listed]
+        self, kind: str, connectors: Iterable[_ListedPlugin]
     ) -> "_ValidatedConnector | None":
         """Ask for the settings of Connect and of clients, by a connector of a kind that works."""
         config = {**_TRIGGERS[kind], **self._overrides()}
@@ -290,7 +290,9 @@ class _Questions:
             client_keys = _beneath(f"{client}.override.", keys)
             self._definitions.setdefault(client, {}).update({key.name: key for key in client_keys})
 
-    async def _ask_aliased(self, plugin: _Listed, working: "_ValidatedConnector | None") -> None:
+    async def _ask_aliased(
+        self, plugin: _ListedPlugin, working: "_ValidatedConnector | None"
+    ) -> None:
         """Ask for the settings of a transformation or predicate, by a config that names it."""
         assert working is not None
         listed = _ALIASED[plugin.type]
@@ -318,7 +320,7 @@ class _Questions:
             for key in plugin.config or ()
         )
 
-    async def _ask_connector(self, connector: _Listed) -> None:
+    async def _ask_connector(self, connector: _ListedPlugin) -> None:
         """Ask for the settings of a connector, by a config of it."""
         keys = await self._validated(connector, _TRIGGERS.get(connector.type, {}))
         if keys is None:
@@ -327,14 +329,14 @@ class _Questions:
         self._keys[connector.class_name] = tuple(self._own_keys(connector, keys))
 
     async def _validated(
-        self, connector: _Listed, settings: Mapping[str, str]
+        self, connector: _ListedPlugin, settings: Mapping[str, str]
     ) -> list[ConfigKey] | None:
         """All settings that the worker returns for a config; None: it refuses to validate it."""
         name = connector.class_name
         path = f"/connector-plugins/{quote(name, safe='')}/config/validate"
         config = {"name": "harvest", "connector.class": name, **settings}
         try:
-            validation = await self._worker.put(path, config, _Validation)
+            validation = await self._worker.put(path, config, _ValidationResponse)
         except WorkerRefusal:
             return None
         return self._plain(
@@ -369,7 +371,7 @@ class _Questions:
 class _ValidatedConnector(NamedTuple):
     """A connector that the worker validates, and the config for it."""
 
-    connector: _Listed
+    connector: _ListedPlugin
     config: Mapping[str, str]
 
 

@@ -35,7 +35,7 @@ class DumpForm(msgspec.Struct, frozen=True):
     """Number of partitions by topic (`offsets`, `status`, or a name in full)."""
 
 
-class Opening(msgspec.Struct, frozen=True):
+class OpenOptions(msgspec.Struct, frozen=True):
     """Options to open a log: access to a cluster, the form of a dump, names of topics."""
 
     topics: Topics = Topics()
@@ -50,7 +50,7 @@ class Opening(msgspec.Struct, frozen=True):
     """Hint how to name topics: ends the sentence about a missing topic."""
 
 
-class Opened(NamedTuple):
+class OpenedLog(NamedTuple):
     """An open log, its form, and sentences about missing or doubtful content.
 
     The caller closes the log: `async with await open_log(…) as opened` does.
@@ -72,7 +72,7 @@ class Opened(NamedTuple):
         await self.log.close()
 
 
-async def open_log(where: str, how: Opening | None = None) -> Opened:
+async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
     """Open a log for reading. Nothing is created or changed.
 
     Raises:
@@ -80,7 +80,7 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
         LogNotUsable: no such log, no log at all, or a log without a required topic.
         LogCorrupt: the file is damaged.
     """
-    how = how or Opening()
+    how = how or OpenOptions()
     opened = await open_any_log(where, how)
     try:
         existing = await opened.log.topics()
@@ -92,17 +92,17 @@ async def open_log(where: str, how: Opening | None = None) -> Opened:
     return opened._replace(problems=(*wrong, *opened.problems))
 
 
-async def open_any_log(where: str, how: Opening) -> Opened:
+async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
     """Open a log as `open_log` does, whether or not it has Connect's topics."""
     if is_cluster(where):
         check_form(where, "kafka", how.form)
         reader = await _open_kafka(brokers_of(where), how)
-        return Opened(reader, "kafka", cluster_id=reader.cluster_id)
+        return OpenedLog(reader, "kafka", cluster_id=reader.cluster_id)
     if is_embedded(where):
         check_form(where, "sqlite", how.form)
         log = await _open_sqlite(where, how)
         assumed = await log.assumed_partitions()
-        return Opened(log, "sqlite", cluster_id=log.cluster_id, assumed=assumed)
+        return OpenedLog(log, "sqlite", cluster_id=log.cluster_id, assumed=assumed)
     dump = open_dump(path_of(where), how)
     check_form(where, dump.format, how.form)
     check_whole(where, dump)
@@ -110,7 +110,7 @@ async def open_any_log(where: str, how: Opening) -> Opened:
     partition_counts = partitions_in(where, dump, how)
     memory = await memory_log(dump.entries, partition_counts)
     assumed = assumed_in(dump, partition_counts, how.topics)
-    return Opened(memory, dump.format, problems, assumed=assumed)
+    return OpenedLog(memory, dump.format, problems, assumed=assumed)
 
 
 def check_form(where: str, format_found: str, form: DumpForm) -> None:
@@ -134,7 +134,7 @@ _OPTIONS_BY_FORMAT = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fi
 """Options by format of dump; every dump takes those of `_EVERY_DUMP`."""
 
 
-def open_dump(path: Path, how: Opening) -> Dump:
+def open_dump(path: Path, how: OpenOptions) -> Dump:
     """Read a file of records whole."""
     check_file(path)
     form = how.form
@@ -185,7 +185,7 @@ def problem_text(problem: Problem) -> str:
     return f"line {problem.line} {problem.reason}"
 
 
-async def _open_sqlite(where: str, how: Opening) -> "SqliteLog":
+async def _open_sqlite(where: str, how: OpenOptions) -> "SqliteLog":
     # Imported here: a dump or a cluster needs no SQLite.
     from controlplane.logs.sqlite import SqliteLog, SqliteSettings  # noqa: PLC0415
 
@@ -195,7 +195,7 @@ async def _open_sqlite(where: str, how: Opening) -> "SqliteLog":
     return await SqliteLog.open(path, create=False, read_only=True, settings=limits)
 
 
-async def _open_kafka(bootstrap: str, how: Opening) -> "KafkaReader":
+async def _open_kafka(bootstrap: str, how: OpenOptions) -> "KafkaReader":
     # Imported here: aiokafka takes longer to import than a small log takes to fold.
     from controlplane.logs.kafka.limits import ReadLimits  # noqa: PLC0415
     from controlplane.logs.kafka.reads.reader import KafkaReader  # noqa: PLC0415
@@ -249,7 +249,7 @@ async def open_kafka_log(
     )
 
 
-async def _check(reader: "KafkaReader", how: Opening) -> None:
+async def _check(reader: "KafkaReader", how: OpenOptions) -> None:
     """Raise `LogNotUsable` where a worker would refuse to start."""
     for topic in (how.topics.config, how.topics.offsets, how.topics.status):
         for problem in await reader.check([topic]):
@@ -273,7 +273,7 @@ def partitions_of(entries: list[Entry]) -> dict[str, int]:
     return partitions
 
 
-def partitions_in(where: str, dump: Dump, how: Opening) -> dict[str, int]:
+def partitions_in(where: str, dump: Dump, how: OpenOptions) -> dict[str, int]:
     """Number of partitions by topic, from the dump and from the caller.
 
     Raises:

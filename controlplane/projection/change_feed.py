@@ -11,7 +11,7 @@ from functools import partial
 from typing import NamedTuple
 
 from controlplane.core.entry import Entry
-from controlplane.core.order import Ends, Ordering
+from controlplane.core.order import Ends, EntrySorter
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.topics.key_owners import owner
@@ -179,7 +179,7 @@ class ChangeFeed:
             exactly_once=state.exactly_once,
             stop=start,
         )
-        ordering = Ordering()
+        ordering = EntrySorter()
         batches = self._log.read(list(now), start, now)
         async for entry in sliced_parts(batch.entries() async for batch in batches):
             ordering.keep(ordering.rank(entry))

@@ -10,7 +10,7 @@ from controlplane.core.state import Topics
 from controlplane.core.topics.source_partitions import OFFSETS_TOPIC
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.tail import ChangeCounter
-from controlplane.projection.as_of import ends_now
+from controlplane.projection.past_states import ends_now
 from controlplane.projection.release_folds import ReleaseFolds
 
 

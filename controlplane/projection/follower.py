@@ -18,12 +18,12 @@ from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import ClusterState, Topics
 from controlplane.event_loop import ended
 from controlplane.logs.log import LogError, ReadableLog
-from controlplane.projection.as_of import Past, PastState, ends_now
 from controlplane.projection.followed_topics import FollowedTopics
 from controlplane.projection.limits import FollowerLimits
 from controlplane.projection.loader import load
 from controlplane.projection.log_tail import LogTail
 from controlplane.projection.notices import Notices
+from controlplane.projection.past_states import Past, PastState, ends_now
 from controlplane.projection.release_folds import (
     FoldObserver,
     Listener,

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from controlplane.core.entry import Batch, Entry, Position, TopicPartition
 from controlplane.core.fold import Fold
-from controlplane.core.order import Ends, Ordering, entries_of, in_order
+from controlplane.core.order import Ends, EntrySorter, entries_of, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import sliced, to_its_end
@@ -340,7 +340,7 @@ def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
 
 async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:
     """Return the entries of batches in the one order."""
-    ordering = Ordering()
+    ordering = EntrySorter()
     async for entry in sliced(entries_of(batches)):
         ordering.keep(ordering.rank(entry))
     return [entry async for entry in sliced(ordering.entries())]

@@ -14,7 +14,7 @@ from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import Topics
 from controlplane.logger_levels import Loggers
-from controlplane.logs.log_factory import Opened
+from controlplane.logs.log_factory import OpenedLog
 from controlplane.logs.names import is_cluster
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
@@ -135,7 +135,7 @@ async def sink_groups(
 
 @asynccontextmanager
 async def reading_service(
-    opened: Opened,
+    opened: OpenedLog,
     settings: ReadOnlySettings,
     *,
     live: bool,

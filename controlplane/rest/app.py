@@ -33,14 +33,14 @@ from controlplane.core.releases.profiles import Profile, UnknownRelease, resolve
 from controlplane.event_loop import LARGE, in_thread_if_large
 from controlplane.logs.log import LogError
 from controlplane.observe import Logger, silent
-from controlplane.rest.endpoints.router import Offering, methods_of, route
+from controlplane.rest.endpoints.router import ListenerEndpoints, methods_of, route
 from controlplane.rest.errors import (
     NOTICE,
     Answer,
-    Failed,
     InvalidParameter,
     MissingMediaType,
     NotReady,
+    RequestFailed,
     RestError,
     allowed,
 )
@@ -72,7 +72,7 @@ class App:
 
     def __init__(self, service: Service, logger: Logger | None = None) -> None:
         self._service = service
-        self._offering = Offering(
+        self._offering = ListenerEndpoints(
             service.endpoint_set,
             read_only=service.commands is None,
             plans=service.planner is not None,
@@ -208,7 +208,7 @@ def _members(body: Any) -> int:
 
 def _defect(error: Exception) -> Answer:
     """Return the 500 answer for an unexpected exception, in Connect's words."""
-    return Failed(f"{type(error).__name__}: {error}").answer()
+    return RequestFailed(f"{type(error).__name__}: {error}").answer()
 
 
 def _release_notices(release: str | None) -> tuple[str, ...]:

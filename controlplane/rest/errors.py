@@ -1,6 +1,7 @@
 """HTTP status codes, answers, and errors in Connect's words. No other module knows status codes.
 
-Errors are sorted by fault: `NotFound` and `BadRequest` are the client's, `Failed` is the worker's.
+Errors are sorted by fault: `NotFound` and `BadRequest` are the client's, `RequestFailed` is the
+worker's.
 """
 
 import json
@@ -231,7 +232,7 @@ class InvalidParameter(RestError):
     status = BAD_REQUEST
 
 
-class Failed(RestError):
+class RequestFailed(RestError):
     """The worker failed to carry out the request."""
 
     status = INTERNAL_ERROR
@@ -340,7 +341,7 @@ _REFUSALS: Mapping[Reason, type[RestError]] = MappingProxyType(
         Reason.NOT_STOPPED: BadRequest,
         Reason.FORBIDDEN: Forbidden,
         Reason.CONFLICT: Conflict,
-        Reason.FAILED: Failed,
+        Reason.FAILED: RequestFailed,
     }
 )
 

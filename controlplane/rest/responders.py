@@ -18,7 +18,7 @@ from controlplane.core.releases.profiles import KIP
 from controlplane.core.state import ClusterState
 from controlplane.event_loop import in_thread_if_large
 from controlplane.logs.log import Fenced, LogUnavailable
-from controlplane.projection.as_of import PastState
+from controlplane.projection.past_states import PastState
 from controlplane.rest import signatures, worker_endpoints
 from controlplane.rest.endpoints import (
     command_requests,
@@ -33,10 +33,10 @@ from controlplane.rest.endpoints.table import ENDPOINTS, LOGGER, PLUGINS, Endpoi
 from controlplane.rest.errors import (
     OK,
     Answer,
-    Failed,
     NoSuchMethod,
     NotReady,
     ReadOnlyRefusal,
+    RequestFailed,
     RestError,
     ShuttingDown,
     WorkerAnswer,
@@ -69,7 +69,7 @@ def _view_responder(route: reads.ReadRoute) -> Responder:
         else:
             state, notices = PastState(ClusterState(call.profile))
         service = call.service
-        reading = reads.Reading(
+        reading = reads.ReadInputs(
             state,
             service.plugins,
             service.cluster_id,
@@ -92,11 +92,11 @@ def _visited(route: reads.ReadRoute, state: ClusterState) -> int:
     return len(state.config.connectors) if route.template == ("connectors",) else 0
 
 
-def _view_answer(view: reads.View, reading: reads.Reading, names: Sequence[str]) -> Answer:
+def _view_answer(view: reads.View, reading: reads.ReadInputs, names: Sequence[str]) -> Answer:
     try:
         return Answer(OK, view(reading, *names))
     except views.ReadFailed as error:
-        return Failed(str(error)).answer()
+        return RequestFailed(str(error)).answer()
     except RestError as error:
         return error.answer()
 
@@ -111,7 +111,9 @@ async def _group(call: Call, connector: str) -> GroupOffsets | None:
     except ExternalActionFailed as error:
         words = reads.no_group_offsets(connector)
         # A worker of a release answers these words only, and logs the reason.
-        raise Failed(words if call.profile.release != KIP else f"{words}: {error}") from error
+        raise RequestFailed(
+            words if call.profile.release != KIP else f"{words}: {error}"
+        ) from error
 
 
 # --- commands -----------------------------------------------------------------------------------
@@ -182,16 +184,16 @@ async def _run(call: Call, commands: Commands, command: AnyCommand) -> Answer:
             profile=call.profile,
         )
     except TimedOut as error:
-        raise Failed(str(error)) from error
+        raise RequestFailed(str(error)) from error
     except TooMany as error:
         raise NotReady(str(error)) from error
     except Fenced as error:
         reason = f"{error}; this service only reads from now on"
-        raise Failed(FENCED if call.request.compat else reason) from error
+        raise RequestFailed(FENCED if call.request.compat else reason) from error
     except Closed as error:
         raise ShuttingDown(compat=call.request.compat) from error
     except LogUnavailable as error:
-        raise Failed(str(error)) from error
+        raise RequestFailed(str(error)) from error
     if isinstance(ended, WorkerAnswer):
         return ended.passed_on(call.request.base)
     if isinstance(ended, Rejected):

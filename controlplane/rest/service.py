@@ -13,8 +13,8 @@ from controlplane.core.state import ClusterState
 from controlplane.core.views.group_progress import GroupProgress
 from controlplane.logger_levels import Loggers
 from controlplane.logs.log import LogError, ReadableLog
-from controlplane.projection.as_of import PastState
 from controlplane.projection.change_feed import ChangeEvent
+from controlplane.projection.past_states import PastState
 from controlplane.rest.bodies.pool import BodyProcesses
 from controlplane.rest.endpoints.table import EndpointSet
 from controlplane.rest.errors import InvalidParameter, WorkerAnswer

@@ -13,7 +13,7 @@ from controlplane.core.java import json_converter
 from controlplane.core.plan import Reason, Rejected
 from controlplane.core.releases.profiles import Profile
 from controlplane.rest.endpoints.entities import TARGETS
-from controlplane.rest.errors import Failed
+from controlplane.rest.errors import RequestFailed
 
 _UNPRIVILEGED = (
     commands.PauseConnector,
@@ -67,15 +67,15 @@ def forwarded_body(command: AnyCommand, body: bytes | None, profile: Profile) ->
     return json_converter.encode(forwarded)
 
 
-def unreachable() -> Failed:
+def unreachable() -> RequestFailed:
     """Return the error for a leader that has left but is still in the group."""
     return _forwarding_error("java.net.ConnectException: Connection refused")
 
 
-def no_response() -> Failed:
+def no_response() -> RequestFailed:
     """Return the error for a leader that left before it answered. Its result is unknown."""
     return _forwarding_error("java.io.EOFException")
 
 
-def _forwarding_error(reason: str) -> Failed:
-    return Failed(f"IO Error trying to forward REST request: {reason}")
+def _forwarding_error(reason: str) -> RequestFailed:
+    return RequestFailed(f"IO Error trying to forward REST request: {reason}")

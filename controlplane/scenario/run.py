@@ -28,7 +28,7 @@ _LARGEST_BYTES = 1_000_000
 """Largest scenario file: a larger one is certainly another kind of file."""
 
 
-class Played(msgspec.Struct, frozen=True):
+class StepResult(msgspec.Struct, frozen=True):
     """Step with its output; `agreed`: all folds gave the same result."""
 
     step: ScenarioStep
@@ -61,7 +61,7 @@ def read(path: Path) -> Scenario:
         ) from None
 
 
-async def play(scenario: Scenario, folds: Folds | None = None) -> list[Played]:
+async def play(scenario: Scenario, folds: Folds | None = None) -> list[StepResult]:
     """Run all steps in a world of their own.
 
     Raises:
@@ -74,7 +74,7 @@ async def play(scenario: Scenario, folds: Folds | None = None) -> list[Played]:
         await world.log.close()
 
 
-def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[list[Played]]:
+def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[list[StepResult]]:
     """Run all steps of all scenarios, each in a world of its own.
 
     With batch folds the scenarios are played twice: the first run collects the tasks, the second
@@ -92,11 +92,11 @@ def play_all(scenarios: Sequence[Scenario], folds: Folds | None = None) -> list[
     return asyncio.run(_play_in_turn(scenarios, folds))
 
 
-async def _play_in_turn(scenarios: Sequence[Scenario], folds: Folds) -> list[list[Played]]:
+async def _play_in_turn(scenarios: Sequence[Scenario], folds: Folds) -> list[list[StepResult]]:
     return [await play(scenario, folds) for scenario in scenarios]
 
 
-async def _play(world: World, step: ScenarioStep, name: str) -> Played:
+async def _play(world: World, step: ScenarioStep, name: str) -> StepResult:
     world.disagreed = False
     try:
         printed = tuple(await verb(step.verb)(world, step))
@@ -104,17 +104,17 @@ async def _play(world: World, step: ScenarioStep, name: str) -> Played:
         raise BadScenario(f"{name}:{step.line + error.line}: {error}") from None
     assert printed, f"{step.verb} printed nothing"
     assert all(line.strip() for line in printed), f"{step.verb} printed a blank line"
-    return Played(step, printed, not world.disagreed)
+    return StepResult(step, printed, not world.disagreed)
 
 
-def report(scenario: Scenario, played: Sequence[Played]) -> str:
+def report(scenario: Scenario, played: Sequence[StepResult]) -> str:
     """Report of the differences by step, with advice; empty if there are none."""
     different = [step for step in played if not step.as_written]
     blocks = ["\n".join(difference(scenario, step)) for step in different]
     return "\n\n".join([*blocks, ADVICE]) if blocks else ""
 
 
-def difference(scenario: Scenario, played: Played) -> Iterator[str]:
+def difference(scenario: Scenario, played: StepResult) -> Iterator[str]:
     """Yield the position and text of a step, then the indented diff of its output."""
     step = played.step
     yield f"{scenario.name}:{step.line}: {step.text}"
@@ -125,7 +125,7 @@ def difference(scenario: Scenario, played: Played) -> Iterator[str]:
         yield f"    {line}"
 
 
-def rewrite(path: Path, scenario: Scenario, played: Sequence[Played]) -> bool:
+def rewrite(path: Path, scenario: Scenario, played: Sequence[StepResult]) -> bool:
     """Write the output into the file; return True if that changed it.
 
     Raises:

@@ -18,8 +18,8 @@ from controlplane.core.order import before, in_order
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.core.state import ClusterState, Topics
-from controlplane.rest.endpoints.offline import answer
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer
+from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.scenario.json_equality import equal_json
 
 
@@ -134,7 +134,7 @@ class Verifier:
                 verdict.beyond += 1
                 continue
             verdict.compared += 1
-            folded = RecordedAnswer(*answer(Reading(state, self._plugins), path)[:2])
+            folded = RecordedAnswer(*answer(ReadInputs(state, self._plugins), path)[:2])
             if not same(recorded, folded):
                 cause = explain(state, path)
                 verdict.differences.append(

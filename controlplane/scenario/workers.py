@@ -28,7 +28,7 @@ class Worker(NamedTuple):
         return f"{self.name}@{self.runs}"
 
 
-class Column(NamedTuple):
+class ViewColumn(NamedTuple):
     """Column of a view: all workers that read alike."""
 
     title: str
@@ -36,7 +36,7 @@ class Column(NamedTuple):
     exactly_once: bool
 
 
-def columns(workers: Iterable[Worker]) -> list[Column]:
+def columns(workers: Iterable[Worker]) -> list[ViewColumn]:
     """Columns by release, oldest first; within a release, exactly-once support last."""
     groups: dict[tuple[str, bool], list[Worker]] = defaultdict(list)
     for worker in sorted(workers):
@@ -45,7 +45,9 @@ def columns(workers: Iterable[Worker]) -> list[Column]:
     for _, group in sorted(groups.items(), key=_age):
         names = " ".join(worker.name for worker in group)
         first = group[0]
-        columns_found.append(Column(f"{first.runs} ({names})", first.profile, first.exactly_once))
+        columns_found.append(
+            ViewColumn(f"{first.runs} ({names})", first.profile, first.exactly_once)
+        )
     return columns_found
 
 

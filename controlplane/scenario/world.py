@@ -28,7 +28,7 @@ from controlplane.scenario.folds import Folds
 from controlplane.scenario.journal import Journal
 from controlplane.scenario.running_worker import WorkerEnvironment
 from controlplane.scenario.worker_group import WorkerGroup
-from controlplane.scenario.workers import Column, columns
+from controlplane.scenario.workers import ViewColumn, columns
 
 START_MS = 1_700_000_000_000
 """Start of every scenario in ms since 1970."""
@@ -115,7 +115,7 @@ class World:
         self._now_ms = START_MS
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[ViewColumn]:
         """Columns of a view, of running and stopped workers."""
         return columns(self.cluster.workers.values())
 

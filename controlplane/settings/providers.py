@@ -22,14 +22,14 @@ GROUP = "controlplane.config_providers"
 """Group of the entry points that declare providers."""
 
 
-class _Provided(NamedTuple):
+class _CachedValue(NamedTuple):
     """A value with its lifetime in ms; None: the value does not expire."""
 
     value: str
     ttl_ms: int | None = None
 
 
-Provider = Callable[[str, str], _Provided | None]
+Provider = Callable[[str, str], _CachedValue | None]
 """Function from (path, key) to the value; None if there is none."""
 
 _KAFKAS = "org.apache.kafka.common.config.provider."
@@ -144,7 +144,7 @@ class Providers:
             )
         return provided.value
 
-    def _provided(self, key: str, reference: re.Match[str], advice: str) -> _Provided | None:
+    def _provided(self, key: str, reference: re.Match[str], advice: str) -> _CachedValue | None:
         """Ask a provider for a value; None if it has none.
 
         `advice` ends the error about a provider that cannot run here.
@@ -176,9 +176,9 @@ class _Unreadable(BadValue):
 def _lasting(provider: Callable[[str, str], str | None]) -> Provider:
     """Return a provider whose values do not expire."""
 
-    def provided(path: str, key: str) -> _Provided | None:
+    def provided(path: str, key: str) -> _CachedValue | None:
         value = provider(path, key)
-        return None if value is None else _Provided(value)
+        return None if value is None else _CachedValue(value)
 
     return provided
 
@@ -201,7 +201,7 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
             f"config.providers.{name}.class: {point.value} cannot be loaded: {failure!r}"
         ) from failure
 
-    def provided(path: str, key: str) -> _Provided | None:
+    def provided(path: str, key: str) -> _CachedValue | None:
         answer = instance.get(path, key)
         if answer is None:
             return None
@@ -209,7 +209,7 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
         if not isinstance(value, str) or not (ttl_ms is None or isinstance(ttl_ms, int)):
             kinds = f"({type(value).__name__}, {type(ttl_ms).__name__})"
             raise TypeError(f"get returned {kinds}, not a text and milliseconds")
-        return _Provided(value, ttl_ms)
+        return _CachedValue(value, ttl_ms)
 
     return provided
 

@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import Profile, check_support, resolve
 from controlplane.core.state import Topics
 from controlplane.logs.cluster_topics import renamed
 from controlplane.logs.dumps import FORMATS
-from controlplane.logs.log_factory import DumpForm, Opening
+from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.terminal.option_names import MOMENT, Decorated
@@ -59,9 +59,11 @@ class LogOptions(msgspec.Struct, frozen=True):
         keys = zip(Topics.__struct_fields__, TOPICS.values(), strict=True)
         return renamed(self.topics) | {topic for topic, (key, _) in keys if key in flags}
 
-    def opening(self, *, exactly_once: bool = True) -> Opening:
+    def opening(self, *, exactly_once: bool = True) -> OpenOptions:
         """Options for opening the log; `exactly_once` as the worker reads it."""
-        return Opening(self.topics, self.configuration, exactly_once, self.form, self.named, NAMING)
+        return OpenOptions(
+            self.topics, self.configuration, exactly_once, self.form, self.named, NAMING
+        )
 
 
 NAMING = "topics are named by --config-topic and the like, or by --worker-properties"

@@ -34,7 +34,7 @@ class TableLayout(NamedTuple):
     left_out: Sequence[str] = ()
 
 
-class _Column(NamedTuple):
+class _TableColumn(NamedTuple):
     """A column of a table: its heading and its cells."""
 
     head: str
@@ -66,7 +66,7 @@ def lay_out(
     """
     cells = [tuple(map(cell, row)) for row in rows]
     columns = [
-        _Column(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)
+        _TableColumn(head, tuple(row[place] for row in cells)) for place, head in enumerate(heads)
     ]
     shown = _fitting(columns, spare, width)
     if not shown:
@@ -75,7 +75,9 @@ def lay_out(
     return TableLayout([_aligned(shown, width, styles or {})], left_out)
 
 
-def _fitting(columns: Sequence[_Column], spare: Sequence[str], width: int) -> Sequence[_Column]:
+def _fitting(
+    columns: Sequence[_TableColumn], spare: Sequence[str], width: int
+) -> Sequence[_TableColumn]:
     """The columns that fit, with as few left out as possible; empty: blocks are needed."""
     for count in range(len(spare) + 1):
         shown = [column for column in columns if column.head not in spare[:count]]
@@ -88,7 +90,7 @@ def _with_gaps(widths: Iterable[int]) -> int:
     return sum(width + GAP for width in widths) - GAP
 
 
-def _aligned(shown: Sequence[_Column], width: int, styles: Styles) -> Table:
+def _aligned(shown: Sequence[_TableColumn], width: int, styles: Styles) -> Table:
     grid = Table(
         box=box.SIMPLE_HEAD,
         show_edge=False,
@@ -104,7 +106,7 @@ def _aligned(shown: Sequence[_Column], width: int, styles: Styles) -> Table:
     return grid
 
 
-def _widths(shown: Sequence[_Column], width: int) -> list[int]:
+def _widths(shown: Sequence[_TableColumn], width: int) -> list[int]:
     """Width of each column: narrow columns get their full width, the others share the rest."""
     widths = [column.narrowest for column in shown]
     room = width - _with_gaps(widths)
@@ -119,7 +121,7 @@ def _widths(shown: Sequence[_Column], width: int) -> list[int]:
 # --- where there is no room for a table -----------------------------------------------------
 
 
-def _blocks(columns: Sequence[_Column], rows: int, styles: Styles) -> list[Text | Table]:
+def _blocks(columns: Sequence[_TableColumn], rows: int, styles: Styles) -> list[Text | Table]:
     """Lines of each row: its title, then a line per cell that is not empty."""
     heads = [column.head for column in columns]
     first = next((place for place, head in enumerate(heads) if head), 0)

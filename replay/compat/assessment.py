@@ -21,7 +21,7 @@ from replay.compat.interim_writes import InterimWrite, interim, next_writes, rem
 from replay.compat.log_evidence import LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime
 from replay.compat.release_change import ReleaseChange
-from replay.compat.situation import Sighting, Situation
+from replay.compat.situation import DetectedSituation, Situation
 from replay.compat.situations import ABORTED, SITUATIONS
 from replay.compat.situations.state_commands import anything_again
 from replay.compat.worker_views import ReleaseView, view
@@ -74,7 +74,7 @@ class ObservedSituation(msgspec.Struct, frozen=True):
     """A situation of a connector or of the cluster."""
 
     situation: Situation
-    sighting: Sighting
+    sighting: DetectedSituation
 
     def finding(self, cluster: str) -> Finding:
         """The situation as a finding; its advice joins the commands of all steps."""

@@ -13,7 +13,7 @@ from replay.compat.release_change import ReleaseChange
 from replay.findings import Severity
 
 
-class Sighting(msgspec.Struct, frozen=True, kw_only=True):
+class DetectedSituation(msgspec.Struct, frozen=True, kw_only=True):
     """Occurrence of a situation in a log."""
 
     connector: str | None = None
@@ -33,7 +33,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
         return Severity.INFO if afterwards and self.severity is Severity.WARNING else self.severity
 
 
-SituationRule = Callable[[LogEvidence], Iterator[Sighting]]
+SituationRule = Callable[[LogEvidence], Iterator[DetectedSituation]]
 
 
 class Situation(NamedTuple):

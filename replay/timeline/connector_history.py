@@ -13,7 +13,7 @@ from controlplane.core.topics.key_owners import owner
 from controlplane.core.views.history import HistoryEvent, HistoryFold
 
 
-class Meaning(Enum):
+class RecordEffect(Enum):
     """Effect of a record on the connector."""
 
     APPLIED = "applied"
@@ -29,11 +29,11 @@ class Meaning(Enum):
     """Record of an aborted transaction, which this worker skips."""
 
 
-class MeaningRow(NamedTuple):
+class EventEffect(NamedTuple):
     """Event of a record, and its effect on the connector."""
 
     event: HistoryEvent
-    meaning: Meaning
+    meaning: RecordEffect
 
 
 class HistoryReader(NamedTuple):
@@ -55,19 +55,19 @@ class HistoryPass:
         self._reading = HistoryFold(reader.connector, reader.profile, topics)
         self._owners: dict[tuple[str, bytes | None], str | None] = {}
 
-    def take(self, records: Iterable[RankedEntry]) -> Iterator[MeaningRow]:
+    def take(self, records: Iterable[RankedEntry]) -> Iterator[EventEffect]:
         """Process further records, in the one order."""
         for _, _, _, topic, entry in records:
             if self._owner(topic, entry.key) != self._reader.connector:
                 continue
             if entry.aborted and not self._worker.sees_aborted(topic):
-                yield _quiet(entry, Meaning.NOT_SEEN, "of an aborted transaction")
+                yield _quiet(entry, RecordEffect.NOT_SEEN, "of an aborted transaction")
                 continue
             events = list(self._reading.apply(entry))
             if not events:
-                yield _quiet(entry, Meaning.NO_CHANGE, "what was known already")
+                yield _quiet(entry, RecordEffect.NO_CHANGE, "what was known already")
             for event in events:
-                yield MeaningRow(event, _meaning(event))
+                yield EventEffect(event, _meaning(event))
 
     def _owner(self, topic: str, key: bytes | None) -> str | None:
         place = topic, key
@@ -76,18 +76,18 @@ class HistoryPass:
         return self._owners[place]
 
 
-def _quiet(entry: Entry, meaning: Meaning, note: str) -> MeaningRow:
-    return MeaningRow(HistoryEvent(entry, None, "", note=note), meaning)
+def _quiet(entry: Entry, meaning: RecordEffect, note: str) -> EventEffect:
+    return EventEffect(HistoryEvent(entry, None, "", note=note), meaning)
 
 
-def _meaning(event: HistoryEvent) -> Meaning:
-    return Meaning.APPLIED if event.aspect else _SPOKEN.get(event.item, Meaning.IGNORED)
+def _meaning(event: HistoryEvent) -> RecordEffect:
+    return RecordEffect.APPLIED if event.aspect else _SPOKEN.get(event.item, RecordEffect.IGNORED)
 
 
 _SPOKEN = {
-    "connector": Meaning.APPLIED,
-    "task config": Meaning.PENDING,
-    "fencing": Meaning.HEARD,
-    "restart": Meaning.HEARD,
+    "connector": RecordEffect.APPLIED,
+    "task config": RecordEffect.PENDING,
+    "fencing": RecordEffect.HEARD,
+    "restart": RecordEffect.HEARD,
 }
 """Subjects of events that are no facts; all other events explain an unusable record."""

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.engine.ordered_records import ordered
 from replay.engine.plans.read_plan import ReadPlan
-from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
+from replay.timeline.connector_history import EventEffect, HistoryPass, HistoryReader
 from replay.timeline.shared_fold import chunks
 
 
@@ -25,7 +25,7 @@ class HistoryStep(NamedTuple):
     """Effects of one chunk of records, and the number of its records."""
 
     records: int
-    effects: list[MeaningRow]
+    effects: list[EventEffect]
 
 
 def history_steps(job: HistoryJob) -> Iterator[HistoryStep]:

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from controlplane.core.text import record_text as records
 from controlplane.core.views.history_text import event_document
 from replay.tables.cells import RowDocument
-from replay.timeline.connector_history import HistoryReader, MeaningRow
+from replay.timeline.connector_history import EventEffect, HistoryReader
 from replay.timeline.history_jobs import HistoryJob
 
 
-def event_rows(effects: Iterable[MeaningRow], reader: HistoryReader) -> Iterator[RowDocument]:
+def event_rows(effects: Iterable[EventEffect], reader: HistoryReader) -> Iterator[RowDocument]:
     """Rows, one per effect of a record; the first row of a record holds its value."""
     before = None
     for effect in effects:
@@ -19,7 +19,7 @@ def event_rows(effects: Iterable[MeaningRow], reader: HistoryReader) -> Iterator
         yield row | {"record": row["record"] | {"value": value}, "meaning": effect.meaning.value}
 
 
-def history_rows(job: HistoryJob, effects: Iterable[MeaningRow]) -> Iterator[RowDocument]:
+def history_rows(job: HistoryJob, effects: Iterable[EventEffect]) -> Iterator[RowDocument]:
     """Rows of `event_rows`, with the columns that all rows of the history share."""
     head = history_head(job.cluster.name, job.reader)
     return (head | row for row in event_rows(effects, job.reader))

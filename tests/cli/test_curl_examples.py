@@ -11,7 +11,7 @@ from controlplane.core.fold import fold
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log_factory import memory_log, open_log
-from controlplane.projection.as_of import ends_now
+from controlplane.projection.past_states import ends_now
 
 HISTORIES = Path(__file__).parent.parent / "histories"
 URL = "http://127.0.0.1:8083"

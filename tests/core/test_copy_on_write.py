@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controlplane.core import copy_on_write
-from controlplane.core.copy_on_write import CopyOnWrite, Layered
+from controlplane.core.copy_on_write import CopyOnWrite, LayeredDict
 
 steps = st.lists(
     st.tuples(st.sampled_from(["put", "put", "drop", "publish"]), st.integers(0, 12)), max_size=60
@@ -66,7 +66,7 @@ def test_publishing_and_writing_copy_little(monkeypatch: pytest.MonkeyPatch) -> 
     for number in range(1_000):
         table.publish()
         table.writable()[number] = 1
-        if isinstance(table.items, Layered):
+        if isinstance(table.items, LayeredDict):
             thickest = max(thickest, len(table.items._over) + len(table.items._gone))
             base = table.items._base
             bases += [base] if not bases or base is not bases[-1] else []

@@ -19,7 +19,7 @@ from controlplane.core.commands import CommandRequest
 from controlplane.core.context import Context
 from controlplane.core.state import Topics
 from controlplane.logs.log import Log
-from controlplane.logs.log_factory import Opening, open_log
+from controlplane.logs.log_factory import OpenOptions, open_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
 from controlplane.observe import silent
@@ -98,7 +98,7 @@ async def _service(
     cluster = await meet(client)
     where, access = login
     flags = Configuration(flag_values((key, key, value) for key, value in access.items()))
-    async with await open_log(where, Opening(names, configuration=flags)) as opened:
+    async with await open_log(where, OpenOptions(names, configuration=flags)) as opened:
         trail_log: Log = MemoryLog() if trail is None else await SqliteLog.open(trail)
         settings = ReadOnlySettings(
             names, Context(profile=cluster.profile), FollowerLimits(), EndpointSet.ALL

@@ -23,8 +23,8 @@ from controlplane.logs.memory import MemoryLog
 from controlplane.plane import ControlPlane, Refusal, Settings
 from controlplane.plugins import catalogued
 from controlplane.rest.endpoints.command_responses import CompletedCommand
-from controlplane.rest.endpoints.offline import answer, command_of
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer, command_of
+from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario.world import ConsumerGroups
@@ -106,7 +106,7 @@ class AskedService:
     ) -> Answer:
         """The answer to a request with a JSON body. `signed`: it comes from another worker."""
         if method == "GET":
-            reading = Reading(self.state, PLUGINS, tracks_topics=self._tracks_topics)
+            reading = ReadInputs(self.state, PLUGINS, tracks_topics=self._tracks_topics)
             return answer(reading, target)
         try:
             command = self._command(method, target, body, signed=signed)

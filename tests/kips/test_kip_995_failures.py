@@ -15,7 +15,7 @@ from controlplane.core.records import Target
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.logs.log import Record
 from controlplane.plane import ControlPlane, Surroundings
-from controlplane.rest.endpoints.offline import command_of
+from controlplane.rest.endpoints.pure_requests import command_of
 from tests.controller.scene import CONFIG, OFFSETS
 from tests.kips.creation import AT_100, LEFT_OVER, NEW, SET_HERE, creation_body, left_of, offsets_of
 from tests.kips.service import (

@@ -14,8 +14,8 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.core.views.diff import diff
 from controlplane.core.views.hazards import hazards
-from controlplane.rest.endpoints.offline import answer, paths
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer, paths
+from controlplane.rest.endpoints.reads import ReadInputs
 from tests.laws.entries import logs, profiles, statuses
 
 
@@ -124,7 +124,7 @@ def test_every_question_has_an_answer(
     """Views, answers and hazards raise for no log."""
     state = fold(log, profile, exactly_once=exactly_once)
     for path in paths(state):
-        assert answer(Reading(state), path).status
+        assert answer(ReadInputs(state), path).status
     hazards(log, profile, exactly_once=exactly_once)
 
 

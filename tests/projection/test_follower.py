@@ -20,10 +20,10 @@ from controlplane.logs.log import LogNotUsable, LogUnavailable, ReadableLog, Rec
 from controlplane.logs.log_factory import open_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.projection.as_of import Past
 from controlplane.projection.change_feed import ChangeFeed
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.past_states import Past
 from tests.outages import Cable, FarAway, FollowerNotices, until
 from tests.patience import PATIENCE_S
 

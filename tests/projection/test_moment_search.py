@@ -18,8 +18,8 @@ from controlplane.core.state import Topics
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog
-from controlplane.projection.as_of import Past, cut_at, ends_now
 from controlplane.projection.moment_search import moment_position
+from controlplane.projection.past_states import Past, cut_at, ends_now
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from tests.conftest import examples
 from tests.laws.entries import TOPICS, logs, profiles

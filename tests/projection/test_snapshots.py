@@ -21,9 +21,9 @@ from controlplane.logs.log_factory import memory_log
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.snapshots import SnapshotStore, snapshot_store_of
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.projection.as_of import Past, ends_now
 from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
+from controlplane.projection.past_states import Past, ends_now
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.terminal.progress_bar import LogWithProgress
 from tests.conftest import examples

@@ -19,9 +19,9 @@ from controlplane.core.state import ClusterState
 from controlplane.logs.log import Log, ReadableLog, Record
 from controlplane.logs.memory import MemoryLog
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
-from controlplane.projection.as_of import cut_at, read_records
 from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
+from controlplane.projection.past_states import cut_at, read_records
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 from controlplane.rest.app import App
 from controlplane.rest.bodies.pool import BodyProcesses

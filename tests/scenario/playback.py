@@ -3,13 +3,13 @@
 import asyncio
 
 from controlplane.scenario.folds import Folds
-from controlplane.scenario.run import Played, play, report
+from controlplane.scenario.run import StepResult, play, report
 from controlplane.scenario.scenario_file import Scenario, parse
 
 NAME = "x.scenario"
 
 
-def played(text: str, folds: Folds | None = None) -> tuple[Scenario, list[Played]]:
+def played(text: str, folds: Folds | None = None) -> tuple[Scenario, list[StepResult]]:
     """A scenario and what its steps printed."""
     scenario = parse(text, NAME)
     return scenario, asyncio.run(play(scenario, folds))

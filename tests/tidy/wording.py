@@ -37,7 +37,9 @@ PRONOUNS = {
 VAGUE = {
     *("About", "Ask", "Asked", "Asker", "Done", "Found", "Given", "Kept", "Known", "Look"),
     *("Looked", "Need", "One", "Part", "Place", "Reader", "Row", "Seen", "Shown", "Told"),
-    *("Together", "Wanted", "Whole", "Work"),
+    *("Layered", "Listening", "Meaning", "Offering", "Opened", "Opening", "Ordering", "Piece"),
+    *("Played", "Reading", "Rebalancing", "Routed", "Sighting", "Standing", "Together"),
+    *("Wanted", "Whole", "Work"),
 }
 """Names of classes that need a noun beside them, which says of what."""
 
@@ -175,13 +177,15 @@ def _is_private(name: str) -> bool:
 def several_meanings(sources: list[SourceFile]) -> list[str]:
     """Class names and type aliases that several files define, each with its places.
 
-    Classes that only group tests are left out: their module completes their name.
+    In packages, a leading underscore makes no other name. Classes that only group tests are left
+    out: their module completes their name.
     """
     places: defaultdict[str, list[str]] = defaultdict(list)
+    private: defaultdict[str, list[str]] = defaultdict(list)
     for source in sources:
         for line, name in _classes(source):
             if not (source.is_test and name.startswith("Test")):
-                places[name].append(f"{source.path}:{line}")
+                places[name if source.is_test else name.lstrip("_")].append(f"{source.path}:{line}")
     return [
         f"{name}: {' '.join(definitions)}"
         for name, definitions in sorted(places.items())

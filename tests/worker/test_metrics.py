@@ -34,7 +34,6 @@ from tests.worker.failing_records import (
     forget_records,
     transformed_by,
 )
-from tests.worker.measured import measured, scraped, until_measured
 from tests.worker.worker_fixture import (
     QUICK,
     config_of,
@@ -44,6 +43,7 @@ from tests.worker.worker_fixture import (
     until,
     until_state,
 )
+from tests.worker.worker_metrics import measured, scraped, until_measured
 
 CYCLES = 1_000 if PROVE else 20
 

@@ -23,7 +23,7 @@ from controlplane.core.text.redaction import redacted, redacted_text, redacted_v
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import json_line
 from controlplane.core.views.source_progress import SourceProgress, source_progress
-from controlplane.projection.as_of import read_offset_records
+from controlplane.projection.past_states import read_offset_records
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import print_json, say

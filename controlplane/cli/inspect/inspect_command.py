@@ -19,8 +19,8 @@ from controlplane.cli.opened_log import InputLog, opened
 from controlplane.core.plugins import Plugins
 from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.text.redaction import redacted
-from controlplane.rest.endpoints.offline import answer, every_path
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer, every_path
+from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.terminal.command_errors import FOUND
 from controlplane.terminal.log_options import (
     LogOptions,
@@ -108,7 +108,7 @@ class ViewRequest(msgspec.Struct, frozen=True):
         An endpoint that the release lacks is listed with the 404 of its workers.
         """
         state = await source.state(self.profiles[0])
-        reading = Reading(state, self.plugins, source.cluster_id)
+        reading = ReadInputs(state, self.plugins, source.cluster_id)
         answers = {path: answer(reading, path) for path in ("/", *every_path(state))}
         document = {
             path: {"status": response.status, "answer": response.body}

@@ -19,8 +19,8 @@ from controlplane.core.order import Ends, entries_of, in_order
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log import ReadableLog
-from controlplane.rest.endpoints.offline import answer
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer
+from controlplane.rest.endpoints.reads import ReadInputs
 
 EARLIER, LATER = "3.4", "3.9"
 """Releases that are compared: before and after connectors can be stopped (KIP-875)."""
@@ -110,7 +110,7 @@ def _differing(folds: Sequence[Fold], names: Sequence[str]) -> str | None:
     for name in names:
         for endpoint in ("status", "tasks"):
             path = _path(name, endpoint)
-            earlier, later = (answer(Reading(state), path) for state in states)
+            earlier, later = (answer(ReadInputs(state), path) for state in states)
             if earlier.status == later.status and earlier.body != later.body:
                 return path
     return None

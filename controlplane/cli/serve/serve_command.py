@@ -24,7 +24,7 @@ from controlplane.cli.serve.serve_options import (
     log_line_options,
     writer_settings,
 )
-from controlplane.cli.serve.service_run import Listening, OpenService, serve_until_signal
+from controlplane.cli.serve.service_run import ListenOptions, OpenService, serve_until_signal
 from controlplane.core import views
 from controlplane.core.plugins import UNKNOWN_TYPE, Plugins
 from controlplane.core.releases.profiles import KIP
@@ -132,7 +132,9 @@ def serve(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     elif flags:
         raise InputRefused("--connect-url steers a cluster: leave out --read-only and --no-follow")
     of_listeners = listener_configuration(log, reading.configuration, own=own)
-    serve_until_signal(service, of_listeners, Listening(host, port), _opening(service), announce)
+    serve_until_signal(
+        service, of_listeners, ListenOptions(host, port), _opening(service), announce
+    )
 
 
 def _is_default(parameter: str) -> bool:

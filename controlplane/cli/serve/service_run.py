@@ -44,7 +44,7 @@ Announce = Callable[[ServeOptions, ReadableLog, rest.Service, str], Awaitable[No
 """Says that a service answers at a URL."""
 
 
-class Listening(NamedTuple):
+class ListenOptions(NamedTuple):
     """Flags about the address to listen on; None: as the settings say."""
 
     host: str | None
@@ -54,7 +54,7 @@ class Listening(NamedTuple):
 def serve_until_signal(
     service: ServeOptions,
     listeners: Configuration,
-    flags: Listening,
+    flags: ListenOptions,
     opened: OpenService,
     announce: Announce,
 ) -> None:
@@ -93,7 +93,7 @@ class _Sockets(NamedTuple):
 _PORT = "choose another port with --port"
 
 
-def _address(listeners: Configuration, flags: Listening) -> Address:
+def _address(listeners: Configuration, flags: ListenOptions) -> Address:
     """Address to listen on: the flags, else the worker's settings."""
     host, port = flags
     if host is not None and port is not None:

@@ -13,7 +13,7 @@ from controlplane.cli.serve.serve_options import (
     log_format_in_force,
     log_line_options,
 )
-from controlplane.cli.serve.service_run import Listening, serve_until_signal
+from controlplane.cli.serve.service_run import ListenOptions, serve_until_signal
 from controlplane.cli.standalone.connector_requests import ConnectorRequest, read_requests
 from controlplane.cli.standalone.standalone_worker import open_worker, runnable_classes
 from controlplane.cli.standalone.worker_storage import WorkerStorage, opened_storage, storage_of
@@ -98,13 +98,13 @@ def standalone(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     serve_until_signal(
         service,
         configuration,
-        Listening(host, port),
+        ListenOptions(host, port),
         partial(open_worker, partial(opened_storage, storage, offsets), classes),
-        partial(_create_and_announce, _Beginning(storage, requests)),
+        partial(_create_and_announce, _StartOptions(storage, requests)),
     )
 
 
-class _Beginning(NamedTuple):
+class _StartOptions(NamedTuple):
     """Storage of a worker, and the connectors that it creates first."""
 
     storage: WorkerStorage
@@ -112,7 +112,7 @@ class _Beginning(NamedTuple):
 
 
 async def _create_and_announce(
-    beginning: _Beginning,
+    beginning: _StartOptions,
     service: ServeOptions,
     log: ReadableLog,
     rest_service: Service,

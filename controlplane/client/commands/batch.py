@@ -61,7 +61,7 @@ async def each(names: Sequence[str], act: ConnectorAction, output: str) -> None:
         SystemExit: some connectors were refused; `worst` decides the exit code.
         ClickException: the only connector was refused.
     """
-    batch = _Batch(names, act, output)
+    batch = _BatchRun(names, act, output)
     try:
         await batch.run()
     except asyncio.CancelledError:
@@ -124,7 +124,7 @@ SEVERAL = 2
 """Least number of connectors for which one plan and one summary are printed."""
 
 
-class _Batch:
+class _BatchRun:
     """Connectors that a command acts on, one by one, with the results so far."""
 
     def __init__(self, names: Sequence[str], act: ConnectorAction, output: str) -> None:

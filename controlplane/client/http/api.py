@@ -134,7 +134,7 @@ class Api:
         """Body of the answer to a GET; None: there is no such connector, task or status."""
         try:
             return await self.get(path, **query)
-        except _Missing:
+        except _MissingResource:
             return None
 
     async def send(
@@ -226,7 +226,7 @@ class Api:
             return ApiAnswer(answer.status_code == httpx.codes.CREATED, json_of(answer))
         message = _message(answer)
         if answer.status_code == httpx.codes.NOT_FOUND and message not in _NO_ENDPOINT:
-            raise _Missing(message)
+            raise _MissingResource(message)
         raise self._refusal(answer, request, message)
 
     @property
@@ -264,7 +264,7 @@ def _login_advice(answer: httpx.Response) -> str:
     return f"{'check' if 'authorization' in answer.request.headers else 'give'} {options}"
 
 
-class _Missing(Declined):
+class _MissingResource(Declined):
     """There is no such connector, task or status."""
 
 

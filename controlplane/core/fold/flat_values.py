@@ -13,7 +13,7 @@ import msgspec
 _BEYOND_LONG = 1 << 63
 
 
-class _Token(NamedTuple):
+class _OpaqueValue(NamedTuple):
     """Token for a container, or for a value that MessagePack cannot hold."""
 
     kind: str
@@ -39,13 +39,15 @@ def _token(item: Any) -> tuple[Any, Sequence[Any]]:
         item = item.value
     match item:
         case Mapping():
-            return _Token("map", len(item)), [side for pair in item.items() for side in pair]
+            return _OpaqueValue("map", len(item)), [side for pair in item.items() for side in pair]
         case list() | tuple():
-            return _Token("list", len(item)), item
+            return _OpaqueValue("list", len(item)), item
         case str() if not _is_unicode(item):
-            return _Token("text", item.encode("utf-8", "surrogatepass")), ()
+            return _OpaqueValue("text", item.encode("utf-8", "surrogatepass")), ()
         case int() if not -_BEYOND_LONG <= item < _BEYOND_LONG:
-            return _Token("int", item.to_bytes(item.bit_length() // 8 + 1, "big", signed=True)), ()
+            return _OpaqueValue(
+                "int", item.to_bytes(item.bit_length() // 8 + 1, "big", signed=True)
+            ), ()
     return item, ()
 
 

@@ -56,7 +56,7 @@ def kind_of(fold: Fold, topic: str) -> str:
     return f"{_role(fold.topics, topic)} by fold {FOLD_VERSION} as {release}, {visible}{traced}"
 
 
-class _Piece(msgspec.Struct, array_like=True):
+class _TableChunk(msgspec.Struct, array_like=True):
     """Some rows of a table, or the value of a field that is no table."""
 
     field: str
@@ -65,7 +65,7 @@ class _Piece(msgspec.Struct, array_like=True):
 
 
 _ENCODER = msgspec.msgpack.Encoder()
-_PIECES = msgspec.msgpack.Decoder(_Piece)
+_PIECES = msgspec.msgpack.Decoder(_TableChunk)
 
 
 def _contents(record: type[msgspec.Struct]) -> dict[str, Any]:

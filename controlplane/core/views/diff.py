@@ -54,7 +54,7 @@ class _FactKey(NamedTuple):
     item: str = ""
 
 
-class _Fact(NamedTuple):
+class _ComparedFact(NamedTuple):
     """Value of a fact, and the lookup keys of its cause."""
 
     value: Any
@@ -63,7 +63,7 @@ class _Fact(NamedTuple):
     """For offsets: (topic, raw key) of the records that may be the cause."""
 
 
-_Facts = Iterator[tuple[_FactKey, _Fact]]
+_Facts = Iterator[tuple[_FactKey, _ComparedFact]]
 
 
 def diff(before: ClusterState, after: ClusterState, connector: str | None = None) -> list[Change]:
@@ -142,8 +142,8 @@ def _differing(
 
 
 def _changes(
-    old: dict[_FactKey, _Fact],
-    new: dict[_FactKey, _Fact],
+    old: dict[_FactKey, _ComparedFact],
+    new: dict[_FactKey, _ComparedFact],
     states: tuple[ClusterState, ClusterState],
 ) -> list[Change]:
     """Differences in the facts of one connector, by aspect and item."""
@@ -156,7 +156,10 @@ def _changes(
 
 
 def _change(
-    place: _FactKey, was: _Fact | None, now: _Fact | None, states: tuple[ClusterState, ClusterState]
+    place: _FactKey,
+    was: _ComparedFact | None,
+    now: _ComparedFact | None,
+    states: tuple[ClusterState, ClusterState],
 ) -> Change | None:
     absent = 0 if place.aspect is Aspect.TASKS else None
     values = [fact.value if fact is not None else absent for fact in (was, now)]
@@ -174,7 +177,7 @@ def same(left: Any, right: Any) -> bool:
 
 
 def _cause(
-    facts: list[_Fact], before: ClusterState, after: ClusterState, *, added: bool | None
+    facts: list[_ComparedFact], before: ClusterState, after: ClusterState, *, added: bool | None
 ) -> Position | None:
     """Last record that changed a fact.
 
@@ -194,7 +197,7 @@ def _cause(
     return max((*old, *new), key=_offset, default=None)
 
 
-def _records(facts: list[_Fact], state: ClusterState) -> list[Position]:
+def _records(facts: list[_ComparedFact], state: ClusterState) -> list[Position]:
     """Last records that changed the facts in a state."""
     places = [state.changed.get(fact.changed) for fact in facts]
     places += [state.causes.get(key) for fact in facts for key in fact.keys]
@@ -223,36 +226,36 @@ def _about_config(state: ClusterState, name: str, other: ClusterState) -> _Facts
         return
     whole = _FactKey(name, Aspect.CONFIG)
     for key, value in config.items():
-        yield _FactKey(name, Aspect.CONFIG, key), _Fact(value, whole)
+        yield _FactKey(name, Aspect.CONFIG, key), _ComparedFact(value, whole)
 
 
 def _about_target(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     target = state.config.targets.get(name)
     if target is not None:
         place = _FactKey(name, Aspect.TARGET_STATE)
-        yield place, _Fact(target.value, place)
+        yield place, _ComparedFact(target.value, place)
 
 
 def _about_tasks(state: ClusterState, name: str, other: ClusterState) -> _Facts:
     config, place = state.config, _FactKey(name, Aspect.TASKS)
     if config.task_ids(name):
-        yield place, _Fact(len(config.task_ids(name)), place)
+        yield place, _ComparedFact(len(config.task_ids(name)), place)
     if name in config.inconsistent:
-        yield _FactKey(name, Aspect.INCONSISTENT), _Fact(value=True, changed=place)
+        yield _FactKey(name, Aspect.INCONSISTENT), _ComparedFact(value=True, changed=place)
     count, tasks = config.task_counts.get(name, 0), config.tasks.get(name, {})
     if tasks is other.config.tasks.get(name) and count == other.config.task_counts.get(name, 0):
         return
     listed = range(count) if 0 <= count < len(tasks) else tasks  # ids beyond the count are hidden
     for task in listed:
         if task < count and task in tasks:
-            yield _FactKey(name, Aspect.TASK_CONFIG, str(task)), _Fact(tasks[task], place)
+            yield _FactKey(name, Aspect.TASK_CONFIG, str(task)), _ComparedFact(tasks[task], place)
 
 
 def _about_connector_status(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     reported = state.status.connectors.get(name)
     if reported is not None:
         place = _FactKey(name, Aspect.STATUS)
-        yield place, _Fact(plain_status(reported), place)
+        yield place, _ComparedFact(plain_status(reported), place)
 
 
 def _about_task_statuses(state: ClusterState, name: str, other: ClusterState) -> _Facts:
@@ -266,7 +269,7 @@ def _about_task(state: ClusterState, name: str, _: ClusterState, *, task: int) -
     report = state.status.tasks.get(name, {}).get(task)
     if report is not None:
         place = _FactKey(name, Aspect.TASK_STATUS, str(task))
-        yield place, _Fact(plain_status(report), place)
+        yield place, _ComparedFact(plain_status(report), place)
 
 
 def _about_active_topics(state: ClusterState, name: str, other: ClusterState) -> _Facts:
@@ -279,7 +282,7 @@ def _about_active_topics(state: ClusterState, name: str, other: ClusterState) ->
 def _about_active_topic(state: ClusterState, name: str, _: ClusterState, *, topic: str) -> _Facts:
     if topic in state.status.active_topics.get(name, {}):
         place = _FactKey(name, Aspect.ACTIVE_TOPIC, topic)
-        yield place, _Fact(value=True, changed=place)
+        yield place, _ComparedFact(value=True, changed=place)
 
 
 def plain_status(status: Status) -> dict[str, Any]:
@@ -295,7 +298,7 @@ def _about_offsets(state: ClusterState, name: str, _: ClusterState) -> _Facts:
             "utf-8", "replace"
         )
         place = _FactKey(name, Aspect.SOURCE_OFFSET, item)
-        yield place, _Fact(view.offset, place, ((topic, view.raw), (topic, view.key)))
+        yield place, _ComparedFact(view.offset, place, ((topic, view.raw), (topic, view.key)))
 
 
 _FACT_READERS: tuple[_ReadFacts, ...] = (

@@ -10,7 +10,7 @@ from controlplane.core.codec.config import decode_config
 from controlplane.core.codec.offsets import decode_offset, decode_partition, frozen
 from controlplane.core.entry import Entry
 from controlplane.core.fold import FateKind, Fold
-from controlplane.core.order import Ordering
+from controlplane.core.order import EntrySorter
 from controlplane.core.records import (
     Invalid,
     RestartRequest,
@@ -120,7 +120,7 @@ class HistorySearch:
         self._name = name
         self._worker = Fold(profile, topics=topics, exactly_once=exactly_once)
         self._owners = _KeyOwners(self._worker.topics, profile)
-        self._ordering = Ordering()
+        self._ordering = EntrySorter()
 
     def look_at(self, entry: Entry) -> None:
         """Examine the next record. Records that the worker does not see still need their rank."""

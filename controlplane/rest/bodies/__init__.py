@@ -27,7 +27,7 @@ from controlplane.rest.bodies.binding import (
 )
 from controlplane.rest.bodies.body_errors import ENTITIES, Fault, source
 from controlplane.rest.bodies.body_tokens import BodyTokens
-from controlplane.rest.errors import BadRequest, BodyTooLarge, Failed, RestError
+from controlplane.rest.errors import BadRequest, BodyTooLarge, RequestFailed, RestError
 
 RequestConfig = dict[str, str | None]
 
@@ -262,7 +262,7 @@ def _refused(fault: Fault, units: str, profile: Profile, origin: str) -> RestErr
         text += f"\n at [Source: {origin}; {shown}]"
     if fault.chain:
         text += f" (through reference chain: {'->'.join(map(str, fault.chain))})"
-    return Failed(text)
+    return RequestFailed(text)
 
 
 def _field(fault: Fault) -> str:
@@ -283,7 +283,7 @@ def _missing(profile: Profile, said: str, noun: str = "body of the request") -> 
     """Return the error for a missing or null value. A release fails later, with message `said`."""
     if profile.rest_bad_body_is_client_error:
         return BadRequest(f"The {noun} is missing")
-    return Failed(said)
+    return RequestFailed(said)
 
 
 def _null(variable: str, method: str) -> str:

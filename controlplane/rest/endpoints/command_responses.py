@@ -16,7 +16,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.core.views import ConnectorView, StatusView
 from controlplane.rest.endpoints import entities
-from controlplane.rest.errors import ACCEPTED, CREATED, NO_CONTENT, OK, Answer, Failed
+from controlplane.rest.errors import ACCEPTED, CREATED, NO_CONTENT, OK, Answer, RequestFailed
 
 
 class CompletedCommand(NamedTuple):
@@ -171,15 +171,15 @@ def location_of(name: str, profile: Profile) -> str:
     path = _BASE + _encoded(name)
     variable = _TEMPLATE.search(path)
     if variable is not None:
-        raise Failed(f"The template variable '{variable[1].strip()}' has no value")
+        raise RequestFailed(f"The template variable '{variable[1].strip()}' has no value")
     if "{" in path:
-        raise Failed(
+        raise RequestFailed(
             f'Invalid syntax in the template "{path}". '
             'Check if a path parameter is terminated with a "}".'
         )
     if "}" in path:
         at = path.index("}")
-        raise Failed(
+        raise RequestFailed(
             f"java.net.URISyntaxException: Illegal character in path at index {at}: {path}"
         )
     return path

@@ -19,8 +19,8 @@ from controlplane.core.validation.plugin_versions import connects_version
 from controlplane.core.validation.result import BAD_REQUEST, key_info
 from controlplane.rest import bodies
 from controlplane.rest.endpoints import entities
-from controlplane.rest.endpoints.reads import Reading
-from controlplane.rest.errors import OK, Answer, BadRequest, Failed, NotFound, RestError
+from controlplane.rest.endpoints.reads import ReadInputs
+from controlplane.rest.errors import OK, Answer, BadRequest, NotFound, RequestFailed, RestError
 
 KINDS = ("sink", "source", "transformation", "predicate", "converter", "header_converter")
 """Kinds of plugins in the order of the listing; connectors are the first two."""
@@ -35,7 +35,7 @@ _INTERNAL = "org.apache.kafka.connect.runtime."
 # --- list of plugins ----------------------------------------------------------------------------
 
 
-def listed(reading: Reading) -> Any:
+def listed(reading: ReadInputs) -> Any:
     """`GET /connector-plugins`: connectors, and all other plugins with `connectorsOnly=false`."""
     profile = reading.state.profile
     path = reading.plugins.at(profile)
@@ -71,7 +71,7 @@ def _kind_of(plugin: Plugin, path: ClassPath, profile: Profile) -> str:
 # --- keys of a plugin ---------------------------------------------------------------------------
 
 
-def definitions(reading: Reading, name: str) -> Any:
+def definitions(reading: ReadInputs, name: str) -> Any:
     """`GET /connector-plugins/{plugin}/config`: the plugin's keys, with Connect's own.
 
     Raises:
@@ -95,7 +95,7 @@ def _named(name: str, path: ClassPath, profile: Profile) -> Plugin:
     """Return the plugin with a class name or an alias."""
     full_name = path.full_name(name)
     if full_name in ABSTRACT or full_name.startswith(_INTERNAL) or path.nested(full_name):
-        raise Failed("Instantiation error")
+        raise RequestFailed("Instantiation error")
     for plugin in path.named(full_name):
         return plugin
     kind = _other_kind(name, profile)
@@ -193,5 +193,7 @@ def _plain(name: str) -> str:
 def _failed(failure: ValidationFailure, profile: Profile) -> RestError:
     """Return the error of a failed validation; some releases hide its kind."""
     if profile.rest_failure_wrapped:
-        return Failed(f"{failure.thrown}: {failure.text}")
-    return BadRequest(failure.text) if failure.thrown == BAD_REQUEST else Failed(failure.text)
+        return RequestFailed(f"{failure.thrown}: {failure.text}")
+    return (
+        BadRequest(failure.text) if failure.thrown == BAD_REQUEST else RequestFailed(failure.text)
+    )

@@ -17,10 +17,10 @@ from controlplane.core.views import offset_order
 from controlplane.core.views.group_progress import in_worker_order
 from controlplane.rest.endpoints import entities
 from controlplane.rest.endpoints.query_parameters import CONNECTOR
-from controlplane.rest.errors import Failed, Forbidden, NotFound
+from controlplane.rest.errors import Forbidden, NotFound, RequestFailed
 
 
-class Reading(NamedTuple):
+class ReadInputs(NamedTuple):
     """State and facts from which a read endpoint computes its answer."""
 
     state: ClusterState
@@ -51,14 +51,14 @@ class ReadRoute(NamedTuple):
 # --- the views in Connect's JSON ------------------------------------------------------------
 
 
-def _root(reading: Reading) -> Any:
+def _root(reading: ReadInputs) -> Any:
     shown: dict[str, Any] = {"version": reading.state.profile.kafka_release, "commit": "unknown"}
     if reading.state.profile.rest_cluster_id:
         shown["kafka_cluster_id"] = reading.cluster_id
     return shown
 
 
-def _connectors(reading: Reading) -> Any:
+def _connectors(reading: ReadInputs) -> Any:
     names = views.connectors(reading.state)
     if not reading.state.profile.rest_expand or "expand" not in reading.query:
         return names
@@ -68,7 +68,7 @@ def _connectors(reading: Reading) -> Any:
     return {name: shown for name, shown in expanded.items() if shown is not None}
 
 
-def _expanded(reading: Reading, name: str, expansions: list[str]) -> dict[str, Any] | None:
+def _expanded(reading: ReadInputs, name: str, expansions: list[str]) -> dict[str, Any] | None:
     shown = {}
     for expansion in expansions:
         if expansion == "status":
@@ -81,24 +81,24 @@ def _expanded(reading: Reading, name: str, expansions: list[str]) -> dict[str, A
     return shown
 
 
-def _info(reading: Reading, name: str) -> Any:
+def _info(reading: ReadInputs, name: str) -> Any:
     view = views.connector(reading.state, name, reading.plugins)
     if view is None:
         raise NotFound(f"Connector {name} not found")
     return entities.connector(view, reading.state.profile)
 
 
-def _config(reading: Reading, name: str) -> Any:
+def _config(reading: ReadInputs, name: str) -> Any:
     return reading.state.config.connectors[_existing_name(reading, name)]
 
 
-def _existing_name(reading: Reading, name: str) -> str:
+def _existing_name(reading: ReadInputs, name: str) -> str:
     if name not in reading.state.config.connectors:
         raise NotFound(f"Connector {name} not found")
     return name
 
 
-def _tasks(reading: Reading, name: str) -> Any:
+def _tasks(reading: ReadInputs, name: str) -> Any:
     configs = views.task_configs(reading.state, _existing_name(reading, name))
     return [
         {"id": {"connector": name, "task": task}, "config": config}
@@ -106,20 +106,20 @@ def _tasks(reading: Reading, name: str) -> Any:
     ]
 
 
-def _tasks_config(reading: Reading, name: str) -> Any:
+def _tasks_config(reading: ReadInputs, name: str) -> Any:
     ids = views.task_ids(reading.state, _existing_name(reading, name))
     configs = views.task_configs(reading.state, name)
     return {f"{name}-{task}": configs.get(task) for task in ids}
 
 
-def _status(reading: Reading, name: str) -> Any:
+def _status(reading: ReadInputs, name: str) -> Any:
     status = views.status(reading.state, name, reading.plugins)
     if status is None:
         raise NotFound(f"No status found for connector {name}")
     return entities.status(status, reading.state.profile)
 
 
-def _task_status(reading: Reading, name: str, task: str) -> Any:
+def _task_status(reading: ReadInputs, name: str, task: str) -> Any:
     number = java_library.parse_int(task)
     if number is None:
         raise NotFound("HTTP 404 Not Found")  # the route has matched, so there is a content type
@@ -129,13 +129,13 @@ def _task_status(reading: Reading, name: str, task: str) -> Any:
     return {"id": number, **entities.report(status, reading.state.profile)}
 
 
-def _topics(reading: Reading, name: str) -> Any:
+def _topics(reading: ReadInputs, name: str) -> Any:
     if not reading.tracks_topics:
         raise Forbidden("Topic tracking is disabled.")
     return {name: {"topics": views.active_topics(reading.state, name)}}
 
 
-def _offsets(reading: Reading, name: str) -> Any:
+def _offsets(reading: ReadInputs, name: str) -> Any:
     sink = is_sink(reading, _existing_name(reading, name))
     shown = _group_offsets(reading, name) if sink else _source_offsets(reading, name)
     if not reading.state.profile.rest_kip_offsets:
@@ -144,19 +144,19 @@ def _offsets(reading: Reading, name: str) -> Any:
     return {"offsets": {kind: [entry for entry in shown if entry["offset"] is not None]}}
 
 
-def is_sink(reading: Reading, name: str) -> bool:
+def is_sink(reading: ReadInputs, name: str) -> bool:
     """Return True if a connector's offsets are in a consumer group."""
     return views.connector_type(reading.state, name, reading.plugins) == "sink"
 
 
-def _source_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
+def _source_offsets(reading: ReadInputs, name: str) -> list[dict[str, Any]]:
     offsets = offset_order.in_order(views.all_source_offsets(reading.state, name))
     return [{"partition": view.partition, "offset": view.offset} for view in offsets]
 
 
-def _group_offsets(reading: Reading, name: str) -> list[dict[str, Any]]:
+def _group_offsets(reading: ReadInputs, name: str) -> list[dict[str, Any]]:
     if reading.group is None:
-        raise Failed(in_its_group(name))
+        raise RequestFailed(in_its_group(name))
     return [group_offset(*row) for row in in_worker_order(reading.group)]
 
 

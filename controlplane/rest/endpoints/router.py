@@ -128,7 +128,7 @@ def methods_of(endpoints: Methods) -> Sequence[str]:
     return list(hash_map_order([*heads, *endpoints, "OPTIONS"]))
 
 
-class Offering(NamedTuple):
+class ListenerEndpoints(NamedTuple):
     """The endpoints that one listener of a service offers."""
 
     endpoint_set: EndpointSet = EndpointSet.ALL
@@ -138,10 +138,10 @@ class Offering(NamedTuple):
     """True if dry runs are answered although the service is read-only."""
 
 
-EVERYTHING = Offering()
+EVERYTHING = ListenerEndpoints()
 
 
-class Routed(NamedTuple):
+class RouteMatch(NamedTuple):
     """Endpoint that answers a request, all methods of its path, and the names in the path."""
 
     methods: Methods
@@ -153,8 +153,11 @@ class Routed(NamedTuple):
 
 
 def route(
-    request: Request, target: RequestTarget, profile: Profile, offering: Offering = EVERYTHING
-) -> Routed:
+    request: Request,
+    target: RequestTarget,
+    profile: Profile,
+    offering: ListenerEndpoints = EVERYTHING,
+) -> RouteMatch:
     """Check path, method, `Content-Type`, `Accept` and query, in a worker's order.
 
     Raises:
@@ -170,12 +173,14 @@ def route(
     if read_only:
         methods = _unchanging(methods, request, target.query, plans=plans)
     if request.method == "OPTIONS":
-        return Routed(methods, None, ())
+        return RouteMatch(methods, None, ())
     endpoint = methods.get("GET" if request.method == "HEAD" else request.method)
     if endpoint is None:
         raise NoSuchMethod
     check_media(request, endpoint.media_type, expected=_expected_media(endpoint, profile))
-    return Routed(methods, endpoint, names, _check_query(request, endpoint, target.query, profile))
+    return RouteMatch(
+        methods, endpoint, names, _check_query(request, endpoint, target.query, profile)
+    )
 
 
 def _unchanging(

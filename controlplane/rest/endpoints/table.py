@@ -1,7 +1,7 @@
 """Table of all endpoints: method, path template, releases that have it, and its answer.
 
 The table is data. `router` finds the row of a request, `responders` answer it in a service,
-`offline` answers it without a service, `extensions.openapi` describes it.
+`pure_requests` answers it without a service, `extensions.openapi` describes it.
 """
 
 from collections.abc import Callable, Iterator

@@ -9,7 +9,7 @@ import msgspec
 from controlplane.core.codec import decode_command
 from controlplane.core.entry import Entry, Position
 from controlplane.core.moments import position_text, read_position, read_time_ms
-from controlplane.core.order import Ordering
+from controlplane.core.order import EntrySorter
 from controlplane.core.records import CommandAccepted, CommandFinished, CommandRefused, Invalid
 from controlplane.core.state import ClusterState
 from controlplane.core.text.redaction import redacted_refusal, redacted_value
@@ -95,7 +95,7 @@ async def show_trail(call: Call) -> Answer:
         call.check_present(_OTHER_LOG)
     state, notices = await call.requested_state()
     topic = state.topics.commands
-    ordering = Ordering()
+    ordering = EntrySorter()
     if topic in await log.topics():
         ends = state.ends_by_topic if log is call.service.log else await log.ends([topic])
         stop = ends.get(topic, [0])

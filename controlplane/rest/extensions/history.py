@@ -15,7 +15,7 @@ from controlplane.core.views.history import HistoryEvent, HistoryFold
 from controlplane.core.views.history_text import event_document
 from controlplane.event_loop import in_thread
 from controlplane.logs.log import ReadableLog
-from controlplane.projection.as_of import cut_at, read_records
+from controlplane.projection.past_states import cut_at, read_records
 from controlplane.rest.errors import OK, Answer, InvalidParameter, NotFound
 from controlplane.rest.extensions.pagination import Page
 from controlplane.rest.service import Call

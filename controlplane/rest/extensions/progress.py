@@ -10,9 +10,9 @@ from controlplane.core.state import ClusterState
 from controlplane.core.views.group_progress import GroupProgress, PartitionProgress
 from controlplane.core.views.source_progress import SourceProgress, source_progress
 from controlplane.event_loop import in_thread_if_large
-from controlplane.projection.as_of import read_offset_records
+from controlplane.projection.past_states import read_offset_records
 from controlplane.rest.endpoints import reads
-from controlplane.rest.errors import OK, Answer, Failed, InvalidParameter, NotFound
+from controlplane.rest.errors import OK, Answer, InvalidParameter, NotFound, RequestFailed
 from controlplane.rest.service import Call
 
 
@@ -40,11 +40,11 @@ async def _of_sink(call: Call, _: ClusterState, name: str) -> dict[str, Any]:
         raise InvalidParameter("as_of= asks for past offsets of a group, which no broker keeps")
     groups = call.service.groups
     if groups is None:
-        raise Failed(reads.in_its_group(name))
+        raise RequestFailed(reads.in_its_group(name))
     try:
         progress = await groups.group_progress(name)
     except ExternalActionFailed as failure:
-        raise Failed(f"{reads.no_group_offsets(name)}: {failure}") from failure
+        raise RequestFailed(f"{reads.no_group_offsets(name)}: {failure}") from failure
     return _group(progress)
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from controlplane.core.commands import AnyCommand
 from controlplane.core.plan import Rejected
 from controlplane.rest.endpoints.command_responses import CompletedCommand
-from controlplane.rest.endpoints.offline import answer, command_of
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer, command_of
+from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import Answer, RestError, refused
 from controlplane.scenario import forwarding, transcript
@@ -104,7 +104,7 @@ async def exchange(world: World, via: str, request: WorkerRequest) -> Exchange:
         return Exchange(None)
     try:
         if request.method == "GET":
-            reading = Reading(await worker.read(), world.plugins)
+            reading = ReadInputs(await worker.read(), world.plugins)
             return Exchange(answer(reading, request.target))
         command = await _command(request, worker)
         if worker.leads or not forwarding.forwards(command, worker.worker.profile):

@@ -182,7 +182,7 @@ class Consumer(Protocol):
         ...
 
 
-class Rebalancing(Protocol):
+class RebalanceCallbacks(Protocol):
     """Callbacks of a consumer about its partitions; they run within `poll`."""
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
@@ -232,7 +232,7 @@ class TaskClients(Protocol):
         config: Mapping[str, str],
         group: str,
         subscription: TopicSubscription,
-        rebalancing: Rebalancing,
+        rebalancing: RebalanceCallbacks,
     ) -> AbstractAsyncContextManager[Consumer]:
         """Join the consumer group of a sink task; leave it at the end of the block."""
         ...

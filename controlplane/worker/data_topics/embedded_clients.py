@@ -18,7 +18,7 @@ from controlplane.worker.data_topics.client_settings import (
 )
 from controlplane.worker.data_topics.clients import (
     Consumer,
-    Rebalancing,
+    RebalanceCallbacks,
     TaskClients,
     TopicSubscription,
 )
@@ -78,7 +78,7 @@ class LogClients:
         config: Mapping[str, str],
         group: str,
         subscription: TopicSubscription,
-        rebalancing: Rebalancing,
+        rebalancing: RebalanceCallbacks,
     ) -> AsyncIterator[Consumer]:
         """Join a consumer group; leave it at the end of the block."""
         self._warn("consumer", task, config)

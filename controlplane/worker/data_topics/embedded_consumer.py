@@ -9,7 +9,7 @@ from typing import NamedTuple
 from controlplane.core.entry import Batch, Entry, TopicPartition
 from controlplane.event_loop import close, ended
 from controlplane.logs.log import Log, LogError
-from controlplane.worker.data_topics.clients import Rebalancing, TopicSubscription
+from controlplane.worker.data_topics.clients import RebalanceCallbacks, TopicSubscription
 from controlplane.worker.data_topics.embedded_groups import GroupAssignments, GroupMember, LogGroups
 
 BATCHES_PENDING = 8
@@ -51,7 +51,7 @@ class LogConsumer:
         log: Log,
         membership: Membership,
         subscription: TopicSubscription,
-        rebalancing: Rebalancing,
+        rebalancing: RebalanceCallbacks,
         settings: LogConsumerSettings,
     ) -> None:
         self._log = log

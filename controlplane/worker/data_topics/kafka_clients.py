@@ -27,7 +27,7 @@ from controlplane.worker.data_topics.clients import (
     Consumer,
     OffsetTopics,
     Producer,
-    Rebalancing,
+    RebalanceCallbacks,
     TaskClients,
     TopicSubscription,
     TransactionalProducer,
@@ -154,7 +154,7 @@ class KafkaClients:
         config: Mapping[str, str],
         group: str,
         subscription: TopicSubscription,
-        rebalancing: Rebalancing,
+        rebalancing: RebalanceCallbacks,
     ) -> AsyncIterator[Consumer]:
         """Join the consumer group of a sink task; leave it at the end of the block."""
         client = TaskClient(task, config, "consumer")

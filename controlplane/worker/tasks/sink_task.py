@@ -12,7 +12,12 @@ from controlplane.connect.records import SinkRecord
 from controlplane.core.entry import Entry, TopicPartition
 from controlplane.projection.notices import Notices
 from controlplane.worker.connector_classes import class_name
-from controlplane.worker.data_topics.clients import Consumer, Producer, ProducerFailure, Rebalancing
+from controlplane.worker.data_topics.clients import (
+    Consumer,
+    Producer,
+    ProducerFailure,
+    RebalanceCallbacks,
+)
 from controlplane.worker.drivers.author_thread import AuthorThread
 from controlplane.worker.drivers.sink_drivers import SinkDriver
 from controlplane.worker.lifecycle.task_control import TaskControl
@@ -45,7 +50,7 @@ class SinkTaskParts(NamedTuple):
     metrics: SinkTaskMetrics
 
 
-OpenConsumer = Callable[[Rebalancing], AbstractAsyncContextManager[Consumer]]
+OpenConsumer = Callable[[RebalanceCallbacks], AbstractAsyncContextManager[Consumer]]
 OpenProducer = Callable[[], AbstractAsyncContextManager[Producer | None]]
 
 

@@ -56,7 +56,7 @@ class _ReadAppend(NamedTuple):
     reaches: list[ReadRange]
 
 
-class _Reading(NamedTuple):
+class _OpenReading(NamedTuple):
     start: int
     end: int
     is_whole: bool
@@ -72,7 +72,7 @@ class ArchivedReadings:
         self._spans: tuple[ReadRange, ...] = ()
         self._file: ReadingsFile | None = None
         self._times = _ReadTimes()
-        self._later: dict[PartitionId, list[_Reading]] = defaultdict(list)
+        self._later: dict[PartitionId, list[_OpenReading]] = defaultdict(list)
         if self._merged is not UNSET:
             self._spans = chain.manifests[0].reaches
             self._times.note_all(self._merged.all_read_ms)
@@ -110,13 +110,13 @@ class ArchivedReadings:
         for reach, is_whole in zip(append.reaches, whole, strict=True):
             place = reach.topic, reach.partition
             is_late = self._times.is_late(place, ms)
-            self._later[place].append(_Reading(reach.start, reach.end, is_whole, is_late))
+            self._later[place].append(_OpenReading(reach.start, reach.end, is_whole, is_late))
             self._times.note(place, ms)
         if all(whole):
             self._times.note_all(ms)
 
 
-def _columns(readings: list[_Reading]) -> PartitionReadings:
+def _columns(readings: list[_OpenReading]) -> PartitionReadings:
     starts, ends, whole, late = zip(*readings, strict=True)
     return PartitionReadings(
         np.array(starts, np.int64),

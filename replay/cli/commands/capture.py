@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from controlplane.core.state import Topics, check_topics
-from controlplane.logs.log_factory import DumpForm, Opening
+from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.shell_completion import complete_files
@@ -159,7 +159,7 @@ def _source(text: str) -> CaptureSource:
     return CaptureSource(name, where) if equals and "/" not in name else CaptureSource(None, text)
 
 
-def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm) -> Opening:
+def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm) -> OpenOptions:
     """Options for opening logs: aborted records are marked, undecided ones are withheld."""
     flags = [
         (f"--{field}-topic", _KEYS[field], name)
@@ -173,7 +173,7 @@ def _opening(worker: Path | None, topics: dict[str, str | None], form: DumpForm)
         raise NotCapturable(str(error)) from None
     check_topics(names)
     named = frozenset(field for field in _KEYS if topics[f"{field}_topic"])
-    return Opening(
+    return OpenOptions(
         names, configuration, True, form, named, "topics are named by --config-topic and so on"
     )
 

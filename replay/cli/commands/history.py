@@ -29,7 +29,7 @@ from replay.cli.output.printer import output_option, print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.fleet.table_queries import HistoryQuery
 from replay.progress import Advance
-from replay.timeline.connector_history import MeaningRow
+from replay.timeline.connector_history import EventEffect
 from replay.timeline.history_jobs import HistoryJob, HistoryStep, history_steps
 from replay.timeline.history_rows import event_rows, history_head, history_rows
 from replay.timeline.timeline_rows import EVENTS, write
@@ -91,19 +91,19 @@ def history(  # noqa: PLR0913 - click passes every option by name
         _print(job, effects)
 
 
-def _effects(steps: Iterable[HistoryStep], advance: Advance) -> Iterator[MeaningRow]:
+def _effects(steps: Iterable[HistoryStep], advance: Advance) -> Iterator[EventEffect]:
     for step in steps:
         yield from step.effects
         advance(step.records)
 
 
-def _document(job: HistoryJob, effects: Sequence[MeaningRow]) -> dict[str, Any]:
+def _document(job: HistoryJob, effects: Sequence[EventEffect]) -> dict[str, Any]:
     events = list(event_rows(effects, job.reader))
     head = history_head(job.cluster.name, job.reader)
     return head | {"as_of": job.plan.ends, **missing_documents(job.plan), "events": events}
 
 
-def _print(job: HistoryJob, effects: Sequence[MeaningRow]) -> None:
+def _print(job: HistoryJob, effects: Sequence[EventEffect]) -> None:
     cluster, release = job.cluster.name, job.reader.profile.release
     say(f"{cluster}: {job.reader.connector}, as {release} reads it", style="bold")
     heads = ("RECORD", "TIME", "MEANING", "WHAT", "CHANGE")
@@ -112,7 +112,7 @@ def _print(job: HistoryJob, effects: Sequence[MeaningRow]) -> None:
     say(f"{cluster}: {count(number, 'record')} of {job.reader.connector}")
 
 
-def _rows(effects: Sequence[MeaningRow], topics: Topics) -> Iterator[tuple[str, ...]]:
+def _rows(effects: Sequence[EventEffect], topics: Topics) -> Iterator[tuple[str, ...]]:
     """Lines, one per effect of a record; the first line holds its position."""
     meanings = {id(effect.event): effect.meaning.value for effect in effects}
     last = None

@@ -71,7 +71,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
     towards = tuple(map(read_profile, goals)) if goals else _lines()
     limits, requests = PageLimits.shared_by(len(inputs)), requests_by_cluster(inputs, trails)
-    look = _ReportTask(ReportTask(profile, towards, limits, requests))
+    look = _FactsTask(ReportTask(profile, towards, limits, requests))
     cluster_results = for_each(inputs, ClusterJob("collecting", look, ClusterFacts, past=True), way)
     if cluster_results.results:
         _write(file, cluster_results)
@@ -79,7 +79,7 @@ def report(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     ctx.exit(cluster_results.code)
 
 
-class _ReportTask(msgspec.Struct, frozen=True):
+class _FactsTask(msgspec.Struct, frozen=True):
     """Task: collect the facts of one cluster. Its fields are everything that affects the result."""
 
     look: ReportTask

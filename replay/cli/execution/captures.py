@@ -16,7 +16,7 @@ import click
 
 from controlplane.core.text.safe_text import count, safe
 from controlplane.logs.log import LogError, LogUnavailable
-from controlplane.logs.log_factory import Opened, Opening, open_log
+from controlplane.logs.log_factory import OpenedLog, OpenOptions, open_log
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.settings import SettingsError
 from replay.archive.segments.segment_files import SIZES
@@ -57,7 +57,7 @@ class CaptureOptions(NamedTuple):
     """Target, secrets, form and repetition of all captures of a command."""
 
     store: ArchiveStore
-    how: Opening
+    how: OpenOptions
     secrets: SecretPolicy
     output: str
     pause_s: float | None
@@ -169,7 +169,7 @@ async def _look(source: CaptureSource, job: CaptureOptions) -> _CaptureAttempt:
 
 
 def _capture(
-    source: CaptureSource, opened: Opened, job: CaptureOptions, progress: ProgressListener
+    source: CaptureSource, opened: OpenedLog, job: CaptureOptions, progress: ProgressListener
 ) -> LogCapture:
     """Create the capture: Spark tasks for a cluster, this process for anything else."""
     target = _target(source, opened, job)
@@ -183,7 +183,7 @@ def _capture(
 
 
 @asynccontextmanager
-async def _opened(source: CaptureSource, job: CaptureOptions) -> AsyncIterator[Opened]:
+async def _opened(source: CaptureSource, job: CaptureOptions) -> AsyncIterator[OpenedLog]:
     """Open a log for one attempt, because brokers and files come and go."""
     try:
         opened = await open_log(source.where, job.how)
@@ -197,11 +197,11 @@ async def _opened(source: CaptureSource, job: CaptureOptions) -> AsyncIterator[O
         await opened.log.close()
 
 
-def _target(source: CaptureSource, opened: Opened, job: CaptureOptions) -> CaptureTarget:
+def _target(source: CaptureSource, opened: OpenedLog, job: CaptureOptions) -> CaptureTarget:
     return CaptureTarget(job.store, _name(source, opened), job.how.topics, job.secrets, SIZES)
 
 
-def _name(source: CaptureSource, opened: Opened) -> str:
+def _name(source: CaptureSource, opened: OpenedLog) -> str:
     """Name in the archive: as given, else the cluster id, else from the file name."""
     if source.name is not None:
         return source.name

@@ -144,7 +144,7 @@ def for_each(
     return cluster_results
 
 
-class _ClusterOutcome(NamedTuple, Generic[T]):
+class _ClusterResult(NamedTuple, Generic[T]):
     """Result for one cluster, or the error that prevented it."""
 
     result: T | None
@@ -156,7 +156,7 @@ class _ClusterOutcome(NamedTuple, Generic[T]):
 def _add(
     cluster_results: ClusterResults[T],
     log: LogInput,
-    outcome: _ClusterOutcome[T],
+    outcome: _ClusterResult[T],
     *,
     alone: bool,
 ) -> None:
@@ -183,16 +183,16 @@ def _named(error: Exception, log: LogInput) -> Exception:
 
 def _looked_at(
     log_input: LogInput, job: ClusterJob[T], resume: Path | None
-) -> Iterator[_ClusterOutcome[T]]:
+) -> Iterator[_ClusterResult[T]]:
     """Work on one cluster, in any process."""
     try:
         log = open_input(log_input)
         doubts = log.past_doubts if job.past else log.doubts
-        yield _ClusterOutcome(
+        yield _ClusterResult(
             _cluster_result(log_input, log, job, resume), gaps=log.gaps, doubts=doubts
         )
     except _INPUT as error:
-        yield _ClusterOutcome(None, error)
+        yield _ClusterResult(None, error)
 
 
 def _found_anywhere(

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from pyspark.sql import SparkSession
 
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.log_factory import Opening, open_log
+from controlplane.logs.log_factory import OpenOptions, open_log
 from controlplane.logs.names import brokers_of
 from controlplane.settings import WorkerSettings
 from replay.capture.log_capture import CaptureResult, CaptureTarget
@@ -28,7 +28,7 @@ class StreamedCluster(NamedTuple):
     """Kafka cluster that Structured Streaming follows, and the target of its records."""
 
     where: str
-    how: Opening
+    how: OpenOptions
     target: CaptureTarget
     checkpoint: str
     """Folder of all clusters' checkpoints."""
@@ -51,7 +51,7 @@ def with_jars(where: SparkLocation, jars: Path | None) -> Iterator[SparkSession]
         yield started
 
 
-def source(started: SparkSession, where: str, how: Opening) -> KafkaFrames:
+def source(started: SparkSession, where: str, how: OpenOptions) -> KafkaFrames:
     """Spark's source for a cluster, with the same security settings as the reader."""
     configuration = how.configuration
     servers = brokers_of(where) or configuration.settings(WorkerSettings).bootstrap_servers or ""
@@ -86,7 +86,7 @@ def stream(
 
 
 @asynccontextmanager
-async def _opened(where: str, how: Opening) -> AsyncIterator[ReadableLog]:
+async def _opened(where: str, how: OpenOptions) -> AsyncIterator[ReadableLog]:
     opened = await open_log(where, how)
     try:
         yield opened.log

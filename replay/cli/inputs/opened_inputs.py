@@ -12,7 +12,7 @@ from controlplane.core.moments import check_not_future
 from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics
 from controlplane.logs.log import ReadableLog
-from controlplane.logs.log_factory import Opening, open_log
+from controlplane.logs.log_factory import OpenOptions, open_log
 from replay.cli.inputs.log_input import LogInput
 from replay.cluster_records import ClusterRecords
 from replay.offsets_topics import own_topics
@@ -53,7 +53,7 @@ def _read(log_input: LogInput) -> Iterable[Entry]:
 
 async def _batches(log_input: LogInput) -> list[Batch]:
     topics, exactly_once, _ = log_input.reading
-    opened_log = await open_log(log_input.where, Opening(topics, exactly_once=exactly_once))
+    opened_log = await open_log(log_input.where, OpenOptions(topics, exactly_once=exactly_once))
     try:
         for problem in opened_log.problems:
             click.echo(f"{log_input.where}: {problem}", err=True)

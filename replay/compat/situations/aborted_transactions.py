@@ -19,7 +19,7 @@ from controlplane.core.records import (
 from controlplane.core.views.diff import Aspect, Change, diff
 from replay.compat.log_evidence import LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, again, append_command, copied
-from replay.compat.situation import Sighting
+from replay.compat.situation import DetectedSituation
 from replay.compat.situations.state_commands import (
     anything_again,
     repeated_target_state,
@@ -30,7 +30,7 @@ from replay.findings import Severity
 _WHY = "writes the committed records again, so that all workers read them"
 
 
-def aborted_configs(evidence: LogEvidence) -> Iterator[Sighting]:
+def aborted_configs(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """15: aborted config records, which workers without exactly-once support obey."""
     log = [entry for entry in evidence.entries if entry.topic == evidence.topics.config]
     aborted = [entry for entry in log if entry.aborted]
@@ -42,7 +42,7 @@ def aborted_configs(evidence: LogEvidence) -> Iterator[Sighting]:
         evidence, sorted({change.connector for change in changes})
     ).items():
         ours = [change for change in changes if change.connector == name]
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=tuple(sorted({change.cause for change in ours if change.cause is not None})),
             severity=Severity.DANGER,
@@ -52,7 +52,7 @@ def aborted_configs(evidence: LogEvidence) -> Iterator[Sighting]:
         )
     if blind.config.offset != obeying.config.offset:
         settled = "any later record lets the members agree"
-        yield Sighting(
+        yield DetectedSituation(
             evidence=(aborted[-1].position,),
             severity=Severity.DANGER if evidence.roll.mixed else Severity.WARNING,
             sentence="the config topic ends in an aborted transaction: members with and without "

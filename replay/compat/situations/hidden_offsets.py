@@ -7,7 +7,7 @@ from controlplane.core.records import ConnectorConfig
 from controlplane.core.text.safe_text import count
 from replay.compat.log_evidence import LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, again, copied_topic, offsets_of
-from replay.compat.situation import Sighting
+from replay.compat.situation import DetectedSituation
 from replay.compat.situations.state_commands import kept_quiet
 from replay.findings import Severity
 
@@ -18,7 +18,7 @@ LastEntries = Mapping[bytes | None, Entry]
 """Last record of each key of one connector in one topic."""
 
 
-def own_topic(evidence: LogEvidence) -> Iterator[Sighting]:
+def own_topic(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """14: a dedicated offsets topic; the older release reads the worker's topic only."""
     worker = evidence.topics.offsets
     for name in evidence.connectors:
@@ -32,7 +32,7 @@ def own_topic(evidence: LogEvidence) -> Iterator[Sighting]:
         behind = [entry for key, entry in source.items() if _value(target, key) != entry.value]
         config = evidence.last_of(ConnectorConfig, name)
         places = [config.position] if config is not None else []
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(*places, *_positions(behind)),
             severity=Severity.DANGER if behind else Severity.INFO,
@@ -67,13 +67,13 @@ def _copying(
     return kept_quiet(evidence, name, "its offsets must not move meanwhile", copy)
 
 
-def aborted_offsets(evidence: LogEvidence) -> Iterator[Sighting]:
+def aborted_offsets(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """14: offsets of aborted transactions, read by workers without exactly-once support."""
     for name in evidence.connectors:
         last = evidence.offsets.get((evidence.topics.offsets, name), {})
         aborted = [entry for entry in last.values() if entry.aborted]
         if aborted:
-            yield Sighting(
+            yield DetectedSituation(
                 connector=name,
                 evidence=tuple(_positions(aborted)),
                 severity=Severity.WARNING,

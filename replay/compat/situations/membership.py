@@ -12,18 +12,18 @@ from replay.compat.preparation import (
     compacted_topic,
     copied_topic,
 )
-from replay.compat.situation import Sighting
+from replay.compat.situation import DetectedSituation
 from replay.findings import Severity
 
 
-def session_key(evidence: LogEvidence) -> Iterator[Sighting]:
+def session_key(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """10: the older release does not sign internal requests and refuses signed ones."""
     key_record = evidence.session_key
     if key_record is None:
         return
     older, mixed = evidence.roll.older.release, evidence.roll.mixed
     setting = "# connect.protocol=compatible on every newer worker while older ones run"
-    yield Sighting(
+    yield DetectedSituation(
         evidence=(key_record.position,),
         severity=Severity.WARNING if mixed else Severity.INFO,
         sentence=f"the workers sign their requests to each other, {older} does not: "
@@ -36,11 +36,11 @@ def session_key(evidence: LogEvidence) -> Iterator[Sighting]:
     )
 
 
-def envelopes(evidence: LogEvidence) -> Iterator[Sighting]:
+def envelopes(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """16: records with schemas, unreadable for releases without internal converters."""
     wrapped = [record for record in evidence.config if is_envelope(record.content)]
     if wrapped:
-        yield Sighting(
+        yield DetectedSituation(
             evidence=tuple(record.position for record in wrapped),
             severity=Severity.DANGER,
             sentence=f"{len(wrapped)} config records are wrapped in a schema: "
@@ -88,11 +88,11 @@ def _unwrapping(topics: Topics) -> Iterator[PreparationStep]:
     )
 
 
-def refused_clients(evidence: LogEvidence) -> Iterator[Sighting]:
+def refused_clients(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """19: workers of a time whose brokers may refuse clients of the older release."""
     records = [record for record in evidence.status if record.text("version") is not None]
     if records:
-        yield Sighting(
+        yield DetectedSituation(
             evidence=(records[-1].position,),
             severity=Severity.WARNING,
             sentence=f"a worker of {evidence.roll.newer.release} or a similar release has written "

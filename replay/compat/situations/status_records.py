@@ -7,11 +7,11 @@ from controlplane.core.java import java_library
 from controlplane.core.records import ActiveTopic, Invalid
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, append_command
-from replay.compat.situation import Sighting
+from replay.compat.situation import DetectedSituation
 from replay.findings import Severity
 
 
-def unreadable_status(evidence: LogEvidence) -> Iterator[Sighting]:
+def unreadable_status(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """7: STOPPED and RESTARTING are unknown to the older release; it shows the earlier state."""
     for name in evidence.connectors:
         unread = [
@@ -22,7 +22,7 @@ def unreadable_status(evidence: LogEvidence) -> Iterator[Sighting]:
         states = sorted({record.record.status.state.value for record in unread})
         shown = evidence.older.status.connectors.get(name)
         instead = shown.state.value if shown is not None else "no status at all (404)"
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=tuple(record.position for record in unread),
             severity=Severity.INFO,
@@ -40,7 +40,7 @@ def _unread(evidence: LogEvidence, evidence_record: EvidenceRecord) -> bool:
     )
 
 
-def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
+def active_topics(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """11: the older release does not know active topics and never removes them."""
     for name, topics in sorted(evidence.newer.status.active_topics.items()):
         if not topics:
@@ -57,7 +57,7 @@ def active_topics(evidence: LogEvidence) -> Iterator[Sighting]:
             "was deleted and still has active topics; a new connector of this name inherits them"
         )
         living = f"has active topics; {release} does not know them, and a deletion there "
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=tuple(record.position for record in last.values()),
             severity=Severity.INFO if exists else Severity.WARNING,
@@ -74,7 +74,7 @@ def _removed(evidence_record: EvidenceRecord) -> PreparationStep:
     )
 
 
-def plugin_version(evidence: LogEvidence) -> Iterator[Sighting]:
+def plugin_version(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """18: statuses hold the plugin version; the older release omits it."""
     for name in evidence.connectors:
         records = [
@@ -83,7 +83,7 @@ def plugin_version(evidence: LogEvidence) -> Iterator[Sighting]:
             if record.record.status is not None and record.record.status.version is not None
         ]
         if records:
-            yield Sighting(
+            yield DetectedSituation(
                 connector=name,
                 evidence=tuple(record.position for record in records),
                 severity=Severity.INFO,

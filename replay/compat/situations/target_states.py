@@ -6,14 +6,14 @@ from controlplane.core.records import Target, TargetState
 from controlplane.core.text.safe_text import count
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, verb
-from replay.compat.situation import Sighting
+from replay.compat.situation import DetectedSituation
 from replay.compat.situations.state_commands import forgotten, target_state_step
 from replay.findings import Severity
 
 V1, V2 = "state", "state.v2"
 
 
-def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
+def stopped(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """1: STOPPED, which the older release reads as the nearest known state."""
     older = evidence.roll.older
     for name, record in _stopped(evidence):
@@ -36,7 +36,7 @@ def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
         else:
             severity, then = Severity.INFO, "without tasks; a pause there overwrites the stop"
             steps = ()
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(record.position,),
             severity=severity,
@@ -45,7 +45,7 @@ def stopped(evidence: LogEvidence) -> Iterator[Sighting]:
         )
 
 
-def resumed_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
+def resumed_by_older(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """2: a worker without STOPPED has resumed a stopped connector."""
     for name, was, now in _overwritten(evidence, Target.STARTED):
         tasks = len(evidence.newer.config.task_ids(name))
@@ -54,7 +54,7 @@ def resumed_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
             if tasks
             else "its worker generates its tasks again"
         )
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(was.position, now.position),
             severity=Severity.INFO,
@@ -62,12 +62,12 @@ def resumed_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
         )
 
 
-def paused_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
+def paused_by_older(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """3: a worker without STOPPED has paused a stopped connector, which is now PAUSED."""
     for name, was, now in _overwritten(evidence, Target.PAUSED):
         again = evidence.roll.goal.target_state_v2
         why = "it was stopped before an older worker paused it; offsets need STOPPED"
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(was.position, now.position),
             severity=Severity.WARNING if again else Severity.INFO,
@@ -78,14 +78,14 @@ def paused_by_older(evidence: LogEvidence) -> Iterator[Sighting]:
         )
 
 
-def naive_stop(evidence: LogEvidence) -> Iterator[Sighting]:
+def naive_stop(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """4: another program wrote STOPPED to the old field; members disagree permanently."""
     for name in evidence.connectors:
         record = evidence.target(name)
         if record is None or record.text(V1) != Target.STOPPED.value or record.text(V2) is not None:
             continue
         reads = _read_by_older(evidence, name)
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(record.position,),
             severity=Severity.DANGER,
@@ -102,13 +102,13 @@ def naive_stop(evidence: LogEvidence) -> Iterator[Sighting]:
         )
 
 
-def forgotten_target(evidence: LogEvidence) -> Iterator[Sighting]:
+def forgotten_target(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """5: the target state of a living connector was removed; it is STARTED at its next start."""
     for name in evidence.connectors:
         record, was = evidence.target(name), forgotten(evidence, name)
         if record is None or was is None:
             continue
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(record.position,),
             severity=Severity.WARNING,
@@ -122,14 +122,14 @@ def forgotten_target(evidence: LogEvidence) -> Iterator[Sighting]:
         )
 
 
-def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
+def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """6: an older leader committed tasks of a STOPPED connector; newer ones refuse that."""
     older, newer = evidence.roll.older.release, evidence.roll.newer.release
     for name, record in _stopped(evidence):
         commit, tasks = evidence.commit(name), len(evidence.newer.config.task_ids(name))
         if commit is None or commit.rank < record.rank or not tasks:
             continue
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(record.position, commit.position),
             severity=Severity.WARNING,
@@ -143,7 +143,7 @@ def stopped_with_new_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
         )
 
 
-def created_in_state(evidence: LogEvidence) -> Iterator[Sighting]:
+def created_in_state(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """17: created paused or stopped; the target state precedes the config."""
     for name in evidence.connectors:
         record = evidence.target(name)
@@ -157,7 +157,7 @@ def created_in_state(evidence: LogEvidence) -> Iterator[Sighting]:
         differs = (
             "" if reads == state else f", which {evidence.roll.older.release} reads as {reads}"
         )
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(record.position,),
             severity=Severity.INFO,

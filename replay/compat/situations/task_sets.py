@@ -16,12 +16,12 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import count, safe
 from replay.compat.log_evidence import EvidenceRecord, LogEvidence
 from replay.compat.preparation import PreparationStep, StepTime, append_command, copied, rerun, verb
-from replay.compat.situation import Sighting
+from replay.compat.situation import DetectedSituation
 from replay.compat.situations.state_commands import kept_quiet
 from replay.findings import Severity, regeneration
 
 
-def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
+def disobeyed_restart(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """8: a restart that some instances missed, because their workers do not know it."""
     for name in evidence.connectors:
         request = evidence.last_of(RestartRequest, name)
@@ -33,7 +33,7 @@ def disobeyed_restart(evidence: LogEvidence) -> Iterator[Sighting]:
             PreparationStep(StepTime.BEFORE, _restart(name, task), "restarts it wherever it runs")
             for task in deaf
         )
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(request.position,),
             severity=Severity.WARNING,
@@ -67,7 +67,7 @@ def _restart(name: str, instance: int | None) -> str:
     return verb("restart task", f"{name}/{instance}")
 
 
-def unfenceable(evidence: LogEvidence) -> Iterator[Sighting]:
+def unfenceable(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """9: producers of the older release cannot be fenced, and it ignores fencing records."""
     for name in evidence.connectors:
         record, number = evidence.last_of(TaskCount, name), evidence.newer.config.fenced_counts
@@ -77,7 +77,7 @@ def unfenceable(evidence: LogEvidence) -> Iterator[Sighting]:
         pending = commit is not None and commit.rank > record.rank
         later = ", and tasks were committed since, so they must be fenced" if pending else ""
         steps = _unfenced_steps(evidence, name)
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(record.position, commit.position)
             if commit and pending
@@ -98,7 +98,7 @@ def _unfenced_steps(evidence: LogEvidence, name: str) -> tuple[PreparationStep, 
     return (PreparationStep(StepTime.DURING, setting, "makes fencing safe"),)
 
 
-def older_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
+def older_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """12: tasks committed before the config; a cold start may drop them (KAFKA-17719)."""
     for name in evidence.connectors:
         commit, config = evidence.commit(name), evidence.last_of(ConnectorConfig, name)
@@ -113,7 +113,7 @@ def older_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
         runs, waits = target is Target.STARTED, target is Target.PAUSED
         severity = Severity.WARNING if dropping and waits else Severity.INFO
         steps = _commit_again(evidence, name, commit) if severity is Severity.WARNING else ()
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(commit.position, config.position),
             severity=severity,
@@ -147,7 +147,7 @@ def _last_configs(evidence: LogEvidence, name: str, tasks: int) -> tuple[Positio
     return tuple(last[task] for task in range(tasks) if task in last)
 
 
-def leftover_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
+def leftover_tasks(evidence: LogEvidence) -> Iterator[DetectedSituation]:
     """13: tasks of a deleted connector return when its name is reused (KAFKA-16838)."""
     for name in evidence.names_of(TaskCommit):
         commit = evidence.commit(name)
@@ -157,7 +157,7 @@ def leftover_tasks(evidence: LogEvidence) -> Iterator[Sighting]:
         who = f"a worker of {falling[0].release}" if falling else "no worker"
         exists = name in evidence.newer.config.connectors
         when = _comes_back(falling[0], exists=exists) if falling else ""
-        yield Sighting(
+        yield DetectedSituation(
             connector=name,
             evidence=(commit.position,),
             severity=Severity.WARNING if falling else Severity.INFO,

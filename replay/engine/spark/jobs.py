@@ -60,19 +60,19 @@ def _watch(
         finished = count.done
 
 
-class _TaskCount(NamedTuple):
+class _JobProgress(NamedTuple):
     """Known and finished tasks of a job."""
 
     total: int
     done: int
 
 
-def _tasks(context: SparkContext, group: str) -> _TaskCount:
+def _tasks(context: SparkContext, group: str) -> _JobProgress:
     tracker = context.statusTracker()
     jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
     stages = (tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds)
     finished = [stage for stage in stages if stage is not None]
-    return _TaskCount(
+    return _JobProgress(
         sum(known_stage.numTasks for known_stage in finished),
         sum(known_stage.numCompletedTasks for known_stage in finished),
     )

@@ -75,7 +75,9 @@ class AuditFollower:
             after.checkpoint,
         )
 
-    def _resumed(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_Resumed | None":
+    def _resumed(
+        self, checkpoint: AuditCheckpoint | None, ends: ReadEnds
+    ) -> "_ResumedAudit | None":
         """Stored audits with the records behind their horizon; None if they cannot go on."""
         content = None if checkpoint is None else self._files.content(checkpoint.stored)
         if checkpoint is None or content is None:
@@ -91,17 +93,17 @@ class AuditFollower:
         if first is not None and first.time_ms <= checkpoint.horizon_ms:
             return None
         rest = records if first is None else chain([first], records)
-        return _Resumed(
+        return _ResumedAudit(
             audits, rest, checkpoint.ends, checkpoint.horizon_ms, checkpoint.patience_ms
         )
 
-    def _begun(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_Resumed":
+    def _begun(self, checkpoint: AuditCheckpoint | None, ends: ReadEnds) -> "_ResumedAudit":
         """Audits of all records, from the first on."""
         patience_ms = PATIENCE_MS
         if checkpoint is not None:  # a record was later than the patience
             patience_ms = min(LONGEST_PATIENCE_MS, 4 * checkpoint.patience_ms)
         records = ordered(self._cluster, plans_between(self._cluster, None, ends))
-        return _Resumed(AuditPass(self._subject), records, {}, -1, patience_ms)
+        return _ResumedAudit(AuditPass(self._subject), records, {}, -1, patience_ms)
 
     def _findings(self, ends: ReadEnds | None) -> list[Finding]:
         """Findings up to the end of the last batch, from the first record on."""
@@ -111,7 +113,7 @@ class AuditFollower:
         records = ordered(self._cluster, plans_between(self._cluster, None, ends))
         return [*audits.take_all(ranked.entry for ranked in records), *audits.pending()]
 
-    def _after(self, resumed: "_Resumed", ends: ReadEnds) -> "_Audited":
+    def _after(self, resumed: "_ResumedAudit", ends: ReadEnds) -> "_BatchAudit":
         audits, records, begun, horizon_ms, patience_ms = resumed
         horizon_ms = max(horizon_ms, self._latest_ms(ends) - patience_ms)
         reached = {topic: [*begun.get(topic, ())] for topic in ends}
@@ -130,7 +132,7 @@ class AuditFollower:
             reached = {topic: [*topic_ends] for topic, topic_ends in ends.items()}
         pending = audits.pending()
         behind = (*findings[completed:], *pending)
-        return _Audited(
+        return _BatchAudit(
             [*findings, *pending],
             audits.shares(),
             AuditCheckpoint(horizon_ms, patience_ms, reached, stored, behind),
@@ -149,7 +151,7 @@ class AuditFollower:
         return min(max(times, default=-1), written_ms)
 
 
-class _Resumed(NamedTuple):
+class _ResumedAudit(NamedTuple):
     """Audits, and the records with which they go on."""
 
     audits: AuditPass
@@ -160,7 +162,7 @@ class _Resumed(NamedTuple):
     patience_ms: int
 
 
-class _Audited(NamedTuple):
+class _BatchAudit(NamedTuple):
     findings: list[Finding]
     shares: SharedResources
     checkpoint: AuditCheckpoint

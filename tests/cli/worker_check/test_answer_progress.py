@@ -1,9 +1,9 @@
 """A difference counts once log and worker have stood still; an agreement counts at once."""
 
 from controlplane.cli.verify.worker_check.answer_progress import (
+    Agreement,
     AnswerProgress,
     ComparedAnswers,
-    Standing,
 )
 from controlplane.scenario.story import RecordedAnswer
 
@@ -15,7 +15,7 @@ def compared_answers(worker: object, before: object, after: object) -> ComparedA
     return ComparedAnswers(*(RecordedAnswer(200, answer) for answer in (worker, before, after)))
 
 
-def standing(*rounds: tuple[float, ComparedAnswers]) -> Standing:
+def standing(*rounds: tuple[float, ComparedAnswers]) -> Agreement:
     """Standing after rounds at these times."""
     progress = AnswerProgress()
     for now_s, answers in rounds:
@@ -25,39 +25,39 @@ def standing(*rounds: tuple[float, ComparedAnswers]) -> Standing:
 
 def test_agreement_counts_at_once() -> None:
     """The worker may answer as the log did before or after the question."""
-    assert standing((0, compared_answers(1, 1, 2))) is Standing.AGREES
-    assert standing((0, compared_answers(2, 1, 2))) is Standing.AGREES
-    assert standing((0, compared_answers([1, 2], [2, 1], [2, 1]))) is Standing.AGREES
+    assert standing((0, compared_answers(1, 1, 2))) is Agreement.AGREES
+    assert standing((0, compared_answers(2, 1, 2))) is Agreement.AGREES
+    assert standing((0, compared_answers([1, 2], [2, 1], [2, 1]))) is Agreement.AGREES
 
 
 def test_a_difference_must_stay() -> None:
     """A difference counts after `settle_s` without a change on either side."""
     same = compared_answers(1, 2, 2)
-    assert standing((0, same)) is Standing.MOVES
-    assert standing((0, same), (4.9, same)) is Standing.MOVES
-    assert standing((0, same), (3, same), (5, same)) is Standing.DIFFERS
+    assert standing((0, same)) is Agreement.MOVES
+    assert standing((0, same), (4.9, same)) is Agreement.MOVES
+    assert standing((0, same), (3, same), (5, same)) is Agreement.DIFFERS
 
 
 def test_a_move_of_either_side_starts_anew() -> None:
     """A worker that answers otherwise, a log that grows during a round or between two."""
     same = compared_answers(1, 2, 2)
     for moved in (compared_answers(3, 2, 2), compared_answers(1, 2, 4), compared_answers(1, 4, 4)):
-        assert standing((0, same), (3, moved), (6, moved)) is Standing.MOVES
+        assert standing((0, same), (3, moved), (6, moved)) is Agreement.MOVES
     assert (
         standing((0, same), (3, compared_answers(3, 2, 2)), (9, compared_answers(3, 2, 2)))
-        is Standing.DIFFERS
+        is Agreement.DIFFERS
     )
     assert (
         standing((0, same), (6, compared_answers(1, 2, 4)), (60, compared_answers(1, 4, 5)))
-        is Standing.MOVES
+        is Agreement.MOVES
     )
 
 
 def test_a_difference_may_disappear() -> None:
     """The worker was slow: what agrees later was no difference."""
     same = compared_answers(1, 2, 2)
-    assert standing((0, same), (6, same)) is Standing.DIFFERS
-    assert standing((0, same), (6, same), (7, compared_answers(2, 2, 2))) is Standing.AGREES
+    assert standing((0, same), (6, same)) is Agreement.DIFFERS
+    assert standing((0, same), (6, same), (7, compared_answers(2, 2, 2))) is Agreement.AGREES
 
 
 def test_silence_starts_anew() -> None:
@@ -65,9 +65,9 @@ def test_silence_starts_anew() -> None:
     progress, same = AnswerProgress(), compared_answers(1, 2, 2)
     progress.take(same, 0, SETTLE_S)
     progress.fall_silent("starts", is_gone=False)
-    assert (progress.standing, progress.is_decided) == (Standing.SILENT, False)
+    assert (progress.standing, progress.is_decided) == (Agreement.SILENT, False)
     progress.take(same, 60, SETTLE_S)
-    assert progress.standing is Standing.MOVES
+    assert progress.standing is Agreement.MOVES
 
 
 def test_error_pages_are_compared_by_status() -> None:

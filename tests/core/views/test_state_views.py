@@ -7,8 +7,8 @@ from controlplane.core.codec.config import decode_config
 from controlplane.core.releases.profiles import PROFILES, Profile
 from controlplane.core.views.diff import diff
 from controlplane.core.views.hazards import Danger, hazards, hazards_of_each
-from controlplane.rest.endpoints.offline import answer
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.pure_requests import answer
+from controlplane.rest.endpoints.reads import ReadInputs
 from tests.core.logs import config, connector, offsets, read, records
 from tests.operation_counts import operations
 
@@ -25,8 +25,8 @@ def test_a_count_that_nobody_can_list(release: str) -> None:
     state = read(huge, release)
     with pytest.raises(views.ReadFailed, match="more than a worker can list"):
         views.task_configs(state, "a")
-    assert answer(Reading(state), "/connectors/a/tasks").status == 500
-    assert answer(Reading(state), "/connectors/a").status == 200  # inconsistent: none is listed
+    assert answer(ReadInputs(state), "/connectors/a/tasks").status == 500
+    assert answer(ReadInputs(state), "/connectors/a").status == 200  # inconsistent: none is listed
     assert diff(state, state) == []
     assert Danger.READ_FAILS not in [hazard.danger for hazard in hazards(huge, Profile.of(release))]
 

@@ -9,8 +9,8 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log_factory import memory_log
 from controlplane.logs.memory import MemoryLog
-from controlplane.projection.as_of import cut_at, ends_now
 from controlplane.projection.loader import load
+from controlplane.projection.past_states import cut_at, ends_now
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.segments.segment_files import SegmentSizes

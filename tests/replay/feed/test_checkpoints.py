@@ -33,7 +33,7 @@ from tests.replay.feed.feed_laws import (
     rows_of,
 )
 from tests.replay.fleet.fleets import hurt
-from tests.replay.retention.retained import retained
+from tests.replay.retention.retention_archives import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 AN_HOUR_MS = 3_600_000

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.replay.archive.history_crashes import first_of
 from tests.replay.archive.merges import looks
 from tests.replay.crash_points import at_every_step
-from tests.replay.retention.retained import retained
+from tests.replay.retention.retention_archives import retained
 
 LOOKS = 3
 

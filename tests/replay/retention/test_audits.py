@@ -7,7 +7,7 @@ import pyarrow as pa
 import replay
 from tests.replay.archive.archives import capture, log_of
 from tests.replay.audit.planted_log import DAY, MINUTE, STARTED, STOPPED, PlantedLog
-from tests.replay.retention.retained import retained
+from tests.replay.retention.retention_archives import retained
 
 
 def findings(folder: Path, kind: str) -> list[tuple[str, str]]:

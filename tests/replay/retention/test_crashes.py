@@ -19,7 +19,7 @@ from tests.replay.archive.history_crashes import first_of
 from tests.replay.archive.merges import KIP, looks
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.crash_points import CrashPoint, before_manifest, behind_manifest, killed_at
-from tests.replay.retention.retained import answers_from, retained
+from tests.replay.retention.retention_archives import answers_from, retained
 from tests.replay.retention.retention_crashes import LOOKS
 from tests.tidy.source import ROOT
 

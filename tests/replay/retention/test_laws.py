@@ -19,7 +19,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import capture, cluster_in, log_of
 from tests.replay.archive.merges import LARGER, looks, merged
 from tests.replay.archive.test_damage import lasting_days
-from tests.replay.retention.retained import answers_from, doubts_at, retained, states_at
+from tests.replay.retention.retention_archives import answers_from, doubts_at, retained, states_at
 
 pytestmark = pytest.mark.slow
 

@@ -20,7 +20,7 @@ from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import NAME, cluster_in
 from tests.replay.archive.merges import looks, merged
 from tests.replay.cli.replay_calls import call, refusal
-from tests.replay.retention.retained import retained
+from tests.replay.retention.retention_archives import retained
 
 ENTRIES = recorded_entries("roll-3.4-3.9-3.4")
 LOOKS = 3

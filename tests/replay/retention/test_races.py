@@ -22,7 +22,7 @@ from tests.replay.archive.buckets import Bucket, bucket, serving
 from tests.replay.archive.merges import KIP, LARGER, held, merge
 from tests.replay.archive.test_merge_races import next_config
 from tests.replay.archive.test_store import in_bucket
-from tests.replay.retention.retained import retain
+from tests.replay.retention.retention_archives import retain
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from controlplane.scenario.json_equality import equal_json
 from controlplane.scenario.story import RecordedAnswer
 
 
-class Standing(Enum):
+class Agreement(Enum):
     """Agreement of a worker's answer with the log, as known so far."""
 
     UNKNOWN = "not asked yet"
@@ -43,7 +43,7 @@ class AnswerProgress:
     """Comparison of one endpoint of one worker, over several rounds."""
 
     def __init__(self) -> None:
-        self.standing = Standing.UNKNOWN
+        self.standing = Agreement.UNKNOWN
         self.reason = ""
         """Reason for silence."""
         self.is_gone = False
@@ -54,32 +54,37 @@ class AnswerProgress:
     @property
     def is_open(self) -> bool:
         """True if the comparison must go on: a difference may still disappear."""
-        return self.standing not in (Standing.AGREES, Standing.LEFT_OUT)
+        return self.standing not in (Agreement.AGREES, Agreement.LEFT_OUT)
 
     @property
     def is_decided(self) -> bool:
         """True if nothing is left to wait for."""
-        return self.standing in (Standing.AGREES, Standing.LEFT_OUT, Standing.DIFFERS)
+        return self.standing in (Agreement.AGREES, Agreement.LEFT_OUT, Agreement.DIFFERS)
 
     def take(self, answers: ComparedAnswers, now_s: float, settle_s: float) -> None:
         """Take the answers of one round. `settle_s`: time for which a difference must stay."""
         last, self.last = self.last, answers
         if answers.agree:
-            self.standing = Standing.AGREES
+            self.standing = Agreement.AGREES
             return
         if last is None or not _is_still(last, answers):
             self._since_s = now_s
-            self.standing = Standing.MOVES
+            self.standing = Agreement.MOVES
         if now_s - self._since_s >= settle_s and equal(answers.before, answers.after):
-            self.standing = Standing.DIFFERS
+            self.standing = Agreement.DIFFERS
 
     def fall_silent(self, reason: str, *, is_gone: bool) -> None:
         """Note that the worker gave no answer. The time of an earlier difference starts anew."""
-        self.standing, self.reason, self.is_gone, self.last = Standing.SILENT, reason, is_gone, None
+        self.standing, self.reason, self.is_gone, self.last = (
+            Agreement.SILENT,
+            reason,
+            is_gone,
+            None,
+        )
 
     def leave_out(self, reason: str) -> None:
         """Note that the log does not determine the answer."""
-        self.standing, self.reason = Standing.LEFT_OUT, reason
+        self.standing, self.reason = Agreement.LEFT_OUT, reason
 
 
 def _is_still(earlier: ComparedAnswers, later: ComparedAnswers) -> bool:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 from controlplane.cli.verify.answer_diff import without_secrets
 from controlplane.cli.verify.worker_check.answer_progress import (
+    Agreement,
     AnswerProgress,
     ComparedAnswers,
-    Standing,
 )
 from controlplane.cli.verify.worker_check.checked_worker import CheckedWorker
 from controlplane.cli.verify.worker_check.comparison_rounds import CheckedEndpoint
@@ -33,7 +33,7 @@ VALUE_CHARACTERS = 60
 
 ABSENT = "∅"
 
-_UNSETTLED = (Standing.UNKNOWN, Standing.MOVES, Standing.SILENT)
+_UNSETTLED = (Agreement.UNKNOWN, Agreement.MOVES, Agreement.SILENT)
 
 
 class WorkerDifference(NamedTuple):
@@ -68,11 +68,11 @@ class CheckReport(NamedTuple):
         if self.differences:
             return FOUND
         unsettled = self.unsettled.values()
-        if any(progress.is_gone for progress in unsettled if progress.standing is Standing.SILENT):
+        if any(progress.is_gone for progress in unsettled if progress.standing is Agreement.SILENT):
             return UNAVAILABLE
         return LATE if unsettled else 0
 
-    def standings(self, worker: CheckedWorker) -> Counter[Standing]:
+    def standings(self, worker: CheckedWorker) -> Counter[Agreement]:
         """Number of comparisons of a worker, by standing."""
         return Counter(
             progress.standing
@@ -93,7 +93,7 @@ def print_report(report: CheckReport, output: str) -> None:
         say(line, style="yellow")
     for worker in report.workers:
         standings = report.standings(worker)
-        style = "red" if standings[Standing.DIFFERS] else "green"
+        style = "red" if standings[Agreement.DIFFERS] else "green"
         say(_summary(worker, standings), style=style)
 
 
@@ -162,14 +162,14 @@ def _value(value: Any) -> str:
     return ABSENT if value is _Absent else short(json_line(value), VALUE_CHARACTERS)
 
 
-def _summary(worker: CheckedWorker, standings: Counter[Standing]) -> str:
-    agree, differ = standings[Standing.AGREES], standings[Standing.DIFFERS]
+def _summary(worker: CheckedWorker, standings: Counter[Agreement]) -> str:
+    agree, differ = standings[Agreement.AGREES], standings[Agreement.DIFFERS]
     compared = count(agree + differ, "answer")
     verb = "agrees" if agree + differ == 1 else "agree"
     parts = [f"{worker.name} ({worker.version}): {agree} of {compared} {verb} with the log"]
     if differ:
         parts.append(f"{differ} {'differs' if differ == 1 else 'differ'}")
-    left_out = standings[Standing.LEFT_OUT]
+    left_out = standings[Agreement.LEFT_OUT]
     if left_out:
         parts.append(f"{left_out} left out, not determined by the log (-o json lists them)")
     return "; ".join(parts)
@@ -195,14 +195,14 @@ def _unsettled_lines(report: CheckReport) -> Iterator[str]:
             for endpoint, progress in report.unsettled.items()
             if endpoint.worker == worker
         }
-        silent = [progress for progress in mine.values() if progress.standing is Standing.SILENT]
+        silent = [progress for progress in mine.values() if progress.standing is Agreement.SILENT]
         if silent:
             yield (
                 f"{worker.name} gave no answer to {count(len(silent), 'request')} "
                 f"({silent[0].reason}): start it, or leave it out of --against"
             )
         moving = [
-            path for path, progress in mine.items() if progress.standing is not Standing.SILENT
+            path for path, progress in mine.items() if progress.standing is not Agreement.SILENT
         ]
         if moving:
             shown = ", ".join(moving[:PARTS_SHOWN])
@@ -233,12 +233,12 @@ def _worker_document(worker: CheckedWorker, report: CheckReport) -> dict[str, An
         "url": worker.name,
         "version": worker.version,
         "release": worker.profile.release,
-        "compared": standings[Standing.AGREES] + standings[Standing.DIFFERS],
-        "same": standings[Standing.AGREES],
+        "compared": standings[Agreement.AGREES] + standings[Agreement.DIFFERS],
+        "same": standings[Agreement.AGREES],
         "left_out": {
             path: progress.reason
             for path, progress in mine.items()
-            if progress.standing is Standing.LEFT_OUT
+            if progress.standing is Agreement.LEFT_OUT
         },
         "unsettled": {
             path: progress.reason or progress.standing.value

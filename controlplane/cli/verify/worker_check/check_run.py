@@ -5,9 +5,9 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from controlplane.cli.verify.worker_check.answer_progress import (
+    Agreement,
     AnswerProgress,
     ComparedAnswers,
-    Standing,
 )
 from controlplane.cli.verify.worker_check.check_report import (
     CheckReport,
@@ -33,8 +33,8 @@ from controlplane.core.order import in_order
 from controlplane.core.plugins import Plugins
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import open_log
-from controlplane.projection.as_of import ends_now
 from controlplane.projection.limits import FollowerLimits
+from controlplane.projection.past_states import ends_now
 from controlplane.settings.prefixes import FOLLOWER
 from controlplane.terminal.log_options import LogOptions
 from controlplane.terminal.output import note
@@ -104,7 +104,7 @@ class _Check:
         differing = {
             endpoint: answers
             for endpoint, answers in rounds.progress.items()
-            if answers.standing is Standing.DIFFERS
+            if answers.standing is Agreement.DIFFERS
         }
         differences = await self._explained(log, checked, differing)
         return CheckReport(options.where, topics, workers, rounds.progress, differences)

@@ -23,13 +23,13 @@ from controlplane.core.state import ClusterState, Topics
 from controlplane.logs.log import ReadableLog
 from controlplane.projection.follower import Follower
 from controlplane.projection.limits import FollowerLimits
-from controlplane.rest.endpoints.offline import (
+from controlplane.rest.endpoints.pure_requests import (
     answer,
     connector_paths,
     list_paths,
     reachable,
 )
-from controlplane.rest.endpoints.reads import Reading
+from controlplane.rest.endpoints.reads import ReadInputs
 from controlplane.scenario.story import RecordedAnswer
 from controlplane.terminal.command_errors import InputRefused
 
@@ -117,7 +117,7 @@ class CheckedLog:
 
     def answer(self, state: ClusterState, path: str) -> RecordedAnswer:
         """Answer of the log to `GET path`, as far as it is compared."""
-        recorded = RecordedAnswer(*answer(Reading(state, self._plugins), path)[:2])
+        recorded = RecordedAnswer(*answer(ReadInputs(state, self._plugins), path)[:2])
         return self.comparable(path, recorded)
 
     def comparable(self, path: str, given: RecordedAnswer) -> RecordedAnswer:

@@ -15,7 +15,7 @@ from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable
 QueueOperation = Callable[[], Awaitable[Any]]
 
 
-class _Waiting:
+class _QueuedOperation:
     """An operation that waits for its turn, and the future of its caller.
 
     `records` are those of an append; None: another operation, which runs alone.
@@ -41,8 +41,8 @@ class AppendQueue:
         self.epoch = 0
         self._transactions = transactions
         self._limits = limits
-        self._queue: deque[_Waiting] = deque()
-        self._running: list[_Waiting] = []
+        self._queue: deque[_QueuedOperation] = deque()
+        self._running: list[_QueuedOperation] = []
         self._worker: asyncio.Task[None] | None = None
         self._round = asyncio.Event()
         """Set after the operations of a round, and replaced."""
@@ -50,12 +50,12 @@ class AppendQueue:
 
     async def append(self, records: Sequence[Record], epoch: int) -> list[Position]:
         """Append records in one transaction, perhaps together with those of other callers."""
-        positions: list[Position] = await self._put(_Waiting(epoch, records, self._nothing))
+        positions: list[Position] = await self._put(_QueuedOperation(epoch, records, self._nothing))
         return positions
 
     async def claim(self) -> int:
         """Claim the id after all operations that wait already; return the new epoch."""
-        await self._put(_Waiting(self.epoch, None, self._claim))
+        await self._put(_QueuedOperation(self.epoch, None, self._claim))
         return self.epoch
 
     async def check(self, epoch: int) -> None:
@@ -66,7 +66,7 @@ class AppendQueue:
                 raise self._fenced(epoch)
             await self._transactions.check()
 
-        await self._put(_Waiting(epoch, None, check))
+        await self._put(_QueuedOperation(epoch, None, check))
 
     async def decided(self) -> None:
         """Wait until no transaction of a caller that has gone is in doubt.
@@ -103,7 +103,7 @@ class AppendQueue:
             return any(waiting.result.done() for waiting in self._running)
         return self._transactions.in_doubt
 
-    async def _put(self, waiting: _Waiting) -> Any:
+    async def _put(self, waiting: _QueuedOperation) -> Any:
         if self._closed:
             raise LogUnavailable(CLOSED)
         self._queue.append(waiting)
@@ -136,9 +136,9 @@ class AppendQueue:
         self._round.set()
         self._round = asyncio.Event()
 
-    def _next(self) -> list[_Waiting]:
+    def _next(self) -> list[_QueuedOperation]:
         """Take the next operation, or the appends that wait next; skip callers that have gone."""
-        taken: list[_Waiting] = []
+        taken: list[_QueuedOperation] = []
         room = self._limits.group_max_records
         while self._queue and room > 0:
             waiting = self._queue[0]
@@ -154,7 +154,7 @@ class AppendQueue:
             room -= len(waiting.records or ())
         return taken
 
-    async def _run(self, group: list[_Waiting]) -> None:
+    async def _run(self, group: list[_QueuedOperation]) -> None:
         if group and group[0].records is None:
             await _answered(group[0], group[0].operation())
             return
@@ -167,7 +167,7 @@ class AppendQueue:
         for waiting in valid:
             await _answered(waiting, self._transactions.append(waiting.records or ()))
 
-    async def _together(self, group: list[_Waiting]) -> list[_Waiting]:
+    async def _together(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
         """Append a group in one transaction; return it if a record was refused."""
         records = [record for waiting in group for record in waiting.records or ()]
         try:
@@ -213,7 +213,7 @@ class AppendQueue:
         """Placeholder for the operation of an append, which runs together with others."""
 
 
-async def _answered(waiting: _Waiting, operation: Awaitable[Any]) -> None:
+async def _answered(waiting: _QueuedOperation, operation: Awaitable[Any]) -> None:
     """Run an operation and pass its result, or its error, to the caller."""
     try:
         result = await operation
@@ -224,6 +224,6 @@ async def _answered(waiting: _Waiting, operation: Awaitable[Any]) -> None:
             waiting.result.set_result(result)
 
 
-def _fail(waiting: _Waiting, failure: Exception) -> None:
+def _fail(waiting: _QueuedOperation, failure: Exception) -> None:
     if not waiting.result.done():
         waiting.result.set_exception(failure)

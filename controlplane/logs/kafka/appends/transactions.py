@@ -34,7 +34,7 @@ _FAILURES = (SendFailed, KafkaError, AssertionError, OSError)
 _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED})
 
 
-class _Interrupted(msgspec.Struct):
+class _OpenTransaction(msgspec.Struct):
     """A transaction under way, or one that was cut off."""
 
     identity: ProducerIdentity
@@ -74,7 +74,7 @@ class Transactions:
         self._read_back = read_back
         self._coordinator = TransactionCoordinator(cluster, transactional_id, limits)
         self._producer: KafkaProducer | None = None
-        self._interrupted: _Interrupted | None = None
+        self._interrupted: _OpenTransaction | None = None
         self._fenced = False
 
     @property
@@ -93,7 +93,7 @@ class Transactions:
         await self._cluster.layout([])
         if self._producer is not None:
             # If this claim fails, the old epoch goes on, unless the claim has reached a broker.
-            self._interrupted = _Interrupted(self._producer.identity, committed=False)
+            self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
         await self._let_go()
         await self._start(None)
         self._interrupted = None
@@ -138,7 +138,7 @@ class Transactions:
         if cut is not None:
             await self._renew(cut)
 
-    async def _decide(self, cut: _Interrupted) -> bool:
+    async def _decide(self, cut: _OpenTransaction) -> bool:
         """End an interrupted transaction; return True if it was committed.
 
         Without a request for its commit it is aborted. Otherwise the request is repeated; if the
@@ -156,7 +156,7 @@ class Transactions:
         except LogNotUsable:  # the topic is gone, and its records with it
             return False
 
-    async def _renew(self, cut: _Interrupted) -> None:
+    async def _renew(self, cut: _OpenTransaction) -> None:
         """Start a producer with the next epoch, unless another writer has taken the id."""
         code, identity = await self._coordinator.bump(cut.identity)
         if code in _FENCED:
@@ -199,11 +199,11 @@ class Transactions:
             producer, self._producer = self._producer, None
             await producer.stop()
 
-    async def _attempt(self, records: Sequence[Record]) -> tuple[_Interrupted, LogError | None]:
+    async def _attempt(self, records: Sequence[Record]) -> tuple[_OpenTransaction, LogError | None]:
         """Append once; return the transaction, and the error if it was cut off."""
         producer = self._producer
         assert producer is not None
-        cut = self._interrupted = _Interrupted(producer.identity)
+        cut = self._interrupted = _OpenTransaction(producer.identity)
         try:
             batches = record_batches(records, producer.new_builder, self._headers_in)
             await producer.begin()

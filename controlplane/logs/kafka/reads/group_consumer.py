@@ -67,7 +67,7 @@ class _Callback(NamedTuple):
     done: "asyncio.Future[None]"
 
 
-class _Fetched(NamedTuple):
+class _FetchedRecords(NamedTuple):
     """Records that aiokafka has given out, and the state of the positions at that moment."""
 
     records: Mapping[Any, Sequence[Any]]
@@ -108,7 +108,7 @@ class GroupConsumer:
         self._woken = asyncio.Event()
         """Set when a callback waits, or when `poll` shall return."""
         self._wake = False
-        self._fetching: asyncio.Task[_Fetched] | None = None
+        self._fetching: asyncio.Task[_FetchedRecords] | None = None
         self._closing = False
         self._topics: Sequence[str] = ()
         """Topics that it consumes; none with a pattern."""
@@ -267,9 +267,9 @@ class GroupConsumer:
         except (KafkaError, IllegalStateError) as failure:
             raise _refusal(failure) from failure
 
-    async def _fetch(self, timeout_ms: int) -> _Fetched:
+    async def _fetch(self, timeout_ms: int) -> _FetchedRecords:
         records = await self._consumer.getmany(timeout_ms=timeout_ms)
-        return _Fetched(records, dict(self._moves))
+        return _FetchedRecords(records, dict(self._moves))
 
     def _look_for_topics(self) -> None:
         """Ask for the partitions of topics that do not exist yet, now and then."""
@@ -280,7 +280,7 @@ class GroupConsumer:
         if not all(self._consumer.partitions_for_topic(topic) for topic in self._topics):
             self._consumer._client.force_metadata_update()  # noqa: SLF001
 
-    def _taken(self, fetched: _Fetched) -> list[Entry]:
+    def _taken(self, fetched: _FetchedRecords) -> list[Entry]:
         """Return the records that are still wanted, and move the positions behind them."""
         entries: list[Entry] = []
         for place, records in fetched.records.items():

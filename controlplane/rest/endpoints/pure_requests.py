@@ -10,12 +10,12 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 from controlplane.rest.endpoints import command_requests, reads, router
 from controlplane.rest.endpoints.query_parameters import CONNECTOR
-from controlplane.rest.endpoints.reads import Reading
-from controlplane.rest.errors import OK, Answer, Failed, NoSuchMethod, NoSuchPath, RestError
+from controlplane.rest.endpoints.reads import ReadInputs
+from controlplane.rest.errors import OK, Answer, NoSuchMethod, NoSuchPath, RequestFailed, RestError
 from controlplane.rest.http.request_targets import parse_target
 
 
-def answer(reading: Reading, target: str) -> Answer:
+def answer(reading: ReadInputs, target: str) -> Answer:
     """Answer `GET target`, a raw path with its query. Never raises."""
     profile = reading.state.profile
     try:
@@ -28,7 +28,7 @@ def answer(reading: Reading, target: str) -> Answer:
     except RestError as error:
         return error.answer()
     except views.ReadFailed as error:
-        return Failed(str(error)).answer()
+        return RequestFailed(str(error)).answer()
 
 
 def command_of(  # noqa: PLR0913 - the facts that determine a command

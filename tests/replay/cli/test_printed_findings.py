@@ -11,7 +11,7 @@ from controlplane.core.text.record_text import place
 from replay.audit import audit
 from tests.replay.archive.archives import capture, log_of
 from tests.replay.audit.planted_log import TOPICS, AuditCase
-from tests.replay.audit.test_planted import CASES
+from tests.replay.audit.test_planted_findings import CASES
 from tests.replay.cli.replay_calls import call
 from tests.replay.compat.pairs import PAIRS, SituationPair, observed_situations
 

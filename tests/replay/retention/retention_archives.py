@@ -23,7 +23,7 @@ from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.ordered_records import ordered
 from replay.engine.plans.retention_plan import older_than
 from replay.engine.states.state_digest import digest
-from replay.timeline.connector_history import HistoryPass, HistoryReader, MeaningRow
+from replay.timeline.connector_history import EventEffect, HistoryPass, HistoryReader
 from replay.timeline.interval_doubts import IntervalDoubts
 from replay.timeline.intervals import SharedInterval
 from replay.timeline.passes import SharedDigest, digests, timelines
@@ -90,7 +90,7 @@ class AnswersFrom(NamedTuple):
     timeline: set[str]
     """Facts that held after the cut; their begin and its doubt only if it lies after the cut."""
     digests: list[SharedDigest]
-    history: list[MeaningRow]
+    history: list[EventEffect]
 
 
 def answers_from(cluster: ArchivedCluster, cut_ms: int) -> AnswersFrom:
@@ -122,7 +122,7 @@ def _facts_from(shared: SharedInterval, doubts: IntervalDoubts, cut_ms: int) -> 
 
 def _history_from(
     log: Sequence[RankedEntry], profile: Profile, cut_ms: int
-) -> Iterator[MeaningRow]:
+) -> Iterator[EventEffect]:
     topics = Topics()
     names = {owner(ranked.topic, ranked.entry.key, topics, profile) for ranked in log}
     after = {ranked.entry.position for ranked in log if ranked.time_ms > cut_ms}

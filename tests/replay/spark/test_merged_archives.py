@@ -13,7 +13,7 @@ from replay.engine.spark.engine import SparkEngine
 from tests.recorded_requests import recorded_entries
 from tests.replay.archive.archives import cluster_in, log_of, served
 from tests.replay.archive.merges import LARGER, looks, merged
-from tests.replay.retention.retained import READERS, retained, state_contents
+from tests.replay.retention.retention_archives import READERS, retained, state_contents
 
 pytestmark = pytest.mark.java
 
