@@ -204,13 +204,14 @@ def test_a_class_name_means_one_thing(python: list[SourceFile]) -> None:
 
 
 def test_two_classes_of_one_name_are_found() -> None:
-    """Definitions in several files count, as class or alias; imports do not."""
+    """Definitions in several files count, as class or alias, private or not; imports do not."""
     sources = [
-        SourceFile("controlplane/a.py", "class Row: ...\nEnds = dict"),
+        SourceFile("controlplane/a.py", "class Row: ...\nEnds = dict\nclass _Cell: ..."),
         SourceFile("controlplane/b.py", "from a import Row\nLIMIT = 1\nEnds = dict"),
-        SourceFile("replay/c.py", "class Row: ..."),
+        SourceFile("replay/c.py", "class Row: ...\nclass Cell: ..."),
     ]
     assert several_meanings(sources) == [
+        "Cell: controlplane/a.py:3 replay/c.py:2",
         "Ends: controlplane/a.py:2 controlplane/b.py:3",
         "Row: controlplane/a.py:1 replay/c.py:1",
     ]

@@ -74,12 +74,12 @@ class _ListedPlugin(msgspec.Struct, frozen=True, rename={"class_name": "class"})
     version: str | None = None
 
 
-class _Config(msgspec.Struct, frozen=True):
+class _ConfigEntry(msgspec.Struct, frozen=True):
     definition: RestKey | None = None
 
 
 class _ValidationResponse(msgspec.Struct, frozen=True):
-    configs: tuple[_Config, ...]
+    configs: tuple[_ConfigEntry, ...]
 
 
 async def version_of(worker: BoundedWorker) -> str:

@@ -110,14 +110,14 @@ class Rehearsal(msgspec.Struct, frozen=True):
         return changed.get((name, aspect, "")) or self.started.changed.get((name, aspect, ""))
 
 
-_FindingChanges = tuple[Finding | None, Sequence[Change]]
+_FindingGroup = tuple[Finding | None, Sequence[Change]]
 """A finding, and the changes that it covers."""
 
 _TASKS = (Aspect.TASKS, Aspect.TASK_CONFIG)
 _REPORTED = (Aspect.STATUS, Aspect.TASK_STATUS)
 
 
-def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
     """A commit whose task configs are no longer complete."""
     if not any(change.aspect is Aspect.INCONSISTENT and change.after for change in changes):
         return None, ()
@@ -136,7 +136,7 @@ def _inconsistent(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fi
     ]
 
 
-def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+def _tasks_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
     """KAFKA-17719: a commit before the connector's config is dropped."""
     lost = [
         change
@@ -173,7 +173,7 @@ def _why_lost(rehearsal: Rehearsal) -> str:
     return "compaction removes the last commit that this release can read"
 
 
-def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
     """KAFKA-16838: tasks of a deleted connector are taken for those of its successor."""
     config = rehearsal.started.config
     tasks = len(config.task_ids(name))
@@ -195,7 +195,7 @@ def _zombies(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Finding
     return finding, [change for change in changes if change.aspect in _TASKS]
 
 
-def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
     """The last report is unreadable, and earlier ones are gone."""
     lost = [change for change in changes if change.aspect in _REPORTED and change.after is None]
     whole = any(change.aspect is Aspect.STATUS for change in lost)
@@ -204,7 +204,7 @@ def _status_lost(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fin
     return _about_reports(rehearsal, name, "status-lost", text, lost)
 
 
-def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
     """The tombstone of a report is gone, but the report remains."""
     back = [change for change in changes if change.aspect in _REPORTED and change.before is None]
     text = f"shows {count(len(back), 'report')} again that had been removed"
@@ -213,7 +213,7 @@ def _status_back(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _Fin
 
 def _about_reports(
     rehearsal: Rehearsal, name: str, kind: str, text: str, covered: list[Change]
-) -> _FindingChanges:
+) -> _FindingGroup:
     causes = (change.cause for change in covered)
     finding = (
         rehearsal.finding(kind, name, Severity.INFO, text, evidence=causes) if covered else None
@@ -221,7 +221,7 @@ def _about_reports(
     return finding, covered
 
 
-def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingChanges:
+def _otherwise(rehearsal: Rehearsal, name: str, changes: list[Change]) -> _FindingGroup:
     if not changes:
         return None, ()
     words = list(map(_words, changes[:CHANGES_SHOWN]))
@@ -244,7 +244,7 @@ def _words(change: Change) -> str:
     return f"{subject}: {change_text(aspect, change.item, change.before, change.after)}"
 
 
-_RULES: tuple[Callable[[Rehearsal, str, list[Change]], _FindingChanges], ...] = (
+_RULES: tuple[Callable[[Rehearsal, str, list[Change]], _FindingGroup], ...] = (
     _inconsistent,
     _tasks_lost,
     _zombies,

@@ -180,17 +180,23 @@ def several_meanings(sources: list[SourceFile]) -> list[str]:
     In packages, a leading underscore makes no other name. Classes that only group tests are left
     out: their module completes their name.
     """
-    places: defaultdict[str, list[str]] = defaultdict(list)
-    private: defaultdict[str, list[str]] = defaultdict(list)
+    places: defaultdict[str, set[str]] = defaultdict(set)
+    in_packages: defaultdict[str, set[str]] = defaultdict(set)
     for source in sources:
         for line, name in _classes(source):
+            place = f"{source.path}:{line}"
+            if source.in_package:
+                in_packages[name.lstrip("_")].add(place)
             if not (source.is_test and name.startswith("Test")):
-                places[name if source.is_test else name.lstrip("_")].append(f"{source.path}:{line}")
-    return [
-        f"{name}: {' '.join(definitions)}"
-        for name, definitions in sorted(places.items())
-        if definitions[1:]
-    ]
+                places[name].add(place)
+    return sorted(
+        {
+            f"{name}: {' '.join(sorted(definitions))}"
+            for by_name in (places, in_packages)
+            for name, definitions in by_name.items()
+            if len(definitions) > 1
+        }
+    )
 
 
 def _classes(source: SourceFile) -> Iterator[tuple[int, str]]:

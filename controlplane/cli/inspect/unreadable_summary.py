@@ -86,7 +86,7 @@ async def places_of(
     """
     offsets_by_record = {(offset.topic, offset.key, offset.value): offset for offset in offsets}
     topics = sorted({offset.topic for offset in offsets_by_record.values()} & source.stop.keys())
-    places: dict[_Record, Position] = {}
+    places: dict[_RawRecord, Position] = {}
     if topics:
         async for batch in source.batches(topics):
             places |= {
@@ -100,11 +100,11 @@ async def places_of(
     }
 
 
-_Record = tuple[str, bytes | None, bytes | None]
+_RawRecord = tuple[str, bytes | None, bytes | None]
 """Topic, key, value."""
 
 
-def _visible(batch: Batch, fold: Fold) -> Iterator[tuple[_Record, Position]]:
+def _visible(batch: Batch, fold: Fold) -> Iterator[tuple[_RawRecord, Position]]:
     """Yield each record that the worker sees, with its position."""
     unseen = () if fold.sees_aborted(batch.topic) else batch.aborted
     columns = zip(batch.offsets, batch.keys, batch.values, strict=True)

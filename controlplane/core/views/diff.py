@@ -46,7 +46,7 @@ class Change(msgspec.Struct, frozen=True):
     """Record that changed the fact last; None: unknown in both states (untraced offsets)."""
 
 
-class _FactKey(NamedTuple):
+class _FactPlace(NamedTuple):
     """Key of a fact within a state."""
 
     connector: str
@@ -58,12 +58,12 @@ class _ComparedFact(NamedTuple):
     """Value of a fact, and the lookup keys of its cause."""
 
     value: Any
-    changed: _FactKey
+    changed: _FactPlace
     keys: tuple[tuple[str, bytes | None], ...] = ()
     """For offsets: (topic, raw key) of the records that may be the cause."""
 
 
-_Facts = Iterator[tuple[_FactKey, _ComparedFact]]
+_Facts = Iterator[tuple[_FactPlace, _ComparedFact]]
 
 
 def diff(before: ClusterState, after: ClusterState, connector: str | None = None) -> list[Change]:
@@ -142,8 +142,8 @@ def _differing(
 
 
 def _changes(
-    old: dict[_FactKey, _ComparedFact],
-    new: dict[_FactKey, _ComparedFact],
+    old: dict[_FactPlace, _ComparedFact],
+    new: dict[_FactPlace, _ComparedFact],
     states: tuple[ClusterState, ClusterState],
 ) -> list[Change]:
     """Differences in the facts of one connector, by aspect and item."""
@@ -156,7 +156,7 @@ def _changes(
 
 
 def _change(
-    place: _FactKey,
+    place: _FactPlace,
     was: _ComparedFact | None,
     now: _ComparedFact | None,
     states: tuple[ClusterState, ClusterState],
@@ -224,37 +224,37 @@ def _about_config(state: ClusterState, name: str, other: ClusterState) -> _Facts
     config = state.config.connectors.get(name, {})
     if config is other.config.connectors.get(name):
         return
-    whole = _FactKey(name, Aspect.CONFIG)
+    whole = _FactPlace(name, Aspect.CONFIG)
     for key, value in config.items():
-        yield _FactKey(name, Aspect.CONFIG, key), _ComparedFact(value, whole)
+        yield _FactPlace(name, Aspect.CONFIG, key), _ComparedFact(value, whole)
 
 
 def _about_target(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     target = state.config.targets.get(name)
     if target is not None:
-        place = _FactKey(name, Aspect.TARGET_STATE)
+        place = _FactPlace(name, Aspect.TARGET_STATE)
         yield place, _ComparedFact(target.value, place)
 
 
 def _about_tasks(state: ClusterState, name: str, other: ClusterState) -> _Facts:
-    config, place = state.config, _FactKey(name, Aspect.TASKS)
+    config, place = state.config, _FactPlace(name, Aspect.TASKS)
     if config.task_ids(name):
         yield place, _ComparedFact(len(config.task_ids(name)), place)
     if name in config.inconsistent:
-        yield _FactKey(name, Aspect.INCONSISTENT), _ComparedFact(value=True, changed=place)
+        yield _FactPlace(name, Aspect.INCONSISTENT), _ComparedFact(value=True, changed=place)
     count, tasks = config.task_counts.get(name, 0), config.tasks.get(name, {})
     if tasks is other.config.tasks.get(name) and count == other.config.task_counts.get(name, 0):
         return
     listed = range(count) if 0 <= count < len(tasks) else tasks  # ids beyond the count are hidden
     for task in listed:
         if task < count and task in tasks:
-            yield _FactKey(name, Aspect.TASK_CONFIG, str(task)), _ComparedFact(tasks[task], place)
+            yield _FactPlace(name, Aspect.TASK_CONFIG, str(task)), _ComparedFact(tasks[task], place)
 
 
 def _about_connector_status(state: ClusterState, name: str, _: ClusterState) -> _Facts:
     reported = state.status.connectors.get(name)
     if reported is not None:
-        place = _FactKey(name, Aspect.STATUS)
+        place = _FactPlace(name, Aspect.STATUS)
         yield place, _ComparedFact(plain_status(reported), place)
 
 
@@ -268,7 +268,7 @@ def _about_task_statuses(state: ClusterState, name: str, other: ClusterState) ->
 def _about_task(state: ClusterState, name: str, _: ClusterState, *, task: int) -> _Facts:
     report = state.status.tasks.get(name, {}).get(task)
     if report is not None:
-        place = _FactKey(name, Aspect.TASK_STATUS, str(task))
+        place = _FactPlace(name, Aspect.TASK_STATUS, str(task))
         yield place, _ComparedFact(plain_status(report), place)
 
 
@@ -281,7 +281,7 @@ def _about_active_topics(state: ClusterState, name: str, other: ClusterState) ->
 
 def _about_active_topic(state: ClusterState, name: str, _: ClusterState, *, topic: str) -> _Facts:
     if topic in state.status.active_topics.get(name, {}):
-        place = _FactKey(name, Aspect.ACTIVE_TOPIC, topic)
+        place = _FactPlace(name, Aspect.ACTIVE_TOPIC, topic)
         yield place, _ComparedFact(value=True, changed=place)
 
 
@@ -297,7 +297,7 @@ def _about_offsets(state: ClusterState, name: str, _: ClusterState) -> _Facts:
         item = json_converter.encode(dict(sorted(view.partition.items()))).decode(
             "utf-8", "replace"
         )
-        place = _FactKey(name, Aspect.SOURCE_OFFSET, item)
+        place = _FactPlace(name, Aspect.SOURCE_OFFSET, item)
         yield place, _ComparedFact(view.offset, place, ((topic, view.raw), (topic, view.key)))
 
 

@@ -128,7 +128,7 @@ class GroupConsumer:
                 break
             except (KafkaError, OSError, LogUnavailable):
                 await asyncio.sleep(next(pauses))
-        listener = _Listener(self._revoked, self._assigned)
+        listener = _AssignmentListener(self._revoked, self._assigned)
         if pattern is None:
             self._topics = topics
             self._consumer.subscribe(topics=[*topics], listener=listener)
@@ -404,7 +404,7 @@ def _outlast_rebalances(client: Any, rebalance_ms: int) -> None:
     client.send = patient_send
 
 
-class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
+class _AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
     """Passes aiokafka's partitions on as ours, in order."""
 
     def __init__(
