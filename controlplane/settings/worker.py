@@ -31,7 +31,7 @@ _STANDALONE = _idle("only a standalone worker reads it")
 
 _Port = Annotated[int, Meta(ge=0, le=65_535)]
 BROKERS_DEFAULT: Literal[-1] = -1
-_PartitionCount = Literal[-1] | Annotated[int, Meta(ge=1, le=INT_MAX)]
+_TopicPartitions = Literal[-1] | Annotated[int, Meta(ge=1, le=INT_MAX)]
 _Replicas = Literal[-1] | Annotated[int, Meta(ge=1, le=2**15 - 1)]
 _Int = Annotated[int, Meta(ge=0, le=INT_MAX)]
 
@@ -57,11 +57,11 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """This project's own topic: commands with their plans and outcomes. A Java worker does not know
     it."""
 
-    offset_storage_partitions: _PartitionCount = 25
+    offset_storage_partitions: _TopicPartitions = 25
     """Partitions of a new topic. -1 is the brokers' default in Kafka, and this project's default in
     an embedded log; the same holds for statuses."""
 
-    status_storage_partitions: _PartitionCount = 5
+    status_storage_partitions: _TopicPartitions = 5
 
     config_storage_replication_factor: _Replicas = 3
     """Replicas of a new topic in Kafka (`serve --own`), also of the command topic; -1 is the
