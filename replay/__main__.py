@@ -1,6 +1,12 @@
-"""Entry point of `python -m replay`."""
+"""Entry point of `replay`, installed or as `python -m replay`."""
 
-from replay.cli.main import main
+from controlplane.terminal.program import run
+
+
+def main() -> None:
+    """Run the command that the arguments name, and end the process with its exit code."""
+    run("replay", "replay.cli.main")
+
 
 if __name__ == "__main__":
-    main(prog_name="replay")
+    main()

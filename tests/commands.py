@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import click
 
-from controlplane.__main__ import main as controlplane
+from controlplane.cli.main import main as controlplane
 from replay.cli.main import main as replay
 
 PROGRAMS = {"controlplane": controlplane, "replay": replay}

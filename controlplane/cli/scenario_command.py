@@ -11,7 +11,8 @@ from controlplane.core.text.safe_text import count, safe
 from controlplane.scenario.folds import Folds, UnknownFold, with_registered
 from controlplane.scenario.run import StepResult, difference, play_all, read, rewrite
 from controlplane.scenario.scenario_file import BadScenario, Scenario
-from controlplane.terminal.command_errors import FOUND, InputRefused
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.output import note, print_json, say
 
 SUFFIX = ".scenario"

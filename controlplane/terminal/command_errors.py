@@ -3,10 +3,11 @@
 A refusal is one sentence on standard error; nothing was changed.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import click
 
@@ -14,21 +15,11 @@ from controlplane.core.moments import UnknownMoment
 from controlplane.core.plugins import CatalogueError
 from controlplane.core.releases.profiles import UnknownRelease
 from controlplane.core.text.file_errors import inaccessible
+from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.plugins import Unloadable
 from controlplane.settings.errors import SettingsError
-
-REFUSED = 2
-"""Exit code: the command refuses its input; click uses it for wrong usage."""
-
-FOUND = 1
-"""Exit code: done, but the result needs attention (differences, lost lines)."""
-
-DEFECT = 70
-"""Exit code: a defect of this program (`EX_SOFTWARE` of sysexits.h)."""
-
-INTERRUPTED = 130
-"""Exit code: Ctrl-C, as shells count it (128 and the signal's number)."""
+from controlplane.terminal.exit_codes import CLOSED_PIPE, DEFECT, INTERRUPTED, REFUSED
 
 DEBUG = "CONTROLPLANE_DEBUG"
 """Environment variable: if set, a defect prints its traceback."""
@@ -45,12 +36,13 @@ _INPUT = (LogError, SettingsError, UnknownRelease, UnknownMoment, CatalogueError
 
 
 @contextmanager
-def one_sentence() -> Iterator[None]:
-    """Turn exceptions about bad input into `InputRefused`; others pass through."""
+def one_sentence(*more: type[Exception]) -> Iterator[None]:
+    """Turn exceptions about bad input, and `more` of them, into `InputRefused`; others pass."""
+    bad_input: tuple[type[Exception], ...] = (*_INPUT, *more)
     try:
         yield
-    except _INPUT as error:
-        raise InputRefused(str(error)) from None
+    except bad_input as error:
+        raise InputRefused(safe(str(error))) from None
     except OSError as error:
         if error.filename is None:
             raise
@@ -58,27 +50,42 @@ def one_sentence() -> Iterator[None]:
 
 
 @contextmanager
-def well_ended() -> Iterator[None]:
+def well_ended(program: str) -> Iterator[None]:
     """End a command with an exit code for its cause, and without a traceback."""
     try:
-        yield
-        flush()
-    except BrokenPipeError:  # `| head`: the reader has enough
+        with _full_disks_refused():
+            yield
+            flush()
+    except BrokenPipeError:
         _discard_output()
-        raise SystemExit(0) from None
+        raise SystemExit(CLOSED_PIPE) from None
     except KeyboardInterrupt:
         _tell("interrupted")
         raise SystemExit(INTERRUPTED) from None
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
-    except Exception as error:  # a defect
+    except Exception as error:
         if os.environ.get(DEBUG):
             raise
         _tell(
-            f"Error: a defect of controlplane ({type(error).__name__}: {error}): please report it, "
+            f"Error: a defect of {program} ({type(error).__name__}: {error}): please report it, "
             f"with the command and what it prints with {DEBUG}=1"
         )
         raise SystemExit(DEFECT) from None
+
+
+@contextmanager
+def _full_disks_refused() -> Iterator[None]:
+    """Refuse if the disk is full: click prints helps by itself, and its errors name no file."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        raise _unwritable("output", error) from None
+
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def write(text: str) -> None:
@@ -93,7 +100,7 @@ def write(text: str) -> None:
     try:
         sys.stdout.write(text)
     except OSError as error:
-        raise _unwritable(error) from None
+        raise _unwritable("standard output", error) from None
 
 
 def flush() -> None:
@@ -103,22 +110,23 @@ def flush() -> None:
     try:
         sys.stdout.flush()
     except OSError as error:
-        raise _unwritable(error) from None
+        raise _unwritable("standard output", error) from None
 
 
-def _unwritable(error: OSError) -> Exception:
+def _unwritable(output: str, error: OSError) -> Exception:
     if isinstance(error, BrokenPipeError):
         return error
     _discard_output()
     why = error.strerror or str(error)
-    return InputRefused(f"standard output cannot be written ({why}): make room, or print elsewhere")
+    return InputRefused(f"{output} cannot be written ({why}): make room, or print elsewhere")
 
 
 def _discard_output() -> None:
     """Send the rest of the output to /dev/null: Python flushes at exit, and would fail again."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
-    os.close(nowhere)
+    with suppress(OSError, ValueError):  # the output of a test is no file
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 def _tell(text: str) -> None:

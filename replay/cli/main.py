@@ -1,29 +1,18 @@
 """Entry point of `replay`: the subcommands, and one form of errors (one sentence, exit code 2)."""
 
-import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import click
 
-from controlplane.core.moments import UnknownMoment
-from controlplane.core.releases.profiles import UnknownRelease
 from controlplane.core.state import SharedTopic
-from controlplane.core.text.file_errors import inaccessible
-from controlplane.core.text.safe_text import safe
-from controlplane.logs.log import LogError
 from controlplane.private_files import BadFileMode
+from controlplane.terminal.command_errors import InputRefused, one_sentence, well_ended
 from controlplane.terminal.extras import install_command
 from controlplane.terminal.option_names import check_command
-from replay.cli.exit_codes import DEFECT, INTERRUPTED, REFUSED
 from replay.cli.optional_packages import EXTRAS, declared
-from replay.cli.output.printer import print_nothing_more
 from replay.errors import ReplayError
-
-
-class ReplayRefused(click.ClickException):
-    """A refused command. The message gives the reason and a remedy."""
-
-    exit_code = REFUSED
 
 
 class Subcommand(NamedTuple):
@@ -67,11 +56,10 @@ COMMANDS = {
 }
 """Subcommands in the order of the help text."""
 
-DEBUG = "CONTROLPLANE_DEBUG"
-"""Environment variable that adds tracebacks to defects, as in `controlplane`."""
+PROGRAM = "replay"
 
-_INPUT = (LogError, UnknownRelease, UnknownMoment, SharedTopic, ReplayError, BadFileMode)
-"""Errors of the input."""
+_INPUT = (SharedTopic, ReplayError, BadFileMode)
+"""Errors of the input, besides those of `controlplane`."""
 
 
 class ReplayGroup(click.Group):
@@ -94,12 +82,9 @@ class ReplayGroup(click.Group):
             formatter.write_dl([(name, command.about) for name, command in COMMANDS.items()])
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the group's arguments; a reader of the help may close the pipe."""
-        try:
+        """Parse the arguments of the group."""
+        with well_ended(PROGRAM):
             return super().make_context(*given, **more)
-        except BrokenPipeError:
-            print_nothing_more()
-            raise SystemExit(0) from None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -109,44 +94,23 @@ class ReplayGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a subcommand. Tracebacks appear only with `CONTROLPLANE_DEBUG`."""
-        try:
-            return self._invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort):
-            raise
-        except Exception as error:
-            if os.environ.get(DEBUG):
-                raise
-            click.echo(
-                f"Error: a defect of replay ({type(error).__name__}: {error}): please report it, "
-                f"with the command and what it prints with {DEBUG}=1",
-                err=True,
-            )
-            raise SystemExit(DEFECT) from None
-
-    def _invoke(self, ctx: click.Context) -> Any:
-        try:
+        """Run a subcommand; an error ends it with one sentence and its exit code."""
+        with well_ended(PROGRAM), one_sentence(*_INPUT), _missing_packages_refused():
             return super().invoke(ctx)
-        except _INPUT as error:
-            raise ReplayRefused(safe(str(error))) from None
-        except KeyboardInterrupt:
-            click.echo("interrupted", err=True)
-            raise SystemExit(INTERRUPTED) from None
-        except BrokenPipeError:  # `| head`: the reader has seen enough
-            print_nothing_more()
-            raise SystemExit(0) from None
-        except OSError as error:
-            if error.filename is None:
-                raise
-            raise ReplayRefused(inaccessible(error)) from None
-        except ModuleNotFoundError as missing:
-            package = (missing.name or "").partition(".")[0]
-            if package not in EXTRAS:
-                raise
-            raise ReplayRefused(
-                f"this needs {package}, which is not installed here: "
-                f"{install_command(EXTRAS[package])}"
-            ) from None
+
+
+@contextmanager
+def _missing_packages_refused() -> Iterator[None]:
+    """Turn the lack of an optional package into a refusal that says how to install it."""
+    try:
+        yield
+    except ModuleNotFoundError as missing:
+        package = (missing.name or "").partition(".")[0]
+        if package not in EXTRAS:
+            raise
+        raise InputRefused(
+            f"this needs {package}, which is not installed here: {install_command(EXTRAS[package])}"
+        ) from None
 
 
 @click.group(

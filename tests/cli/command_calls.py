@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from click.testing import CliRunner
 
-from controlplane.__main__ import main
+from controlplane.cli.main import main
 from controlplane.core.entry import Entry
 from controlplane.logs.log_factory import partitions_of
 from controlplane.logs.sqlite import SqliteLog

@@ -137,7 +137,7 @@ def test_a_full_disk(log: Path, tmp_path: Path) -> None:
 
 KILLED = """
 import os, signal, sqlite3, sys
-from controlplane.__main__ import main
+from controlplane.cli.main import main
 from controlplane.logs.sqlite import backup
 
 def killed(*_):

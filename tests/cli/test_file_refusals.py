@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.__main__ import COMMANDS, main
+from controlplane.cli.main import COMMANDS, main
 from tests.cli.command_calls import call, refusal, unprivileged
 from tests.conftest import open_folder
 

@@ -8,7 +8,8 @@ import pytest
 from click.testing import CliRunner
 
 import controlplane
-from controlplane.__main__ import COMMANDS, SECTIONS, CommandGroup
+from controlplane.cli.main import COMMANDS, SECTIONS, CommandGroup
+from controlplane.terminal.exit_codes import CLOSED_PIPE, INTERRUPTED
 from tests.cli.command_calls import ROOT, CommandResult, call, refusal, shell
 
 LIFE = "tests/histories/life-3.9.log.jsonl"
@@ -57,7 +58,7 @@ def test_an_unknown_command_is_refused() -> None:
 def test_inspecting_imports_no_server_and_no_client() -> None:
     """A command does not wait for what only others need."""
     code = (
-        "import sys; from controlplane.__main__ import main\n"
+        "import sys; from controlplane.cli.main import main\n"
         f"main(['inspect', '{LIFE}'], standalone_mode=False)\n"
         "sys.exit(bool({'aiokafka', 'uvicorn', 'starlette', 'structlog'} & {*sys.modules}))"
     )
@@ -89,10 +90,9 @@ def bash(words: str) -> CommandResult:
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])
 def test_a_reader_may_leave_early(view: str) -> None:
-    """`| head -1` ends the command as if it had been read to the end, and so does no reader."""
-    for reader in ("head -1", "true"):
-        said = bash(f"{COMMAND} {view} | {reader}")
-        assert (said.code, said.err) == (0, "")
+    """A closed pipe ends the command without a word, and its exit code is no success."""
+    said = bash(f"{COMMAND} {view} | true")
+    assert (said.code, said.err) == (CLOSED_PIPE, "")
 
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
@@ -101,6 +101,35 @@ def test_output_that_cannot_be_written(view: str) -> None:
     for where, why in ((">/dev/full", "(No space left on device)"), (">&-", "is closed")):
         said = bash(f"{COMMAND} {view} {where}")
         assert why in refusal(said)
+
+
+@pytest.mark.parametrize("words", ["--help", "--version", "inspect --help", "completion bash"])
+def test_a_help_that_cannot_be_written(words: str) -> None:
+    """A full disk refuses a help, too, in both programs."""
+    for program in ("controlplane", "replay"):
+        refused = bash(f"{sys.executable} -m {program} {words.replace('inspect', '')} >/dev/full")
+        assert "cannot be written (No space left on device)" in refusal(refused)
+
+
+def test_an_interrupt_during_the_imports() -> None:
+    """Ctrl-C that arrives before the commands are imported ends the program as later."""
+    interrupting = (
+        "import importlib.abc, runpy, sys\n"
+        "class Interrupt(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, *_):\n"
+        "        if name == 'click': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupt())\n"
+        "runpy.run_module(sys.argv[1], run_name='__main__')\n"
+    )
+    for program in ("controlplane", "replay"):
+        done = subprocess.run(
+            [sys.executable, "-c", interrupting, program],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+            text=True,
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (INTERRUPTED, "", "interrupted\n")
 
 
 class DefectiveCommand(click.Command):

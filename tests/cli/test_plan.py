@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from controlplane.__main__ import main
+from controlplane.cli.main import main
 from controlplane.core.entry import Entry
 from controlplane.logs.dumps import read_dump
 from tests.cli.command_calls import CommandResult, call, embedded, refusal

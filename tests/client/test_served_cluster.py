@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
+from controlplane.terminal.exit_codes import CLOSED_PIPE
 from tests.cli.command_calls import ROOT, call
 from tests.cli.test_serve_command import RunningService, running
 from tests.client.client_calls import ClusterCalls
@@ -57,6 +59,19 @@ async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
     assert (code, "leave /compat/ out of the URL for our own endpoints" in said) == (3, True)
     code, said = await run_as_operator(service, tmp_path, "stop", "orders", "--dry-run", **beneath)
     assert (code, said.partition(":")[0]) == (0, "orders would be stopped")
+
+
+async def test_a_reader_of_changes_may_leave(service: RunningService) -> None:
+    """`watch | head -1` ends without a word once its reader has closed the pipe."""
+    words = ("-m", "controlplane", "watch", "--after", "{}", "-o", "json", "-c", service.url)
+    read_end, write_end = os.pipe()
+    watching = await asyncio.create_subprocess_exec(
+        sys.executable, *words, cwd=ROOT, stdout=write_end, stderr=asyncio.subprocess.PIPE
+    )
+    os.close(write_end)
+    os.close(read_end)
+    _, said = await watching.communicate()
+    assert (watching.returncode, said.decode()) == (CLOSED_PIPE, "")
 
 
 async def test_changes_are_told_as_they_happen(service: RunningService, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ from controlplane.client.commands.batch import (
     each,
 )
 from controlplane.client.http.request_errors import Declined, Unavailable, Unsupported, WaitTimedOut
-from controlplane.terminal.command_errors import INTERRUPTED
+from controlplane.terminal.exit_codes import INTERRUPTED
 from tests.client.client_calls import ClusterCalls, FakeWorker
 
 NAMES = ("jdbc-a", "jdbc-b", "jdbc-c")

@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from packaging.requirements import Requirement
 
-from controlplane.__main__ import main
+from controlplane.cli.main import main
 
 ROOT = Path(__file__).parents[2]
 CONTAINERFILE = ROOT / "Containerfile"

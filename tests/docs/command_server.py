@@ -19,9 +19,9 @@ from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import NamedTuple
 
-import controlplane.__main__
+import controlplane.cli.main
 import replay.cli.main
-from controlplane.__main__ import COMMANDS
+from controlplane.cli.main import COMMANDS
 from tests.docs import snippet
 
 SOCKET = "socket"
@@ -42,7 +42,7 @@ sys.exit(int(connection.recv(16)))
 """Program of every command; the name under which it is called says which one it is."""
 
 ENTRY_POINTS: dict[str, Callable[[], None]] = {
-    "controlplane": controlplane.__main__.main,
+    "controlplane": controlplane.cli.main.main,
     "replay": replay.cli.main.main,
     "snippet": lambda: snippet.main(sys.stdin.read()),
 }

@@ -28,7 +28,7 @@ from controlplane.logs.names import is_cluster, is_embedded, path_of, without_lo
 from controlplane.logs.offset_rules import by_place
 from controlplane.logs.sqlite import SqliteLog, SqliteSettings
 from controlplane.settings.prefixes import SQLITE
-from controlplane.terminal.command_errors import FOUND
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import LogOptions, log_options, output_option
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.progress_bar import working

@@ -21,7 +21,7 @@ from controlplane.core.releases.profiles import KIP, Profile
 from controlplane.core.text.redaction import redacted
 from controlplane.rest.endpoints.pure_requests import answer, every_path
 from controlplane.rest.endpoints.reads import ReadInputs
-from controlplane.terminal.command_errors import FOUND
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import (
     LogOptions,
     as_of_option,

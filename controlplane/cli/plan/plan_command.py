@@ -27,7 +27,8 @@ from controlplane.rest.endpoints.command_responses import CompletedCommand
 from controlplane.rest.endpoints.pure_requests import command_of
 from controlplane.rest.endpoints.writes import answer_to
 from controlplane.rest.errors import NoSuchMethod, NoSuchPath, RestError, refused
-from controlplane.terminal.command_errors import FOUND, InputRefused
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import (
     LogOptions,
     as_of_option,

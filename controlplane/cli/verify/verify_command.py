@@ -39,7 +39,8 @@ from controlplane.scenario.story import (
     read_story,
     same,
 )
-from controlplane.terminal.command_errors import FOUND, InputRefused
+from controlplane.terminal.command_errors import InputRefused
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import (
     FILE,
     LogOptions,

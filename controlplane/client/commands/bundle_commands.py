@@ -40,7 +40,8 @@ from controlplane.client.http.request_errors import (
 from controlplane.core.text.file_errors import unwritable
 from controlplane.core.text.safe_text import count
 from controlplane.private_files import replacing
-from controlplane.terminal.command_errors import FOUND, InputRefused, write
+from controlplane.terminal.command_errors import InputRefused, write
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 

@@ -14,7 +14,7 @@ from controlplane.client.connectors.selection import complete
 from controlplane.client.http.api import Api, connector
 from controlplane.core.text import value_text
 from controlplane.core.views.diff import Aspect
-from controlplane.terminal.command_errors import FOUND
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import not_empty
 from controlplane.terminal.option_names import MOMENT
 from controlplane.terminal.output import say

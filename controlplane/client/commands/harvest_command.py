@@ -20,7 +20,8 @@ from controlplane.harvest.jar_harvest import from_jars, jars_in
 from controlplane.harvest.worker_harvest import from_worker, version_of
 from controlplane.plugins import kafkas_own
 from controlplane.private_files import replacing
-from controlplane.terminal.command_errors import FOUND, InputRefused, write
+from controlplane.terminal.command_errors import InputRefused, write
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.output import note
 from controlplane.terminal.progress_bar import counting, working

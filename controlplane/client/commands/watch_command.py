@@ -5,7 +5,8 @@ A broken connection is made again without losing changes: the server resumes aft
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any, NamedTuple
 
 import click
@@ -76,31 +77,36 @@ async def watch(
     if name is not None:
         check_name(name)
     printed = 0
-    async for change in _changes(api, name, since):
-        write(json_line(change) + "\n") if output == "json" else _say(change)
-        flush()
-        printed += 1
-        if printed == number:
-            return
+    async with aclosing(_changes(api, name, since)) as changes:
+        async for change in changes:
+            write(json_line(change) + "\n") if output == "json" else _say(change)
+            flush()
+            printed += 1
+            if printed == number:
+                return
 
 
-async def _changes(api: Api, name: str | None, since: str | None) -> AsyncIterator[Any]:
+async def _changes(api: Api, name: str | None, since: str | None) -> AsyncGenerator[Any, None]:
     """Yield changes; reconnect when the connection breaks."""
     while True:
         try:
-            async for event in _events(api, name, since):
-                since = event.place or since
-                document = json.loads(event.payload) if event.payload else {}
-                if event.kind == "change":
-                    yield document | {"id": since}
-                elif event.kind != "message":
-                    raise Unavailable(f"{api.name} ended the stream: {document.get('message')}")
+            async with aclosing(_events(api, name, since)) as events:
+                async for event in events:
+                    since = event.place or since
+                    document = json.loads(event.payload) if event.payload else {}
+                    if event.kind == "change":
+                        yield document | {"id": since}
+                    elif event.kind != "message":
+                        message = document.get("message")
+                        raise Unavailable(f"{api.name} ended the stream: {message}")
         except httpx.TransportError as failure:
             note(f"the connection to {api.name} is lost ({type(failure).__name__}): reconnecting")
         await asyncio.sleep(PAUSE_S)
 
 
-async def _events(api: Api, name: str | None, since: str | None) -> AsyncIterator[ServerSentEvent]:
+async def _events(
+    api: Api, name: str | None, since: str | None
+) -> AsyncGenerator[ServerSentEvent, None]:
     """Yield the events of one connection."""
     headers = {"accept": "text/event-stream"}
     query = {"connector": name} if name else {}

@@ -17,7 +17,7 @@ from controlplane.client.connectors.connector_summary import (
 )
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import WaitTimedOut
-from controlplane.terminal.command_errors import FOUND
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.progress_bar import working
 

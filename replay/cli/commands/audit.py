@@ -6,16 +6,19 @@ from typing import NamedTuple
 import click
 
 from controlplane.core.releases.profiles import KIP, check_support
+from controlplane.terminal.log_options import read_profile
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.audit import fleet_findings
 from replay.audit.audit_task import AuditOutcome, AuditTask
 from replay.audit.kinds import KINDS
 from replay.audit.thresholds import Thresholds, all_thresholds, thresholds
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
 from replay.cli.inputs.log_input import LogInput
+from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
 from replay.cli.options.trails import requests_by_cluster, trail_option
 from replay.cli.output.findings import FleetFindings, print_fleet
-from replay.cli.output.printer import output_option, print_json, read_profile, say, table
 from replay.findings import Finding, Severity, called
 
 _SEVERITIES = [severity.value for severity in Severity]

@@ -11,15 +11,15 @@ from controlplane.core.state import Topics, check_topics
 from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
+from controlplane.terminal.exit_codes import INTERRUPTED, REFUSED
 from controlplane.terminal.shell_completion import complete_files
 from replay.capture.secrets import SecretPolicy, dropped_secrets, encrypted_secrets, kept_secrets
 from replay.cli.execution.background_compaction import BackgroundCompaction
 from replay.cli.execution.captures import CaptureOptions, CaptureSource, run
-from replay.cli.exit_codes import INTERRUPTED, REFUSED
 from replay.cli.inputs.store import store_named
 from replay.cli.options.background import BackgroundOptions, background_options
 from replay.cli.options.engines import EngineChoice, engine_options
-from replay.cli.output.printer import output_option
+from replay.cli.options.formats import output_option
 from replay.errors import NotCapturable
 
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)

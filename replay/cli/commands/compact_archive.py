@@ -8,7 +8,10 @@ import click
 
 from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count, safe
+from controlplane.terminal.exit_codes import REFUSED
+from controlplane.terminal.output import print_json, say
 from controlplane.terminal.shell_completion import complete_files
+from controlplane.terminal.tables import table
 from replay.archive import layout
 from replay.archive.stores.hadoop_settings import settings
 from replay.archive.stores.store import open_store
@@ -20,11 +23,10 @@ from replay.cli.execution.compactions import (
     expected,
     removed_numbers,
 )
-from replay.cli.exit_codes import REFUSED
 from replay.cli.options.archives import NONE, clusters_option
 from replay.cli.options.durations import retain_option
 from replay.cli.options.engines import SparkConf, conf_option
-from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, attempted, problem_lines
 

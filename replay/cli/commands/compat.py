@@ -6,6 +6,9 @@ from collections.abc import Sequence
 import click
 
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.log_options import read_profile
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.cli.execution.cluster_jobs import (
     ClusterJob,
     ClusterResults,
@@ -15,8 +18,8 @@ from replay.cli.execution.cluster_jobs import (
     worst,
 )
 from replay.cli.inputs.log_input import LogInput
+from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
-from replay.cli.output.printer import output_option, print_json, read_profile, say, table
 from replay.compat import RolloutMode, report_formats, roll, steps_of
 from replay.compat.assessment_report import VERDICTS, ReportedAssessment, ReportedConnector
 from replay.compat.compat_task import CompatOutcome, CompatTask

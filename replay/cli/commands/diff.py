@@ -12,7 +12,10 @@ from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change, item
 from controlplane.core.views.diff import Change
+from controlplane.terminal.exit_codes import REFUSED
 from controlplane.terminal.option_names import named_option
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.cli.execution import engine_choice
 from replay.cli.execution.folded_differences import (
     DiffAnswer,
@@ -22,7 +25,6 @@ from replay.cli.execution.folded_differences import (
     side_queries,
 )
 from replay.cli.execution.plan_output import explain, explain_option
-from replay.cli.exit_codes import REFUSED
 from replay.cli.options.archives import (
     NONE,
     ArchiveInput,
@@ -36,7 +38,7 @@ from replay.cli.options.archives import (
     tell,
 )
 from replay.cli.options.engines import EngineChoice, engine_options
-from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.engine.query import StateQuery
 from replay.fleet.archive_source import EVERY

@@ -13,6 +13,8 @@ from controlplane.core.state import Topics
 from controlplane.core.text import record_text as records
 from controlplane.core.text.safe_text import count
 from controlplane.core.views.history_text import shortened
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.cli.execution.plan_output import explain, explain_option, passed_over
 from replay.cli.options.archives import (
     ArchiveInput,
@@ -25,7 +27,7 @@ from replay.cli.options.archives import (
     to_option,
 )
 from replay.cli.options.engines import ExecutorChoice, executing_options
-from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.fleet.table_queries import HistoryQuery
 from replay.progress import Advance

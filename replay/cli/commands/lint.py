@@ -6,8 +6,12 @@ import msgspec
 from controlplane.core.releases.profiles import Profile, check_support
 from controlplane.core.state import Topics
 from controlplane.core.text.redaction import redacted_text
+from controlplane.terminal.log_options import read_profile
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
 from replay.cli.inputs.log_input import LogInput
+from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
 from replay.cli.output.findings import FleetFindings, print_fleet
 from replay.cli.output.hazards import (
@@ -16,7 +20,6 @@ from replay.cli.output.hazards import (
     hazard_documents,
     print_hazards,
 )
-from replay.cli.output.printer import output_option, print_json, read_profile, say, table
 from replay.cluster_records import ClusterRecords
 from replay.findings import Finding, called
 from replay.lint import lint as rehearse

@@ -7,7 +7,9 @@ import msgspec
 
 from controlplane.core.releases.profiles import KIP, RELEASES, Profile, check_support
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.option_names import named_option
+from controlplane.terminal.output import say
 from replay.atomic_file import atomic_write, check_place
 from replay.cli.execution.cluster_jobs import (
     ClusterJob,
@@ -19,7 +21,6 @@ from replay.cli.execution.cluster_jobs import (
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.logs import logs_argument
 from replay.cli.options.trails import requests_by_cluster, trail_option
-from replay.cli.output.printer import read_profile, say
 from replay.cluster_records import ClusterRecords
 from replay.report import ClusterFacts, PageLimits, ReportTask, page
 from replay.report.fleet_facts import RecordStream

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.atomic_file import atomic_write
 from replay.cli.execution import engine_choice
 from replay.cli.execution.folded_states import (
@@ -35,7 +37,7 @@ from replay.cli.options.archives import (
     tell,
 )
 from replay.cli.options.engines import EngineChoice, engine_options
-from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.doubts import DoubtKind
 from replay.engine.query import StateQuery

@@ -14,6 +14,8 @@ from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count
 from controlplane.core.text.value_text import change, item, text
 from controlplane.core.views.diff import Aspect
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.cli.execution.plan_output import explain, explain_option, passed_over
 from replay.cli.options.archives import (
     NONE,
@@ -28,7 +30,7 @@ from replay.cli.options.archives import (
     to_option,
 )
 from replay.cli.options.engines import ExecutorChoice, executing_options
-from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.engine.executors import Executor
 from replay.engine.plans.plan_summary import PlanSummary

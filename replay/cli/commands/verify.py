@@ -12,7 +12,10 @@ from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.text.safe_text import count, safe
+from controlplane.terminal.exit_codes import REFUSED
+from controlplane.terminal.output import print_json, say
 from controlplane.terminal.shell_completion import complete_files
+from controlplane.terminal.tables import table
 from replay.archive import layout
 from replay.archive.archived_cluster import ArchivedCluster, open_cluster
 from replay.archive.merges.retention_proof import RetentionRun
@@ -20,10 +23,9 @@ from replay.archive.stores.hadoop_settings import settings
 from replay.archive.stores.store import ArchiveStore, open_store
 from replay.archive.verification import Verification, as_document, verified
 from replay.cli.execution.compactions import removed_numbers
-from replay.cli.exit_codes import REFUSED
 from replay.cli.options.archives import clusters_option
 from replay.cli.options.engines import SparkConf, conf_option
-from replay.cli.output.printer import output_option, print_json, say, table
+from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem, attempted, problem_lines
 from replay.doubts import DoubtKind

@@ -7,12 +7,13 @@ from tempfile import TemporaryDirectory
 import click
 
 from controlplane.core.releases.profiles import KIP, Profile, check_support
+from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.shell_completion import complete_files
 from replay.audit.thresholds import thresholds
 from replay.cli.execution.watched_feed import FeedPrinter, WatchOptions, watch_here, watch_stream
 from replay.cli.options.archives import ArchiveInput, archive_argument
 from replay.cli.options.engines import EngineChoice, engine_options
-from replay.cli.output.printer import output_option, read_profile
+from replay.cli.options.formats import output_option
 from replay.cli.output.progress_bar import bar
 from replay.engine.executors import SerialExecutor
 from replay.engine.spark.location import anywhere

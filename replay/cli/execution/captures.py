@@ -19,12 +19,13 @@ from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.log_factory import OpenedLog, OpenOptions, open_log
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.settings import SettingsError
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.archive.segments.segment_files import SIZES
 from replay.archive.stores.store import ArchiveStore
 from replay.capture.log_capture import CaptureResult, CaptureTarget, LogCapture
 from replay.capture.secrets import SecretPolicy
 from replay.cli.execution.background_compaction import BackgroundCompaction
-from replay.cli.output.printer import print_json, say, table
 from replay.cli.output.progress_bar import bar
 from replay.errors import ArchiveBusy, NotCapturable, ReplayError
 from replay.progress import ProgressListener

@@ -25,7 +25,7 @@ from controlplane.core.text.file_errors import unwritable
 from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
-from replay.cli.exit_codes import INTERRUPTED
+from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import click
 
+from controlplane.terminal.output import print_json, say
+from controlplane.terminal.tables import table
 from replay.archive.archived_cluster import ArchivedCluster
 from replay.cli.options.archives import NONE
 from replay.cli.options.engines import ExecutorChoice
-from replay.cli.output.printer import print_json, say, table
 from replay.engine.plans.plan_summary import PlanSummary, explained
 from replay.engine.plans.read_plan import ReadPlan
 

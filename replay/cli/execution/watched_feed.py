@@ -9,9 +9,9 @@ import click
 from controlplane.core.state import Topics
 from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import plain
+from controlplane.terminal.output import say
 from replay.cli.options.archives import ArchiveInput
 from replay.cli.output.feed_lines import batch_line, finding_line, state_line
-from replay.cli.output.printer import say
 from replay.cluster_problem import ClusterProblem
 from replay.errors import NoArchive, ReplayError
 from replay.findings import Severity

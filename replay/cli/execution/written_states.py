@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.output import say
+from controlplane.terminal.tables import table
 from replay.cli.options.archives import ArchiveInput
 from replay.cli.options.engines import EngineChoice
 from replay.cli.output.gaps import tell_gaps
-from replay.cli.output.printer import say, table
 from replay.cli.output.progress_bar import bar
 from replay.cluster_problem import ClusterProblem
 from replay.engine.spark.location import anywhere

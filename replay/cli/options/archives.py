@@ -9,15 +9,15 @@ import click
 
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.text.safe_text import safe
+from controlplane.terminal.exit_codes import REFUSED
+from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.option_names import Decorated, named_option
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.stores.concurrent_requests import concurrently
 from replay.atomic_file import check_place
-from replay.cli.exit_codes import REFUSED
 from replay.cli.inputs.store import command_settings, store_named
 from replay.cli.output.gaps import tell_doubts, tell_gaps
-from replay.cli.output.printer import read_profile
 from replay.cluster_problem import ClusterProblem, attempted
 from replay.doubts import Doubt
 from replay.engine.plans.read_plan import ReadPlan

@@ -10,7 +10,8 @@ from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
 from controlplane.core.text.redaction import redacted_text
 from controlplane.core.text.safe_text import count
-from replay.cli.output.printer import say, table
+from controlplane.terminal.output import say
+from controlplane.terminal.tables import table
 from replay.findings import Finding, Severity
 
 FOUND = 1

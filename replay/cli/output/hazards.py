@@ -13,7 +13,8 @@ from controlplane.terminal.hazard_hits import (
     hit_document,
     without_releases,
 )
-from replay.cli.output.printer import say, table
+from controlplane.terminal.output import say
+from controlplane.terminal.tables import table
 from replay.cluster_records import ClusterRecords
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from replay.cli.exit_codes import INTERRUPTED
+from controlplane.terminal.exit_codes import INTERRUPTED
 from tests.replay.cli.replay_calls import call, content
 from tests.replay.cli.terminal import TerminalResult, running
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.stores.hadoop_settings import NONE
-from replay.cli.exit_codes import INTERRUPTED
 from replay.fleet.feed.feed_tables import FeedTables
 from tests.cli.command_calls import CommandResult
 from tests.patience import PATIENCE_S

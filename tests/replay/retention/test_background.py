@@ -9,10 +9,10 @@ import pytest
 
 from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
+from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.stores.store import FolderStore
 from replay.archive.verification import verified
 from replay.cli.execution.background_compaction import BackgroundCompaction
-from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.options.background import BackgroundOptions
 from tests.patience import LOOK_S, PATIENCE_S, wait_until
 from tests.recorded_requests import recorded_entries

@@ -11,11 +11,11 @@ from pyspark.sql import SparkSession
 
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import PROFILES, Profile
+from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.archived_cluster import open_cluster
 from replay.archive.integrity import CheckedStore
 from replay.archive.segments.segment_files import SegmentSizes
 from replay.archive.stores.store import FolderStore
-from replay.cli.exit_codes import INTERRUPTED
 from replay.engine.local_engine import LocalEngine, LocalOptions
 from replay.engine.query import StateQuery
 from replay.engine.slices import LIMITS, TaskLimits, in_jobs, slices

@@ -21,7 +21,7 @@ from controlplane.core.text.safe_text import count, short
 from controlplane.core.text.value_text import json_line
 from controlplane.scenario.json_equality import equal_json, unshared
 from controlplane.scenario.story import RecordedAnswer
-from controlplane.terminal.command_errors import FOUND
+from controlplane.terminal.exit_codes import FOUND
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
 

@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from controlplane.core.state import Topics
+from controlplane.terminal.exit_codes import INTERRUPTED
 from replay.archive.segments.segment_files import SIZES
 from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, for_each
-from replay.cli.exit_codes import INTERRUPTED
 from replay.cli.inputs.archived_logs import clusters_of
 from replay.cli.inputs.log_input import ReadOptions
 from replay.cluster_records import ClusterRecords

@@ -1,0 +1,196 @@
+"""Commands of `controlplane`. Each is imported on use, so that the start stays fast."""
+
+import sys
+from importlib import import_module
+from io import TextIOWrapper
+from typing import Any, NamedTuple
+
+import click
+
+from controlplane.terminal.command_errors import one_sentence, well_ended
+from controlplane.terminal.option_names import ACCESS_HELP, check_command
+from controlplane.terminal.shell_completion import complete_files
+
+PROGRAM = "controlplane"
+
+
+class CommandEntry(NamedTuple):
+    """Import path of a command (`module:name`), and its summary in the list of commands."""
+
+    place: str
+    about: str
+
+
+def _client(place: str, about: str) -> CommandEntry:
+    return CommandEntry(f"controlplane.client.commands.{place}", about)
+
+
+LOGS = {
+    "import": CommandEntry(
+        "controlplane.cli.copies.import_command:import_logs", "Copy logs into an embedded log."
+    ),
+    "backup": CommandEntry(
+        "controlplane.cli.copies.backup_command:backup", "Copy an embedded log that is in use."
+    ),
+    "copy": CommandEntry(
+        "controlplane.cli.copies.copy_command:copy", "Copy a log to topics in Kafka, or back."
+    ),
+    "inspect": CommandEntry(
+        "controlplane.cli.inspect.inspect_command:inspect",
+        "Show the state that a worker would have.",
+    ),
+    "records": CommandEntry(
+        "controlplane.cli.records_command:records", "Show the last records of a topic."
+    ),
+    "plan": CommandEntry(
+        "controlplane.cli.plan.plan_command:plan", "Show the records that a request would write."
+    ),
+    "verify": CommandEntry(
+        "controlplane.cli.verify.verify_command:verify",
+        "Compare a log with answers of workers, recorded or live.",
+    ),
+    "serve": CommandEntry(
+        "controlplane.cli.serve.serve_command:serve", "Serve Connect's REST API from a log."
+    ),
+    "standalone": CommandEntry(
+        "controlplane.cli.standalone.standalone_command:standalone",
+        "Run a standalone worker: connectors in Python.",
+    ),
+    "config": CommandEntry(
+        "controlplane.cli.config_command:config", "Show the settings and the source of each."
+    ),
+    "credential": CommandEntry(
+        "controlplane.cli.credential_command:credential", "Create a credential for `serve`."
+    ),
+    "scenario": CommandEntry("controlplane.cli.scenario_command:scenario", "Run scenario files."),
+}
+
+CLUSTERS = {
+    "get": _client("resource_verbs:get", "List connectors, plugins, loggers, …"),
+    "describe": _client("describe_command:describe", "Show a connector or a plugin in full."),
+    "apply": _client("apply_command:apply", "Create or update connectors from files."),
+    "diff": _client("diff_command:diff", "Compare connectors with files or with another moment."),
+    "patch": _client("resource_verbs:patch", "Change some settings of a connector or logger."),
+    "pause": _client(
+        "lifecycle_commands:pause", "Pause connectors; their tasks stay assigned, idle."
+    ),
+    "resume": _client("lifecycle_commands:resume", "Resume paused or stopped connectors."),
+    "stop": _client(
+        "lifecycle_commands:stop", "Stop connectors; their offsets can then be altered."
+    ),
+    "restart": _client("lifecycle_commands:restart", "Restart connectors or tasks."),
+    "delete": _client("resource_verbs:delete", "Delete connectors or offsets."),
+    "offsets": _client("offset_commands:offsets", "Get, edit, alter or reset offsets."),
+    "topics": _client("topic_commands:topics", "List or reset the topics that connectors use."),
+    "plugins": _client("resource_verbs:plugins", "List plugins; write a plugin catalogue."),
+    "history": _client("history_commands:history", "Show every change of a connector."),
+    "undo": _client("history_commands:undo", "Restore a connector to an earlier moment."),
+    "commands": _client("history_commands:commands", "List commands with caller and outcome."),
+    "watch": _client("watch_command:watch", "Follow changes as they happen."),
+    "bundle": _client("bundle_commands:bundle", "Copy connectors to another cluster."),
+    "migrate": _client("migrate_command:migrate", "Move a connector to another cluster."),
+    "completion": CommandEntry(
+        "controlplane.cli.completion_command:completion", "Print the completion script of a shell."
+    ),
+}
+
+SECTIONS = {"Commands about a log": LOGS, "Commands about a cluster": CLUSTERS}
+COMMANDS = LOGS | CLUSTERS
+
+
+BEFORE = {"where": "--cluster", "user": "--user", "token": "--token", "ca_file": "--ca-file"}
+"""Options of every command about a cluster; they may also stand before the command."""
+
+
+def _takes_cluster(command: click.Command) -> bool:
+    """True if a command or one of its subcommands takes the options about a cluster."""
+    subcommands = command.commands.values() if isinstance(command, click.Group) else ()
+    has_option = any(parameter.name == "where" for parameter in command.params)
+    return has_option or any(map(_takes_cluster, subcommands))
+
+
+class CommandGroup(click.Group):
+    """Group of all commands, with one form of error: a sentence, exit code 2."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order in which a newcomer needs them."""
+        return [*COMMANDS, *super().list_commands(ctx)]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command and return it."""
+        if cmd_name not in COMMANDS:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = COMMANDS[cmd_name].place.partition(":")
+        command = getattr(import_module(module), name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, _: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        for section, commands in SECTIONS.items():
+            with formatter.section(section):
+                formatter.write_dl([(name, entry.about) for name, entry in commands.items()])
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """Parse the words in front of the command; a reader that closes the pipe is no error."""
+        with well_ended(PROGRAM):
+            return super().make_context(*given, **more)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command, and give it the options about a cluster that stand before it."""
+        check_command(self, ctx, args[0])
+        name, command, rest = super().resolve_command(ctx, args)
+        values = {flag: ctx.params.get(parameter) for parameter, flag in BEFORE.items()}
+        before = [f"{flag}={value}" for flag, value in values.items() if value is not None]
+        fits = command is None or ctx.resilient_parsing or _takes_cluster(command)
+        if before and not fits:
+            flag = before[0].partition("=")[0]
+            ctx.fail(f"{name!r} takes no {flag}: leave it out. Commands about a cluster take it.")
+        return name, command, [*before, *rest]
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error ends it with one sentence and its exit code."""
+        with well_ended(PROGRAM), one_sentence():
+            return super().invoke(ctx)
+
+
+@click.group(
+    cls=CommandGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="controlplane")
+@click.option(
+    "-c",
+    "--cluster",
+    "where",
+    metavar="URL|LOG",
+    shell_complete=complete_files,
+    help=ACCESS_HELP["where"],
+)
+@click.option("--user", metavar="NAME[:PASSWORD]", help=ACCESS_HELP["user"])
+@click.option("--token", metavar="TOKEN|@FILE", help=ACCESS_HELP["token"])
+@click.option(
+    "--ca-file",
+    metavar="FILE",
+    shell_complete=complete_files,
+    help=ACCESS_HELP["ca_file"],
+)
+def main(**_: str | None) -> None:
+    """Read, serve and change the control state of Kafka Connect, as a worker of any release does.
+
+    A LOG is kafka://host:port, an embedded log (a SQLite file, also sqlite:///path), or a file of
+    records: a history (.log.jsonl), the output of kcat -J or of kafka-console-consumer.
+
+    A cluster is the URL of a worker, ours or Kafka's, or a LOG, which is opened for that one
+    command. The options about the cluster may stand before or after the command.
+    """
+    _escape_unprintable()
+
+
+def _escape_unprintable() -> None:
+    """Print characters that the terminal's encoding lacks, and lone surrogates, as escapes."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")

@@ -1,0 +1,19 @@
+"""Exit codes that mean the same in every command of both programs."""
+
+FOUND = 1
+"""Done, but the result needs attention: differences, findings, lost lines."""
+
+REFUSED = 2
+"""The command refuses its input; click uses the code for wrong usage as well."""
+
+DEFECT = 70
+"""A defect of the program (`EX_SOFTWARE` of sysexits.h)."""
+
+INTERRUPTED = 130
+"""Ctrl-C, as shells count it: 128 and the number of the signal."""
+
+CLOSED_PIPE = 141
+"""The reader of the output has closed the pipe, as `head` does: 128 and the number of SIGPIPE.
+
+The code differs from 0, because a result that nobody has read must not pass for a success.
+"""
