@@ -24,6 +24,7 @@ from controlplane.attached.execution import (
     RequestListener,
 )
 from controlplane.attached.follow_up import LogFollowUp
+from controlplane.attached.idle_signal import IdleSignal
 from controlplane.attached.interrupted_commands import (
     CUT_OFF,
     ENDED_LATER,
@@ -32,7 +33,6 @@ from controlplane.attached.interrupted_commands import (
     ending_of,
     is_success,
 )
-from controlplane.attached.lull import Lull
 from controlplane.attached.plan_comparison import Comparison
 from controlplane.attached.planner import ClusterPlanner, WorkerGroups
 from controlplane.attached.settings import ConnectSettings
@@ -116,7 +116,7 @@ class AttachedPlane:
         self._around = around
         self._execution = CommandExecution(client, planner, log, trail, around.stepped)
         self._locks = QueueLocks(CommandLimits().commands_waiting)
-        self._lull = Lull()
+        self._idle = IdleSignal()
         self._running: dict[str, _QueuedRequest] = {}
         self._closed = False
         limits = around.limits
@@ -150,7 +150,7 @@ class AttachedPlane:
     async def _close(self, *extra_tasks: "asyncio.Task[None]") -> None:
         """Wait for commands whose requests were sent."""
         self._closed = True
-        self._lull.begin()
+        self._idle.begin()
         tasks = [job.task for job in self._running.values()]
         await asyncio.gather(*tasks, *extra_tasks, return_exceptions=True)
 
@@ -247,7 +247,7 @@ class AttachedPlane:
     def _begin(self, request: CommandRequest) -> _QueuedRequest:
         job = _QueuedRequest(request)
         if self._locks.is_held(queue_of(request.command)):
-            self._lull.begin()  # the connector's earlier command may be waiting for a lull
+            self._idle.begin()  # the connector's earlier command may be waiting for an idle moment
         job.task = asyncio.create_task(self._run(job), name=f"command {request.command_id}")
         self._running[request.command_id] = job
         job.task.add_done_callback(lambda task: self._ended(job, task))
@@ -293,7 +293,7 @@ class AttachedPlane:
             is_awaited = self._locks.is_awaited(queue)
             if have_appeared and is_success(answer) and not (is_awaited or self._closed):
                 # The comparison is likely to find no difference, and no caller waits for it.
-                await self._lull.wait()
+                await self._idle.wait()
             comparison = await self._compared(accepted, answer)
         # The next command of the connector may run from here on. Its record in the trail must
         # follow this one. It does: nothing is awaited before this one is queued, and the trail
@@ -333,7 +333,7 @@ class AttachedPlane:
             LogUnavailable, OutcomeUnknown: the first of several requests was sent; it is unknown
                 how many were done.
         """
-        self._lull.begin()  # by the time of the first pause, the first request has left
+        self._idle.begin()  # by the time of the first pause, the first request has left
         try:
             return await self._execution.perform(accepted)
         except (LogUnavailable, OutcomeUnknown) as failure:

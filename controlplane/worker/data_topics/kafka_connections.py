@@ -1,8 +1,10 @@
 """Connections of the clients of tasks to brokers, with the settings of worker and connector."""
 
 import asyncio
+import re
+import socket
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 from controlplane.connect.errors import ConnectError
@@ -19,7 +21,6 @@ from controlplane.logs.log import LogNotUsable
 from controlplane.projection.notices import Notices
 from controlplane.settings import Configuration, SettingsError
 from controlplane.settings.prefixes import READER
-from controlplane.worker.data_topics.broker_addresses import BOOTSTRAP, check_brokers
 from controlplane.worker.data_topics.client_settings import (
     AdminSettings,
     ClientKind,
@@ -30,6 +31,10 @@ from controlplane.worker.data_topics.client_settings import (
     without_effect,
 )
 from controlplane.worker.task_identity import TaskIdentity
+
+BOOTSTRAP = "bootstrap.servers"
+
+_PORT = re.compile(r":[0-9]+$")
 
 CLUSTERS_KEPT = 100
 """Most clusters whose key stores stay loaded: each changed config may add another."""
@@ -137,3 +142,24 @@ class ClientConnections:
         cluster = await asyncio.to_thread(Cluster, *access, self.reading)
         self._clusters = [*self._clusters, (access, cluster)][-CLUSTERS_KEPT:]
         return cluster
+
+
+async def check_brokers(text: str) -> None:
+    """Check the brokers in `bootstrap.servers`; a broker that is down is no failure.
+
+    As Kafka's `ClientUtils` does.
+
+    Raises:
+        ConnectError: an address has no port, or no host can be resolved.
+    """
+    urls = [url.strip() for url in text.split(",") if url.strip()]
+    for url in urls:
+        if not _PORT.search(url):
+            raise ConnectError(f"Invalid url in {BOOTSTRAP}: {url}")
+    loop = asyncio.get_running_loop()
+    for url in urls:
+        host, _, port = url.rpartition(":")
+        with suppress(socket.gaierror):
+            await loop.getaddrinfo(host.strip("[]"), int(port))
+            return
+    raise ConnectError(f"No resolvable bootstrap urls given in {BOOTSTRAP}")

@@ -7,6 +7,7 @@ from itertools import chain
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from replay.cluster_problem import ClusterProblem
 from replay.engine.executors import Executor
@@ -23,10 +24,9 @@ from replay.fleet.spark.bucketed_states import (
     bucket_frame,
     divided,
 )
-from replay.fleet.spark.frames import query_frame
 from replay.fleet.state_files import OFFSETS_TABLE, StateFolder, StateTask
 from replay.fleet.table_queries import StateTableQuery
-from replay.fleet.table_run import OnUnreadable, TableWork
+from replay.fleet.table_run import OnUnreadable, TableWork, readable_batches
 from replay.progress import NoProgress, ProgressListener
 from replay.tables.cells import arrow_text, batches
 from replay.tables.schemas import OFFSETS
@@ -148,3 +148,21 @@ def _summary_rows(bucket: FoldedBucket, folder: StateFolder | None) -> Iterator[
         )
     encoded = [msgspec.msgpack.encode(summary) for summary in summaries]
     yield pa.RecordBatch.from_arrays([pa.array(encoded, pa.binary())], schema=_SUMMARIES)
+
+
+def query_frame(session: SparkSession, work: TableWork) -> DataFrame:
+    """Data frame of a query; each cluster is a task, which opens, folds and makes the rows.
+
+    Spark reads nothing before an action. No row passes through the driver, unless the action
+    collects it.
+    """
+    count = len(work.clusters)
+    numbers = session.range(0, count, 1, max(1, count))
+    return numbers.mapInArrow(partial(_rows, work=work), from_arrow_schema(work.query.schema))
+
+
+def _rows(batches: Iterator[pa.RecordBatch], work: TableWork) -> Iterator[pa.RecordBatch]:
+    """`mapInArrow` function: numbers of clusters in, rows out."""
+    for batch in batches:
+        for number in batch.column("id").to_pylist():
+            yield from readable_batches(work, work.clusters[number])

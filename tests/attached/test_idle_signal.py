@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from controlplane.attached import lull
-from controlplane.attached.lull import Lull
+from controlplane.attached import idle_signal
+from controlplane.attached.idle_signal import IdleSignal
 from tests.patience import PATIENCE_S
 
 
-async def test_a_request_begins_a_lull(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_begins_an_idle_moment(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every task that waits goes on, once the task that sends the request waits itself."""
-    monkeypatch.setattr(lull, "LONGEST_S", PATIENCE_S)
-    pause, order = Lull(), list[str]()
+    monkeypatch.setattr(idle_signal, "LONGEST_S", PATIENCE_S)
+    pause, order = IdleSignal(), list[str]()
 
     async def waits() -> None:
         await pause.wait()
@@ -27,11 +27,11 @@ async def test_a_request_begins_a_lull(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_no_request_follows(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait ends without a request, and a lull that has passed ends no later wait."""
-    monkeypatch.setattr(lull, "LONGEST_S", 0.05)
-    pause = Lull()
+    """The wait ends without a request, and an idle moment that has passed ends no later wait."""
+    monkeypatch.setattr(idle_signal, "LONGEST_S", 0.05)
+    pause = IdleSignal()
     pause.begin()
     clock = asyncio.get_running_loop().time
     began = clock()
     await pause.wait()
-    assert clock() - began >= lull.LONGEST_S * 0.9
+    assert clock() - began >= idle_signal.LONGEST_S * 0.9
