@@ -6,7 +6,12 @@ from statistics import median
 import pytest
 
 from controlplane.core.releases.behaviours import BEHAVIOURS
-from tests.tidy.import_circles import folder_circle, import_circle
+from tests.tidy.import_circles import (
+    disorder,
+    documented_orders,
+    folder_circle,
+    import_circle,
+)
 from tests.tidy.layers import (
     LATER,
     LAYERS,
@@ -56,6 +61,29 @@ def test_layers_are_about_packages_that_exist(python: list[SourceFile]) -> None:
     assert dead_names(python, {**LAYERS, **LATER, "controlplane": TOP}) == set()
     rules = {"controlplane.core": {"controlplane.embedding"}, "replay.gone": set()}
     assert dead_names(python, rules) == {"controlplane.embedding", "replay.gone"}
+
+
+def test_parts_of_packages_keep_their_documented_order(python: list[SourceFile]) -> None:
+    """Each part of a package imports only parts that docs/architecture.md lists before it."""
+    orders = documented_orders((ROOT / "docs/architecture.md").read_text("utf-8"))
+    assert {"controlplane.core", "controlplane.rest", "controlplane.worker", "replay"} <= {*orders}
+    assert disorder(python, orders) == []
+
+
+def test_disorder_is_found() -> None:
+    """An import of a later part, of a part beside it, and a part that the document lacks."""
+    sources = [
+        SourceFile("replay/a.py", "import replay.b.x"),
+        SourceFile("replay/b/x.py", "import replay.c"),
+        SourceFile("replay/c.py", ""),
+        SourceFile("replay/d.py", ""),
+    ]
+    document = "| Package | Order of its parts |\n|---|---|\n| `replay` | `a` → `b`, `c` |\n\n"
+    assert disorder(sources, documented_orders(document)) == [
+        "replay.d is missing in a list",
+        "replay.a imports replay.b, which comes no earlier",
+        "replay.b.x imports replay.c, which comes no earlier",
+    ]
 
 
 def test_layers_are_documented() -> None:

@@ -17,6 +17,7 @@ from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
 from controlplane.terminal.option_names import MOMENT, Decorated
+from controlplane.terminal.output import note
 from controlplane.terminal.table_text import wide_option
 from controlplane.terminal.worker_options import FILE, TOPICS, warn_of_unknown, worker_options
 
@@ -229,5 +230,5 @@ def read_profile(name: str, *, exactly_once: bool = False) -> Profile:
     resolved = resolve(name)
     check_support(resolved.profile, exactly_once=exactly_once)
     if resolved.warning:
-        click.echo(f"Warning: {resolved.warning}", err=True)
+        note(f"Warning: {resolved.warning}")
     return resolved.profile

@@ -14,7 +14,7 @@ from rich.text import Text
 from controlplane.core.java import json_converter
 from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import plain
-from controlplane.terminal.command_errors import write
+from controlplane.terminal.command_errors import flush, write
 from controlplane.terminal.table_text import columns
 
 DEPTH_INDENTED = 100
@@ -37,6 +37,7 @@ def remark_by(write_remark: Callable[[str], object]) -> None:
 
 
 def _plain_remark(text: str) -> None:
+    flush()  # a terminal, and a pipe with both outputs, show lines in the order of their printing
     if sys.stderr is not None:
         sys.stderr.write(safe(text) + "\n")
 

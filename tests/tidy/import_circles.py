@@ -4,6 +4,7 @@ Imports inside of functions count, those for types only do not.
 """
 
 import ast
+import re
 from collections.abc import Collection, Mapping
 from graphlib import CycleError, TopologicalSorter
 
@@ -43,6 +44,39 @@ def folder_circle(sources: list[SourceFile]) -> list[str]:
         if circle:
             return circle
     return []
+
+
+def documented_orders(document: str) -> dict[str, list[list[str]]]:
+    """Per package with a row in the table of orders: its parts, in groups; the first import least.
+
+    A row names the package in its first cell, and in the second its parts; arrows separate groups.
+    """
+    table = document.partition("| Package | Order of its parts |")[2].partition("\n\n")[0]
+    orders = {}
+    for row in table.splitlines()[2:]:
+        package, cell = row.strip("|").split("|")
+        groups = [re.findall(r"`(\w+)`", group) for group in cell.split("→")]
+        orders[package.strip(" `")] = groups
+    return orders
+
+
+def disorder(sources: list[SourceFile], orders: Mapping[str, list[list[str]]]) -> list[str]:
+    """Imports against the documented order of a package, and parts that it lacks or invents."""
+    modules = _module_imports(sources)
+    problems = []
+    for package, groups in orders.items():
+        rank = {f"{package}.{part}": rank for rank, group in enumerate(groups) for part in group}
+        parts = {part for name in modules if (part := _part_of(package, name))}
+        problems += [f"{part} is missing in a list" for part in sorted(parts ^ rank.keys())]
+        for importer, imported in modules.items():
+            own = _part_of(package, importer)
+            others = {_part_of(package, name) for name in imported} - {own, ""}
+            problems += [
+                f"{importer} imports {other}, which comes no earlier"
+                for other in sorted(others)
+                if own in rank and other in rank and rank[other] >= rank[own]
+            ]
+    return problems
 
 
 def _parent(module: str, depth: int) -> str:

@@ -12,6 +12,7 @@ from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.exit_codes import INTERRUPTED, REFUSED
+from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.capture.secrets import SecretPolicy, dropped_secrets, encrypted_secrets, kept_secrets
 from replay.cli.execution.background_compaction import BackgroundCompaction
@@ -148,7 +149,7 @@ def capture(  # noqa: PLR0913 - click passes every option by name
         else:
             is_whole = asyncio.run(run(every, job))
     except KeyboardInterrupt:
-        click.echo("interrupted: the next capture continues from here", err=True)
+        note("interrupted: the next capture continues from here")
         raise SystemExit(INTERRUPTED) from None
     if not is_whole:
         raise SystemExit(REFUSED)

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 import click
 
 from controlplane.core.moments import time_text
-from controlplane.core.text.safe_text import count, safe
+from controlplane.core.text.safe_text import count
 from controlplane.terminal.exit_codes import REFUSED
-from controlplane.terminal.output import print_json, say
+from controlplane.terminal.output import note, print_json, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 from replay.archive import layout
@@ -85,7 +85,7 @@ def compact_archive(  # noqa: PLR0913 - click passes every option by name
             results = _tried(lambda name: compact(store, name, options, shown), clusters, failed)
         _show(results, failed, output, _print_results)
     for sentence in problem_lines(failed, len(clusters)):
-        click.echo(f"Error: {safe(sentence)}", err=True)
+        note(f"Error: {sentence}")
     if failed:
         raise SystemExit(REFUSED)
 

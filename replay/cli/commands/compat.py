@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import click
 
 from controlplane.core.text.safe_text import count
+from controlplane.terminal.command_errors import write
 from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.tables import table
@@ -76,7 +77,7 @@ def compat(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     if output == "json":
         print_json(report_formats.document(rolls) | cluster_results.document)
     elif output == "junit":
-        click.echo(report_formats.junit(rolls, cluster_results.failed), nl=False)
+        write(report_formats.junit(rolls, cluster_results.failed))
     else:
         _print(cluster_results)
     ctx.exit(worst([cluster_results.code, report_formats.worst(rolls)]))

@@ -11,9 +11,9 @@ from controlplane.core.entry import Position
 from controlplane.core.moments import time_text
 from controlplane.core.state import Topics
 from controlplane.core.text.record_text import place
-from controlplane.core.text.safe_text import count, safe
+from controlplane.core.text.safe_text import count
 from controlplane.terminal.exit_codes import REFUSED
-from controlplane.terminal.output import print_json, say
+from controlplane.terminal.output import note, print_json, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
 from replay.archive import layout
@@ -104,7 +104,7 @@ def verify(  # noqa: PLR0913 - click passes every option by name
             _print_partitions(looked)
     wrong = [*looked.wrong, *_cut_off(heads, looked)]
     for sentence in wrong:
-        click.echo(f"Error: {safe(sentence)}", err=True)
+        note(f"Error: {sentence}")
     if wrong:
         raise SystemExit(REFUSED)
     if any(result.gaps for result in looked.results.values()):

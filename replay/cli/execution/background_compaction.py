@@ -18,11 +18,10 @@ from contextlib import asynccontextmanager, suppress
 from multiprocessing import active_children, get_context
 from typing import NamedTuple
 
-import click
 from msgspec import UNSET
 
 from controlplane.clock import now_ms
-from controlplane.core.text.safe_text import safe
+from controlplane.terminal.output import note
 from replay.archive.manifest import read_chain
 from replay.archive.stores.hadoop_settings import HadoopSettings
 from replay.archive.stores.store import ArchiveStore, open_store
@@ -110,9 +109,7 @@ class BackgroundCompaction:
             is_killed = isinstance(error, BrokenProcessPool)
             why = "its process was killed" if is_killed else str(error) or repr(error)
             again = option_duration(self._options.every_s)
-            click.echo(
-                f"{cluster}: not compacted: {safe(why)}; it is tried again in {again}", err=True
-            )
+            note(f"{cluster}: not compacted: {why}; it is tried again in {again}")
         else:
             _report(result)
 
@@ -143,10 +140,7 @@ def _report(result: CompactionResult) -> None:
     merge = result.merge
     if merge.merged:
         before, after = merge.files
-        click.echo(
-            f"{merge.cluster}: compacted from {before} to {after} files, head {merge.head}",
-            err=True,
-        )
+        note(f"{merge.cluster}: compacted from {before} to {after} files, head {merge.head}")
     if merge.expired or result.leftovers:
         for sentence in result.sentences:
-            click.echo(safe(sentence), err=True)
+            note(sentence)

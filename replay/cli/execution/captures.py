@@ -12,14 +12,13 @@ from functools import partial
 from threading import Event
 from typing import Any, NamedTuple
 
-import click
-
 from controlplane.core.text.safe_text import count, safe
 from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.logs.log_factory import OpenedLog, OpenOptions, open_log
 from controlplane.logs.names import is_cluster, is_embedded, path_of, without_login
 from controlplane.settings import SettingsError
-from controlplane.terminal.output import print_json, say
+from controlplane.terminal.command_errors import flush
+from controlplane.terminal.output import note, print_json, say
 from controlplane.terminal.tables import table
 from replay.archive.segments.segment_files import SIZES
 from replay.archive.stores.store import ArchiveStore
@@ -109,10 +108,7 @@ def _tell_what_follows(living: list[CaptureSource], job: CaptureOptions) -> None
     """Announce that the command waits: otherwise it would wait silently."""
     if living:
         called = ", ".join(source.called for source in living)
-        click.echo(
-            f"{called}: captured again every {job.pause_s:g} s until Ctrl-C; --once captures once",
-            err=True,
-        )
+        note(f"{called}: captured again every {job.pause_s:g} s until Ctrl-C; --once captures once")
 
 
 async def _go_on(living: list[CaptureSource], job: CaptureOptions) -> bool:
@@ -135,10 +131,10 @@ def _tell(look: _CaptureAttempt, job: CaptureOptions, *, is_tried_again: bool) -
     """Print the problem of a log."""
     sentence = safe(str(look.error))
     if is_tried_again:
-        click.echo(f"{look.source.called}: {sentence}; the capture is retried", err=True)
+        note(f"{look.source.called}: {sentence}; the capture is retried")
     else:
         which = "" if job.alone else f"{look.source.called}: "
-        click.echo(f"Error: {which}{sentence}", err=True)
+        note(f"Error: {which}{sentence}")
 
 
 def _print_one(captured: CaptureResult, job: CaptureOptions) -> None:
@@ -192,7 +188,7 @@ async def _opened(source: CaptureSource, job: CaptureOptions) -> AsyncIterator[O
         raise NotCapturable(str(error)) from None
     try:
         for problem in opened.problems:
-            click.echo(f"{source.called}: {problem}", err=True)
+            note(f"{source.called}: {problem}")
         yield opened
     finally:
         await opened.log.close()
@@ -269,9 +265,11 @@ TOPICS_SHOWN = 5
 
 def _print_results(captured: Sequence[CaptureResult], output: str) -> None:
     """Print added records, gaps and the head of each cluster."""
-    if output == "json":
-        print_json([_document(result) for result in captured])
-        return
+    _print_tables(captured) if output == "table" else print_json(list(map(_document, captured)))
+    flush()  # a capture may go on for days, and its reader may be a pipe
+
+
+def _print_tables(captured: Sequence[CaptureResult]) -> None:
     table(("CLUSTER", "READ", "ADDED", "ARCHIVED", "HEAD"), [_row(result) for result in captured])
     for result in captured:
         for gap in result.cluster.gaps:

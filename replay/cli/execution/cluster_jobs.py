@@ -26,6 +26,7 @@ from controlplane.core.text.safe_text import safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
 from controlplane.terminal.exit_codes import INTERRUPTED
+from controlplane.terminal.output import note
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.inputs.opened_inputs import open_input
 from replay.cli.options.engines import ExecutorChoice, executing_options
@@ -140,7 +141,7 @@ def for_each(
     tell_gaps(cluster_results.gaps)
     tell_doubts(cluster_results.doubts)
     for line in problem_lines(cluster_results.failed, len(inputs)):
-        click.echo(f"Error: {line}", err=True)
+        note(f"Error: {line}")
     return cluster_results
 
 
@@ -211,7 +212,7 @@ def _interrupted(finished: int, of: int, resume: Path | None) -> SystemExit:
         if resume
         else "--resume FOLDER would have stored their results"
     )
-    click.echo(f"interrupted: {finished} of {of} clusters were done; {kept}", err=True)
+    note(f"interrupted: {finished} of {of} clusters were done; {kept}")
     return SystemExit(INTERRUPTED)
 
 

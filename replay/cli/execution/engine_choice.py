@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-import click
-
+from controlplane.terminal.output import note
 from replay.cli.options.engines import AUTO, HERE, SPARK, EngineChoice
 from replay.engine.plans.plan_summary import PlanSummary, explained
 from replay.engine.query import StateQuery
@@ -25,7 +24,7 @@ def is_spark(choice: EngineChoice, queries: Sequence[StateQuery]) -> bool:
     """True if Spark is to fold these queries. An automatic choice is announced."""
     name, why = _made(choice, queries)
     if name == SPARK and choice.engine == AUTO and not choice.is_spark:
-        click.echo(f"using Spark ({why})", err=True)
+        note(f"using Spark ({why})")
     return name == SPARK
 
 

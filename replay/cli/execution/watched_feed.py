@@ -4,12 +4,10 @@ import json
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-import click
-
 from controlplane.core.state import Topics
-from controlplane.core.text.safe_text import safe
 from controlplane.core.text.value_text import plain
-from controlplane.terminal.output import say
+from controlplane.terminal.command_errors import flush, write
+from controlplane.terminal.output import note, say
 from replay.cli.options.archives import ArchiveInput
 from replay.cli.output.feed_lines import batch_line, finding_line, state_line
 from replay.cluster_problem import ClusterProblem
@@ -54,6 +52,7 @@ class FeedPrinter:
         while self._printed < self._feed.batch:
             self._printed += 1
             self._print(self._printed)
+            flush()
 
     def _print(self, number: int) -> None:
         tables = self._feed.tables
@@ -69,7 +68,7 @@ class FeedPrinter:
 
     def _show(self, table: str, row: RowDocument) -> None:
         if self._options.output == "json":
-            click.echo(json.dumps(plain({"rows_of": table, **_decoded(row)})))
+            write(json.dumps(plain({"rows_of": table, **_decoded(row)})) + "\n")
         elif table == STATE_CHANGES:
             say(state_line(row, self._of(row["cluster"])))
         elif table == FINDING_CHANGES:
@@ -110,7 +109,7 @@ def watch_here(feed: ArchiveFeed, printer: FeedPrinter, every_s: float | None) -
         try:
             feed.advance()
         except NoArchive as error:
-            click.echo(f"Error: {safe(str(error))}; tried again in {every_s:g} s", err=True)
+            note(f"Error: {error}; tried again in {every_s:g} s")
         printer.catch_up()
 
 

@@ -4,8 +4,6 @@ import asyncio
 import functools
 from collections.abc import Iterable
 
-import click
-
 from controlplane.clock import now_ms
 from controlplane.core.entry import Batch, Entry
 from controlplane.core.moments import check_not_future
@@ -13,6 +11,7 @@ from controlplane.core.order import before, ends_at, entries_of, in_order
 from controlplane.core.state import Topics
 from controlplane.logs.log import ReadableLog
 from controlplane.logs.log_factory import OpenOptions, open_log
+from controlplane.terminal.output import note
 from replay.cli.inputs.log_input import LogInput
 from replay.cluster_records import ClusterRecords
 from replay.offsets_topics import own_topics
@@ -56,7 +55,7 @@ async def _batches(log_input: LogInput) -> list[Batch]:
     opened_log = await open_log(log_input.where, OpenOptions(topics, exactly_once=exactly_once))
     try:
         for problem in opened_log.problems:
-            click.echo(f"{log_input.where}: {problem}", err=True)
+            note(f"{log_input.where}: {problem}")
         return await _read_connects(opened_log.log, topics)
     finally:
         await opened_log.log.close()

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple, TypeVar, cast
 import click
 
 from controlplane.core.releases.profiles import Profile
-from controlplane.core.text.safe_text import safe
 from controlplane.terminal.exit_codes import REFUSED
 from controlplane.terminal.log_options import read_profile
 from controlplane.terminal.option_names import Decorated, named_option
+from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.archive import layout
 from replay.archive.stores.concurrent_requests import concurrently
@@ -82,7 +82,7 @@ class ArchiveInput(NamedTuple):
     def fail(self, problem: ClusterProblem) -> None:
         """Print the problem of a cluster; the command ends with exit code 2."""
         self.failed.append(problem.cluster)
-        click.echo(f"Error: {safe(problem.sentence)}", err=True)
+        note(f"Error: {problem.sentence}")
 
     def readable(self, answers: Iterable[T | ClusterProblem]) -> list[T]:
         """Return the answers, and print the errors of the other clusters.
@@ -109,7 +109,7 @@ def tell(plans: Sequence[ReadPlan]) -> None:
     for notice in dict.fromkeys(
         f"{plan.cluster}: {each}" for plan in plans for each in plan.notices
     ):
-        click.echo(notice, err=True)
+        note(notice)
     tell_gaps(gaps_of(plans))
     tell_doubts(doubts_of(plans))
 

@@ -8,6 +8,7 @@ import click
 from controlplane.core.text.file_errors import unreadable
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.option_names import Decorated
+from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.audit.trail.line_formats import TrailContent, read_trail
 from replay.audit.trail.requests import TrailRequest
@@ -68,11 +69,11 @@ def _requests(path: Path) -> list[TrailRequest]:
     if len(read.problems) == read.lines:
         raise BadTrailFile(f"{path} is no audit stream: {read.problems[0]}")
     for problem in read.problems[:PROBLEMS_SHOWN]:
-        click.echo(f"{path}: {problem}", err=True)
+        note(f"{path}: {problem}")
     unlisted = len(read.problems) - PROBLEMS_SHOWN
     if unlisted > 0:
-        click.echo(f"{path}: … and {unlisted} more lines", err=True)
-    click.echo(f"{path}: {_counts(read)}", err=True)
+        note(f"{path}: … and {unlisted} more lines")
+    note(f"{path}: {_counts(read)}")
     return read.requests
 
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-import click
-
+from controlplane.terminal.output import note
 from replay.doubts import Doubt, DoubtKind
 
 SHOWN = 5
@@ -14,10 +13,10 @@ def tell_gaps(gaps: Mapping[str, Sequence[str]]) -> None:
     """Print the gaps of each cluster to standard error."""
     for cluster, sentences in gaps.items():
         for sentence in sentences[:SHOWN]:
-            click.echo(f"{cluster}: {sentence}", err=True)
+            note(f"{cluster}: {sentence}")
         if len(sentences) > SHOWN:
             ending = f"… and {len(sentences) - SHOWN} more gaps; `replay verify -o json` has all"
-            click.echo(f"{cluster}: {ending}", err=True)
+            note(f"{cluster}: {ending}")
 
 
 def tell_doubts(doubts: Mapping[str, Sequence[Doubt]]) -> None:
@@ -29,7 +28,7 @@ def tell_doubts(doubts: Mapping[str, Sequence[Doubt]]) -> None:
     for cluster, every in doubts.items():
         grave = [doubt.sentence for doubt in every if doubt.kind is not DoubtKind.DERIVED]
         for sentence in grave[:SHOWN]:
-            click.echo(f"{cluster}: {sentence}", err=True)
+            note(f"{cluster}: {sentence}")
         if len(grave) > SHOWN:
             ending = f"… and {len(grave) - SHOWN} more like these; `replay verify -o json` has all"
-            click.echo(f"{cluster}: {ending}", err=True)
+            note(f"{cluster}: {ending}")
