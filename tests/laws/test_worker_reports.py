@@ -139,10 +139,13 @@ def test_reports(taken: list[Any], drawn: list[AppendFate], read_back_s: float) 
     ]
     assert written == [*allowed]
     assert not any(name.encode() in (entry.value or b"") for name in refused for entry in entries)
+    contested = {task for kind, task, _ in taken if kind == "other"}
     for task in (0, 1):
         own = [name for name, (number, _) in allowed.items() if number == task]
-        last = last_value(entries, task)
-        if own and last is not None and own[-1].encode() in last:
+        last = last_value(entries, task) or b""
+        if own and task not in contested:
+            assert own[-1].encode() in last
+        if own and own[-1].encode() in last:
             status = status_of(world.view, task)
             assert status is not None
             state = allowed[own[-1]][1]
