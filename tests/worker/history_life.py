@@ -68,6 +68,8 @@ class Tolerance(NamedTuple):
     """Paths whose answers are not waited for."""
     additional_keys: Container[str] = ()
     """Keys of records that our worker alone writes."""
+    missing_keys: Container[str] = ()
+    """Keys of records that the cluster alone wrote."""
 
 
 class LivedEpisode(NamedTuple):
@@ -86,12 +88,20 @@ class LivedEpisode(NamedTuple):
         recorded, ours = values_by_key(self.episode.recorded), values_by_key(self.ours)
         tolerated = {
             place for place in ours.keys() - recorded if place[1] in self.tolerance.additional_keys
-        }
+        } | {place for place in recorded.keys() - ours if place[1] in self.tolerance.missing_keys}
         return [
             f"{place[1]}: {ours.get(place)}, not {recorded.get(place)}"
             for place in sorted({*recorded, *ours} - tolerated)
             if recorded.get(place) != ours.get(place)
         ]
+
+    @property
+    def missing_keys(self) -> set[str]:
+        """Keys of tolerated records that are not there."""
+        keys = {
+            key for _, key in values_by_key(self.episode.recorded).keys() - values_by_key(self.ours)
+        }
+        return {key for key in keys if key in self.tolerance.missing_keys}
 
     @property
     def additional_keys(self) -> set[str]:

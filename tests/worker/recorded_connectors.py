@@ -9,6 +9,7 @@ from controlplane.connectors import FileStreamSink, FileStreamSource
 from controlplane.connectors.file_access import FileAccess
 from controlplane.core.releases.profiles import KIP
 from controlplane.worker.connector_classes import AnyConnectorClass, ConnectorClasses
+from tests.worker.recorded_mirrors import recorded_mirrors
 
 PAGES = "lab.PagesSourceConnector"
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
@@ -124,6 +125,7 @@ def recorded_classes(folder: Path, release: str = KIP) -> ConnectorClasses:
         FILE_SINK: EarlierFileSink if earlier else FileStreamSink,
     }
     named: dict[str, AnyConnectorClass] = {PAGES: PagesSource}
+    named |= recorded_mirrors()
     for java_name, twin in twins.items():
         fields: dict[str, Any] = {"access": FolderAccess(folder), "java_name": java_name}
         if earlier:

@@ -6,10 +6,9 @@ for what `tests/worker/history_records.py` and the tables here name.
 
 Left out:
 
-- `mirror-3.9`: there are no twins of MirrorMaker's connectors.
 - `roll-3.4-3.9-3.4`: two workers at a time hand connectors over.
-- `odd-records-3.9`: a foreign hand stops a connector and leaves its tasks. A worker of Kafka never
-  runs these again; ours does when the connector is resumed.
+- `odd-records-3.9` after step 8: the connector whose target state another program has changed is
+  resumed. Kafka's worker never runs its tasks again; this project's does.
 - `compacted-3.9` after step 12: compaction has removed records of the later steps.
 """
 
@@ -37,11 +36,12 @@ from tests.worker.history_records import ORDER, TOPICS, disorder, values_by_key
 from tests.worker.recorded_connectors import recorded_classes
 from tests.worker.worker_fixture import entries_in, running_classes, until_state
 
-UNTIL = {"compacted-3.9": 12}
+UNTIL = {"compacted-3.9": 12, "odd-records-3.9": 8}
 """Last step of a history that is lived in part."""
 
 MEMBER_ORDER = "an offset is found whatever the order of its partition's members; Kafka shows null"
 EAGER_FENCE = "a paused task fences its predecessor when it starts; Kafka's does when it resumes"
+STOPPED_TASKS = "Kafka starts the tasks of a stopped connector, and ends them at once as UNASSIGNED"
 NO_CONNECTOR = "active topics are removed with the other statuses of what is no connector"
 
 DIFFERENT_ANSWERS: Mapping[tuple[str, str], str] = {
@@ -49,6 +49,10 @@ DIFFERENT_ANSWERS: Mapping[tuple[str, str], str] = {
         "life-3.9",
         "/connectors/gr%C3%B6%C3%9Fe%2F%C3%BCml%C3%A4ut%20%F0%9F%98%80%20%25%3B%2B/offsets",
     ): MEMBER_ORDER,
+    ("odd-records-3.9", "/connectors?expand=status&expand=info"): STOPPED_TASKS,
+    ("odd-records-3.9", "/connectors/pages/status"): STOPPED_TASKS,
+    ("odd-records-3.9", "/connectors/pages/tasks/0/status"): STOPPED_TASKS,
+    ("odd-records-3.9", "/connectors/pages/tasks/1/status"): STOPPED_TASKS,
 }
 """Paths whose answer differs in each observation."""
 
@@ -57,6 +61,12 @@ MORE_RECORDS: Mapping[tuple[str, int, str], str] = {
     ("aborted-3.9", 9, "status-topic-aborted:connector-aborted"): NO_CONNECTOR,
 }
 """Records that our worker alone writes, by step and key."""
+
+FEWER_RECORDS: Mapping[tuple[str, int, str], str] = {
+    ("odd-records-3.9", 6, "status-task-pages-0"): STOPPED_TASKS,
+    ("odd-records-3.9", 6, "status-task-pages-1"): STOPPED_TASKS,
+}
+"""Records that the cluster alone wrote, by step and key."""
 
 
 class HistoryExtent(NamedTuple):
@@ -76,6 +86,8 @@ EXTENTS = {
     "life-3.4": HistoryExtent(38, 552, 136, 33),
     "life-3.9": HistoryExtent(81, 1088, 198, 56),
     "life-4.3": HistoryExtent(79, 1068, 215, 56),
+    "mirror-3.9": HistoryExtent(23, 49, 33, 8),
+    "odd-records-3.9": HistoryExtent(3, 34, 39, 25),
 }
 
 
@@ -84,10 +96,13 @@ def tolerance_of(history: str, step: int) -> Tolerance:
     return Tolerance(
         sent=(history, step) not in EXCEPTIONS,
         answers={path for name, path in DIFFERENT_ANSWERS if name == history},
-        additional_keys={
-            key for name, number, key in MORE_RECORDS if (name, number) == (history, step)
-        },
+        additional_keys=_keys_at(MORE_RECORDS, history, step),
+        missing_keys=_keys_at(FEWER_RECORDS, history, step),
     )
+
+
+def _keys_at(records: Iterable[tuple[str, int, str]], history: str, step: int) -> set[str]:
+    return {key for name, number, key in records if (name, number) == (history, step)}
 
 
 async def lived(history: str, folder: Path) -> list[LivedEpisode]:
@@ -111,12 +126,11 @@ async def test_a_cluster_writes_and_answers_the_same_again(history: str, tmp_pat
     check_order(done)
     check_generations(done)
     assert extent(done) == EXTENTS[history]
-    additional_records = {
-        (history, lived_episode.episode.step.n, key)
-        for lived_episode in done
-        for key in lived_episode.additional_keys
-    }
-    assert additional_records == {place for place in MORE_RECORDS if place[0] == history}
+    steps = [(lived_episode, lived_episode.episode.step.n) for lived_episode in done]
+    more = {(history, step, key) for each, step in steps for key in each.additional_keys}
+    fewer = {(history, step, key) for each, step in steps for key in each.missing_keys}
+    assert more == {place for place in MORE_RECORDS if place[0] == history}
+    assert fewer == {place for place in FEWER_RECORDS if place[0] == history}
 
 
 def check_answers(history: str, done: Iterable[LivedEpisode]) -> None:
