@@ -18,7 +18,7 @@ HANGING_S = 1.5
 """Time in seconds for which a poll does not return: longer than a worker waits for a task."""
 
 
-class SourcePartition(NamedTuple):
+class CopiedPartition(NamedTuple):
     """Partition of a topic in the source cluster."""
 
     topic: str
@@ -31,10 +31,10 @@ class MirrorSourceTask(SourceTask):
     def start(self, config: Mapping[str, str]) -> None:
         """Look where each partition was left."""
         self._cluster = config["source.cluster.alias"]
-        self._next: dict[SourcePartition, int] = {}
+        self._next: dict[CopiedPartition, int] = {}
         for assigned in config["task.assigned.partitions"].split(","):
             topic, _, number = assigned.rpartition("-")
-            partition = SourcePartition(topic, int(number))
+            partition = CopiedPartition(topic, int(number))
             stored = self.context.offset(self._key(partition))
             self._next[partition] = 0 if stored is None else int(str(stored["offset"])) + 1
 
@@ -54,7 +54,7 @@ class MirrorSourceTask(SourceTask):
             ]
         return records
 
-    def _key(self, partition: SourcePartition) -> dict[str, str | int]:
+    def _key(self, partition: CopiedPartition) -> dict[str, str | int]:
         return {
             "cluster": self._cluster,
             "partition": partition.number,
