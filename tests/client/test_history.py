@@ -154,7 +154,7 @@ def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:
     """A future moment is refused, as a record behind the end is."""
     for moment in ("2999-01-01", "4102444800000"):
         refused = changed.refused("undo", "orders", "--to", moment, "--yes")
-        assert f"'{moment}' is in the future: the log reaches to now, " in refused
+        assert f"'{moment}' is in the future: give a time up to now, " in refused
         assert "is in the future" in changed.refused("describe", "orders", "--as-of", moment)
 
 
