@@ -17,8 +17,8 @@ import httpx
 
 from controlplane.client.http.cluster_address import ClusterAccess
 from controlplane.client.http.transport import AppTransport
-from controlplane.core.releases.profiles import KIP, resolve
 from controlplane.clock import now_ms
+from controlplane.core.releases.profiles import KIP, resolve
 from controlplane.logger_levels import LOGGER, Loggers
 from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import open_log
