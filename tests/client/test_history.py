@@ -177,7 +177,7 @@ def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> Non
     changed.output("resume", "orders")
     result = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
     assert (result.code, result.out) == (0, "orders: put back to config@0\n")
-    assert "Warning, assumed: no task of orders commits offsets once it is stopped" in result.err
+    assert "Warning: assumed: no task of orders commits offsets once it is stopped" in result.err
 
 
 def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) -> None:

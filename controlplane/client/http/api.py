@@ -232,7 +232,7 @@ class Api:
         """Print a notice of our server, once."""
         if notice is not None and notice not in self._notices:
             self._notices.add(notice)
-            note(notice)
+            note(f"Warning: {notice}")
 
     def checked_answer(self, answer: httpx.Response, request: str) -> ApiAnswer:
         """Content of an answer to a request (`GET /connectors`).
