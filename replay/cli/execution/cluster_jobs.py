@@ -219,11 +219,11 @@ def interruption_named(
         yield
     except KeyboardInterrupt:
         done = f"{len(finished)} of {count(len(inputs), 'cluster')} done"
-        click.echo(f"interrupted: {done}; {_kept(inputs, way.resume)}", err=True)
+        click.echo(f"interrupted: {done}; {_storage_clause(inputs, way.resume)}", err=True)
         raise SystemExit(INTERRUPTED) from None
 
 
-def _kept(inputs: Sequence[LogInput], resume: Path | None) -> str:
+def _storage_clause(inputs: Sequence[LogInput], resume: Path | None) -> str:
     """Clause about stored results; only those of archives can be stored."""
     if not any(log.archived for log in inputs):
         return "no result is stored, since --resume stores those of archives only"
