@@ -39,13 +39,6 @@ def test_carried(cluster: ClusterCalls, other: ClusterCalls, state: str) -> None
     assert original[0]["config"] == {**SOURCE, "name": "orders"}
 
 
-def test_the_export_of_a_running_connector_warns(cluster: ClusterCalls) -> None:
-    """Its offsets may be old before the bundle is imported."""
-    cluster.create(initial_offsets=OFFSETS)
-    result = cluster.ask("bundle", "export", "orders", "-f", cluster.folder / "bundle.json")
-    assert result.err.startswith("Warning: orders is running, so its offsets keep changing: stop")
-
-
 def test_imported_twice(cluster: ClusterCalls, other: ClusterCalls) -> None:
     """The second time there is nothing to do."""
     cluster.create(initial_offsets=OFFSETS)

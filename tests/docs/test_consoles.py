@@ -52,13 +52,13 @@ def test_the_readme_is_true_in_a_fresh_clone(tmp_path: Path) -> None:
 
 def test_the_tour_shares_no_files_with_the_pages_that_follow_it() -> None:
     """A reader may run these pages in one folder: each writes files of its own."""
-    seen: set[str] = set()
+    earlier_files: set[str] = set()
     for name in ("tour", "inspect", "connectors"):
         text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
         commands = "\n".join(step.command for step in steps(text))
         files = set(re.findall(WRITTEN_FILE, commands))
-        assert not seen & files
-        seen |= files
+        assert not earlier_files & files
+        earlier_files |= files
 
 
 def test_shown_output_is_compared() -> None:
