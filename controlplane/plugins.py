@@ -212,6 +212,5 @@ def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offs
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt) and current_thread() is main_thread():
             raise  # Ctrl-C: only the main thread gets this signal
-        return HookFailure(
-            f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
-        )
+        text = f"Failed to modify offsets for {connector.kind} connector {config.get('name')}"
+        return HookFailure(text, is_defect=True)

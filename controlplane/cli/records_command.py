@@ -13,6 +13,7 @@ from controlplane.logs.log import LogNotUsable, ReadableLog
 from controlplane.logs.log_factory import OpenOptions, open_any_log
 from controlplane.logs.names import without_login
 from controlplane.terminal.log_options import LogOptions, log_options, output_option
+from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.output import print_json, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
@@ -29,7 +30,7 @@ TOPICS_NAMED = 20
 @click.argument("name", metavar="TOPIC")
 @click.option(
     "--last",
-    type=click.IntRange(1, sys.maxsize),
+    type=WholeNumber(1, sys.maxsize),
     default=LAST_RECORDS,
     show_default=True,
     metavar="N",

@@ -14,8 +14,8 @@ from controlplane.core.state import Topics
 MOMENT_LENGTH = 4_096
 """Characters of a moment: enough for a vector over hundreds of partitions."""
 
-OFFSET_DIGITS = 18
-"""Digits of an offset: every such number fits into 64 bits."""
+LAST_OFFSET = 2**63 - 1
+"""Greatest offset: Kafka stores it in a Java long."""
 
 PARTITION_DIGITS = 9
 """Digits of a partition number; Kafka stores 32 bits."""
@@ -38,7 +38,7 @@ KAFKA_IS_YOUNGER_MS = (datetime(2000, 1, 1, tzinfo=UTC) - EPOCH) // MS
 LAST_MS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // MS
 
 _POSITION = re.compile(
-    rf"(.+)@(?:(\d{{1,{PARTITION_DIGITS}}}):)?(\d{{1,{OFFSET_DIGITS}}})", re.ASCII
+    rf"(.+)@(?:(\d{{1,{PARTITION_DIGITS}}}):)?(\d{{1,{MOMENT_LENGTH}}})", re.ASCII
 )
 _VECTOR = """'{"connect-configs":[57],"connect-status":[41,0,12]}'"""
 _FORMS = "2026-11-20T12:00:00Z, 1795214808118 (ms), config@57 or a vector of end offsets"
@@ -84,7 +84,7 @@ def read_position(text: str, topics: Topics) -> Position:
     The topic may also have its full name.
 
     Raises:
-        UnknownMoment: the text has another form.
+        UnknownMoment: the text has another form, or the offset is too great.
     """
     match = _POSITION.fullmatch(text)
     if match is None:
@@ -92,8 +92,21 @@ def read_position(text: str, topics: Topics) -> Position:
             f"{quoted(text)} is no position: write it like config@57 or status@2:41"
         )
     name, partition, offset = match[1], int(match[2] or 0), int(match[3])
+    check_offset(offset)
     topic = getattr(topics, name) if name in topics.__struct_fields__ else name
     return Position(topic, partition, offset)
+
+
+def check_offset(offset: int) -> None:
+    """Check that Kafka can store an offset.
+
+    Raises:
+        UnknownMoment: it is too great.
+    """
+    if offset > LAST_OFFSET:
+        digits = str(offset)
+        shown = digits if len(digits) <= TEXT_SHOWN else f"{digits[: TEXT_SHOWN - 1]}…"
+        raise UnknownMoment(f"offset {shown} is too great: offsets end at {LAST_OFFSET}")
 
 
 def position_text(position: Position, topics: Topics | None = None) -> str:
@@ -133,7 +146,7 @@ def check_not_future(moment: str, now_ms: int) -> None:
         time_ms = read_time_ms(moment)
         if time_ms > now_ms + CLOCKS_DIFFER_MS:
             raise UnknownMoment(
-                f"{quoted(moment)} is in the future: the log reaches to now, {time_text(now_ms)}"
+                f"{quoted(moment)} is in the future: give a time up to now, {time_text(now_ms)}"
             )
 
 

@@ -256,6 +256,8 @@ class HookFailure(msgspec.Struct, frozen=True):
     """The hook threw. `text` is the worker's answer."""
 
     text: str | None
+    is_defect: bool = False
+    """True: the hook itself failed; False: it refuses the offsets."""
 
 
 HookOutcome = HookSuccess | HookFailure

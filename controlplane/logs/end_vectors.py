@@ -10,9 +10,8 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from controlplane.core.moments import UnknownMoment
+from controlplane.core.moments import UnknownMoment, check_offset
 from controlplane.core.order import Ends
-from controlplane.logs.log import OFFSET_LIMIT
 
 
 class FittedEnds(NamedTuple):
@@ -28,8 +27,8 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
     Topics and partitions that the vector does not name get the end 0.
 
     Raises:
-        UnknownMoment: the vector has no end of the config topic, an offset that no log has, or an
-            end in a partition that does not exist.
+        UnknownMoment: the vector has no end of the config topic, an offset that Kafka cannot store,
+            or an end in a partition that does not exist.
     """
     if config_topic not in vector:
         raise UnknownMoment(f"a vector needs the end of {config_topic}, which names the connectors")
@@ -52,8 +51,8 @@ def padded(cut: Sequence[int], ends: Sequence[int]) -> list[int]:
 def _check(topic: str, offsets: Sequence[int], partitions: int) -> None:
     if any(at < 0 for at in offsets):
         raise UnknownMoment(f"no end offset of {topic} is negative: {[*offsets]}")
-    if any(at >= OFFSET_LIMIT for at in offsets):
-        raise UnknownMoment(f"an end offset of {topic} is beyond what any log has: 2**40")
+    for at in offsets:
+        check_offset(at)
     if any(offsets[partitions:]):
         raise UnknownMoment(
             f"the vector has {len(offsets)} ends of {topic}, which has {partitions} partitions"

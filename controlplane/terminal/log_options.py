@@ -16,6 +16,7 @@ from controlplane.logs.dumps import FORMATS
 from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.plugins import installed
 from controlplane.settings import Configuration, WorkerSettings
+from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import MOMENT, Decorated
 from controlplane.terminal.output import note
 from controlplane.terminal.table_text import wide_option
@@ -111,7 +112,7 @@ _FORM_OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--partition",
         metavar="N",
-        type=click.IntRange(0),
+        type=WholeNumber(0),
         default=0,
         help="Partition of a dump that names none. [default: 0]",
     ),

@@ -23,6 +23,14 @@ def test_a_stopped_connector_is_paused_for_an_older_release(histories: Path) -> 
     assert (result.code, result.out[: len(BORN)]) == (0, BORN)
 
 
+def test_equal_neighbours_of_a_marked_row_are_not_repeated(histories: Path) -> None:
+    """`=` means the same as the column to the left, also if a third release differs."""
+    log = histories / "roll-3.4-3.9-3.4.log.jsonl"
+    out = call("inspect", log, "--compare", "3.3,3.4,3.9,kip", "--connector", "born").out
+    row = out.splitlines()[2].split(maxsplit=2)[2]
+    assert row == "PAUSED: PAUSED, 0 tasks  =      STOPPED: STOPPED, 0 tasks  ="
+
+
 def test_the_same_for_machines(histories: Path) -> None:
     """Every difference with each release's value and its cause; the rest is said to be alike."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"

@@ -32,7 +32,10 @@ def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
         ),
         ("1795214808118000000", "is no time in milliseconds: it ends with the year 9999"),
         (FLOOD[:4000], "is no time in milliseconds"),
-        (f"config@{FLOOD[:4000]}", "is no position: write it like config@57"),
+        (f"config@{FLOOD[:4000]}", "is too great: offsets end at 9223372036854775807"),
+        ("config@9223372036854775808", "offset 9223372036854775808 is too great: offsets end at"),
+        ("config@9223372036854775807", "connect-configs reaches from config@0 to config@"),
+        ("config@1000000000000", "connect-configs reaches from config@0 to config@"),
         (f"config@{FLOOD[:4000]}:1", "is no position: write it like config@57"),
         ("9" * 5_000, "a moment has at most 4096 characters"),
         ("config@100000", "connect-configs reaches from config@0 to config@"),
@@ -41,9 +44,8 @@ def as_of(histories: Path, moment: str, *options: str) -> CommandResult:
         ("{}", "a vector needs the end of connect-configs"),
         ('{"connect-status":[5,0,0]}', "a vector needs the end of connect-configs"),
         ('{"connect-configs":[5,7]}', "the vector has 2 ends of connect-configs, which has 1"),
-        ('{"connect-configs":[1099511627776]}', "is beyond what any log has"),
-        ('{"connect-configs":[99999999999999999999999]}', "is beyond what any log has"),
-        (f'{{"connect-configs":[{FLOOD[:4000]}]}}', "end offset"),
+        ('{"connect-configs":[99999999999999999999999]}', "99999 is too great: offsets end at"),
+        (f'{{"connect-configs":[{FLOOD[:4000]}]}}', "999… is too great"),
     ],
 )
 def test_no_moment_of_this_log(histories: Path, moment: str, sentence: str) -> None:
@@ -62,7 +64,7 @@ def test_no_release_has_so_many_digits(histories: Path, release: str) -> None:
     assert len(message) < 200
 
 
-def test_a_time_after_the_last_record_is_now(histories: Path) -> None:
+def test_a_time_after_the_last_record_is_the_end(histories: Path) -> None:
     """A time behind the last record gives the newest state."""
     now = call("inspect", histories / "life-3.9.log.jsonl")
     assert as_of(histories, datetime.now(UTC).isoformat()).out == now.out
@@ -70,7 +72,7 @@ def test_a_time_after_the_last_record_is_now(histories: Path) -> None:
 
 def test_a_time_in_the_future_is_refused(histories: Path) -> None:
     """A future time is refused: records may still be written before it."""
-    assert "'2999-01-01' is in the future: the log reaches to now, " in refusal(
+    assert "'2999-01-01' is in the future: give a time up to now, " in refusal(
         as_of(histories, "2999-01-01")
     )
 
@@ -122,6 +124,13 @@ def test_gaps_of_a_vector_are_reported(
     assert said.code == 0
     assert said.json["problems"] == notices
     assert len(said.err.splitlines()) == len(notices)
+
+
+def test_the_greatest_end_offset_means_the_end(histories: Path) -> None:
+    """An end offset past the end means the end, up to the greatest offset of Kafka."""
+    said = as_of(histories, '{"connect-configs":[9223372036854775807]}', "-o", "json")
+    assert (said.code, said.json["read_up_to"]["connect-configs"]) == (0, [100])
+    assert "it is read to there, not to 9223372036854775807" in said.err
 
 
 def test_the_documented_vector_fits(histories: Path) -> None:

@@ -215,6 +215,7 @@ async def test_undeclared_classes_of_a_log_are_named_at_the_start(tmp_path: Path
     assert (await asyncio.to_thread(call, "import", LIFE, log)).code == 0
     async with running(log, "--quiet") as service:
         _, stderr = await service.end()
+    assert f"Warning: {log}: connectors use" in stderr
     assert "classes that are not declared: lab.PagesSourceConnector. Changes of their" in stderr
     async with running(log, "--quiet", "--trust-unknown-classes") as service:
         _, stderr = await service.end()
@@ -283,6 +284,7 @@ async def test_records_that_are_not_taken_are_counted(tmp_path: Path) -> None:
     async with running(str(tmp_path / "connect.db")) as service:
         code, stderr = await service.end()
     assert (code, stderr.count("\n")) == (0, 1)
+    assert stderr.startswith("Warning: ")
     assert "at least 2 records of configs and statuses cannot be read, or are ignored; " in stderr
 
 

@@ -160,3 +160,22 @@ def test_a_misspelt_type_of_plugins_is_refused(embedded: Path) -> None:
     result = call("plugins", "--type", "convrter", "-c", embedded)
     assert (result.code, result.out) == (2, "")
     assert "'convrter' is not one of 'source', 'sink'," in result.err
+
+
+@pytest.mark.parametrize(
+    ("words", "number", "valid"),
+    [
+        (("serve", "x.db", "--port"), "x", "whole number from 0 to 65535"),
+        (("serve", "x.db", "--port"), "65536", "whole number from 0 to 65535"),
+        (("history", "orders", "--last"), "0", "whole number from 1 on"),
+        (("stop", "orders", "--timeout"), "soon", "number from 0 on"),
+        (("verify", "x.db", "--timeout"), "0", "number above 0"),
+    ],
+)
+def test_a_number_out_of_range_is_refused_with_the_range(
+    words: tuple[str, ...], number: str, valid: str
+) -> None:
+    """The error names the valid range."""
+    result = call(*words, number)
+    assert (result.code, result.out) == (2, "")
+    assert f"'{number}' is no {valid}" in result.err

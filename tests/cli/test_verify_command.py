@@ -93,7 +93,7 @@ def test_without_a_catalogue_types_are_not_compared(histories: Path, name: str) 
     result = call("verify", log, story)
     assert (result.code, result.err) == (
         0,
-        "no --plugins: the types of connectors are not compared\n",
+        "Warning: no --plugins: the types of connectors are not compared\n",
     )
     assert result.out.startswith(f"{ANSWERS[name]} of {ANSWERS[name]} answers are given exactly")
 

@@ -138,7 +138,7 @@ async def test_a_notice_is_passed_on_once(capsys: pytest.CaptureFixture[str]) ->
     api = await FakeWorker(noticed, server="controlplane").api()
     for _ in range(2):
         await api.get("/connectors")
-    assert capsys.readouterr().err == "read as 4.3.0\n"
+    assert capsys.readouterr().err == "Warning: read as 4.3.0\n"
 
 
 async def test_a_method_that_only_we_would_lack() -> None:

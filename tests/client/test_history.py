@@ -154,7 +154,7 @@ def test_an_undo_to_the_future_is_refused(changed: ClusterCalls) -> None:
     """A future moment is refused, as a record behind the end is."""
     for moment in ("2999-01-01", "4102444800000"):
         refused = changed.refused("undo", "orders", "--to", moment, "--yes")
-        assert f"'{moment}' is in the future: the log reaches to now, " in refused
+        assert f"'{moment}' is in the future: give a time up to now, " in refused
         assert "is in the future" in changed.refused("describe", "orders", "--as-of", moment)
 
 
@@ -177,7 +177,7 @@ def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> Non
     changed.output("resume", "orders")
     result = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
     assert (result.code, result.out) == (0, "orders: put back to config@0\n")
-    assert "Warning, assumed: no task of orders commits offsets once it is stopped" in result.err
+    assert "Warning: assumed: no task of orders commits offsets once it is stopped" in result.err
 
 
 def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) -> None:

@@ -49,7 +49,8 @@ def test_a_misspelt_log_is_not_made(
     assert not [*tmp_path.iterdir()]
 
 
-BUNDLE = '{"bundle": 1, "connectors": [{"name": "a", "config": {}, "target_state": "STOPPED"}]}'
+BUNDLE = """{"bundle": 1, "connectors": [{"name": "a", "target_state": "STOPPED",
+    "config": {"connector.class": "FileStreamSource", "file": "a.txt", "topic": "a"}}]}"""
 CONFIG = "name=a\nconnector.class=FileStreamSource\nfile=a.txt\ntopic=a\n"
 
 
@@ -57,13 +58,16 @@ CONFIG = "name=a\nconnector.class=FileStreamSource\nfile=a.txt\ntopic=a\n"
 def test_a_dry_run_makes_no_log(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A dry run writes nothing, not even an empty log."""
+    """A dry run plans on an empty log, and writes nothing: not even an empty log."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.properties").write_text(CONFIG, "ascii")
     (tmp_path / "a.json").write_text(BUNDLE, "ascii")
     result = call(*words.split(), "-c", "sqlite:///new.db", "--dry-run")
-    assert refusal(result) == "new.db does not exist: check the path"
+    assert (result.code, "would be created" in result.out) == (0, True), result
+    assert result.err == "new.db does not exist: the plan is for a new log\n"
     assert not (tmp_path / "new.db").exists()
+    result = call(*words.split(), "-c", "sqlite:///no/new.db", "--dry-run")
+    assert refusal(result) == "no/new.db cannot be created: there is no directory no"
 
 
 @pytest.mark.parametrize("words", ["apply -f nowhere.json", "bundle import nowhere.json"])

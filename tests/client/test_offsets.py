@@ -138,6 +138,23 @@ def test_afterwards_it_is_as_it_was(stopped: ClusterCalls, verb: str, state: str
     assert position(stopped) is None
 
 
+@pytest.mark.parametrize(
+    ("partition", "offset", "reason"),
+    [
+        ('{"filename": "/in.txt"}', '{"position": -1}', "should be a non-negative value"),
+        ('{"filename": "/in.txt"}', '{"position": "x"}', "is expected to be a Long value"),
+        ('{"file": "/in.txt"}', '{"position": 1}', "should contain the key 'filename'"),
+    ],
+)
+def test_offsets_that_the_connector_refuses(
+    stopped: ClusterCalls, partition: str, offset: str, reason: str
+) -> None:
+    """Invalid offsets are refused (exit code 3), with the connector's reason."""
+    pair = ("--source-partition", partition, "--source-offset", offset)
+    assert reason in stopped.refused(*ALTER, *pair, code=3)
+    assert position(stopped) == 5
+
+
 def test_one_offset_in_the_words_of_kcctl(stopped: ClusterCalls) -> None:
     """Single offsets of a source are given as JSON, as in kcctl."""
     partition = ("--source-partition", '{"filename": "/in.txt"}')

@@ -112,7 +112,7 @@ def test_a_class_that_nobody_knows_gets_no_offsets() -> None:
 def test_a_hook_that_throws_is_told_with_its_step(hooks: Any, doing: str) -> None:
     """The refusal comes before any write."""
     text = f"Failed to {doing} of connector a: no"
-    assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.FAILED, text)
+    assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.INVALID, text)
 
 
 # --- the hook -----------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 """Console and Python blocks of the documents print what they show."""
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ DOCUMENTS = (
     "upgrade",
     pytest.param("replay-data", marks=pytest.mark.java),
 )
+
+
+WRITTEN_FILE = r"(?:(?<![\w./-])|///)([\w.-]+\.(?:db|log|txt|html))(?![\w.])"
+"""Pattern of a file in the working directory, or of an embedded log."""
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +48,17 @@ def test_the_readme_is_true_in_a_fresh_clone(tmp_path: Path) -> None:
             code, output = shell.run(step)
             shown = f"$ {step.command}\n{output}(exit code {code})"
             assert (code, step.prints(output)) == (step.code, True), shown
+
+
+def test_the_tour_shares_no_files_with_the_pages_that_follow_it() -> None:
+    """A reader may run these pages in one folder: each writes files of its own."""
+    earlier_files: set[str] = set()
+    for name in ("tour", "inspect", "connectors"):
+        text = (ROOT / "docs" / f"{name}.md").read_text("utf-8")
+        commands = "\n".join(step.command for step in steps(text))
+        files = set(re.findall(WRITTEN_FILE, commands))
+        assert not earlier_files & files
+        earlier_files |= files
 
 
 def test_shown_output_is_compared() -> None:

@@ -62,7 +62,7 @@ async def show(source: InputLog, scope: ComparisonScope, output: str) -> None:
     if output == "json":
         print_json(source.document_fields | _document(by_release, rows, differences, causes))
         return
-    _print_rows(by_release, rows, {difference.connector for difference in differences})
+    _print_rows(by_release, rows, differences)
     say()
     _print_differences(by_release, differences, causes, source)
     say(f"read up to {vector(source)}")
@@ -123,14 +123,21 @@ def _rows(
 
 
 def _print_rows(
-    by_release: Mapping[str, ClusterState], rows: FactsByRelease, differing: set[str]
+    by_release: Mapping[str, ClusterState],
+    rows: FactsByRelease,
+    differences: Sequence[ReleaseDifference],
 ) -> None:
+    by_connector: dict[str, list[ReleaseDifference]] = {name: [] for name in rows}
+    for difference in differences:
+        by_connector[difference.connector].append(difference)
     lines = []
     for name, row in rows.items():
-        cells = [_brief(row.get(release)) for release in by_release]
-        if name not in differing:
-            cells[1:] = [SAME] * (len(cells) - 1)
-        lines.append((MARK if name in differing else "", name, *cells))
+        first, *others = by_release
+        cells = [_brief(row.get(first))]
+        for left, release in zip(by_release, others, strict=False):
+            agrees = all(each.values[left] == each.values[release] for each in by_connector[name])
+            cells.append(SAME if agrees else _brief(row.get(release)))
+        lines.append((MARK if by_connector[name] else "", name, *cells))
     marked = {number: "yellow" for number, line in enumerate(lines) if line[0]}
     table(("", "CONNECTOR", *by_release), lines, marked)
 

@@ -67,7 +67,7 @@ async def attached(  # noqa: PLR0913 - parts, by name
         opened = await open_log(where, reading.opening(exactly_once=exactly_once))
         await stack.enter_async_context(opened)
         for problem in (*opened.problems, *cluster.notes):
-            note(f"{safe(where)}: {safe(problem)}")
+            note(f"Warning: {safe(where)}: {safe(problem)}")
         trail = await _trail(settings, stack)
         served = read_only_settings(
             where,

@@ -267,7 +267,7 @@ def _creation_advice(service: ServeOptions) -> str:
 
 def _warn(service: ServeOptions, problems: Iterable[str]) -> None:
     for problem in problems:
-        note(f"{safe(service.where)}: {safe(problem)}")
+        note(f"Warning: {safe(service.where)}: {safe(problem)}")
 
 
 CLASSES_NAMED = 5
@@ -282,7 +282,7 @@ def _note_unknown_classes(service: ServeOptions, plugins: Plugins, state: Cluste
     if unknown and not plugins.trusting:
         ellipsis = "" if len(unknown) <= CLASSES_NAMED else ", …"
         note(
-            f"{safe(service.where)}: connectors use classes that are not declared: "
+            f"Warning: {safe(service.where)}: connectors use classes that are not declared: "
             f"{safe(', '.join(unknown[:CLASSES_NAMED]))}{ellipsis}. Changes of their configs are "
             "refused: declare the classes with --plugins, or use --trust-unknown-classes"
         )
@@ -301,8 +301,8 @@ async def announce(
     if state.unreadable:
         records = count(state.unreadable_count, "record")
         note(
-            f"{safe(service.where)}: at least {records} of configs and statuses cannot be read, or "
-            "are ignored; `controlplane inspect` lists all of them, and unreadable offsets"
+            f"Warning: {safe(service.where)}: at least {records} of configs and statuses cannot be "
+            "read, or are ignored; `controlplane inspect` lists all of them, and unreadable offsets"
         )
     if service.commands:
         _note_unknown_classes(service, rest_service.plugins, state)

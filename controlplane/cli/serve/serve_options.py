@@ -15,15 +15,18 @@ from controlplane.settings import Configuration
 from controlplane.settings.prefixes import LOG
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import LogOptions
+from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.output import remark_by
+
+LAST_PORT = 65_535
 
 
 def address_options(command: Decorated) -> Decorated:
     """Add `--host ADDRESS` and `--port N`; the command gets `host` and `port`, each may be None."""
     port = click.option(
         "--port",
-        type=click.IntRange(0, 65535),
+        type=WholeNumber(0, LAST_PORT),
         metavar="N",
         help="Port to listen on; 0: any free one. [default: from `listeners`, or 8083]",
     )

@@ -50,6 +50,7 @@ from controlplane.terminal.log_options import (
     plugins_option,
     read_plugins,
 )
+from controlplane.terminal.number_options import Number
 from controlplane.terminal.output import note, print_json, say
 from controlplane.terminal.shell_completion import complete_files
 
@@ -172,14 +173,14 @@ _OF_WORKERS = ("release", "timeout", "settle", "user", "token", "ca_file")
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
+    type=Number(min=0, min_open=True),
     default=60.0,
     metavar="SECONDS",
     help="With --against: longest time to wait until log and workers stand still. [default: 60]",
 )
 @click.option(
     "--settle",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=5.0,
     metavar="SECONDS",
     help="With --against: time for which a difference must stay before it counts. [default: 5]",
@@ -202,7 +203,7 @@ def verify(log: str, story: Path | None, reading: LogOptions, **options: Any) ->
     verify_options = VerifyOptions(**options)
     typed = catalogue_file(verify_options.plugins, reading.settings) is not None
     if not typed:
-        note("no --plugins: the types of connectors are not compared")
+        note("Warning: no --plugins: the types of connectors are not compared")
     if story is None:
         code = _verify_workers(log, reading, verify_options, typed=typed)
     else:

@@ -118,7 +118,10 @@ async def _exported(api: Api, name: str) -> BundledConnector:
     if connector_summary is None:
         raise no_connector(name)
     if RUNNING in connector_summary.states:
-        note(f"{name} is running, so its offsets keep changing: stop it first for exact offsets")
+        note(
+            f"Warning: {name} is running, so its offsets keep changing: stop it first for exact "
+            "offsets"
+        )
     state = await target_state(api, connector_summary)
     config = dict(connector_summary.info["config"])
     topics = await _topics(api, name)

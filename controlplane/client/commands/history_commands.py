@@ -22,6 +22,7 @@ from controlplane.client.http.api import Api, connector
 from controlplane.core.moments import read_time_ms, time_text
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import MOMENT
 from controlplane.terminal.output import note, say
 from controlplane.terminal.tables import table
@@ -37,7 +38,7 @@ HistoryItem = Mapping[str, Any]
     name_argument,
     click.option(
         "--last",
-        type=click.IntRange(1),
+        type=WholeNumber(1),
         metavar="N",
         help="Show only the last N changes. [default: all]",
     ),
@@ -145,7 +146,7 @@ async def undo(  # noqa: PLR0913 - click gives one argument per option
 def _warn(plan: Mapping[str, Any]) -> None:
     """Print the assumptions of a plan that is not shown."""
     for sentence in plan["assumed"]:
-        note(f"Warning, assumed: {sentence}")
+        note(f"Warning: assumed: {sentence}")
 
 
 async def _print(result: ConnectorResult, output: str) -> None:
@@ -173,7 +174,7 @@ async def _print(result: ConnectorResult, output: str) -> None:
     click.option("--since", metavar="TIME", help="List only commands from this time on."),
     click.option(
         "--limit",
-        type=click.IntRange(1),
+        type=WholeNumber(1),
         metavar="N",
         help="List at most N commands. [default: 1000]",
     ),

@@ -112,7 +112,11 @@ async def plugins(api: Api, kinds: tuple[str, ...], output: str, *, every: bool)
 
 @asks("loggers", output_option)
 async def loggers(api: Api, output: str) -> None:
-    """List the loggers that have a level of their own, on the worker that answers."""
+    """List the loggers that have a level of their own, on the worker that answers.
+
+    A log without a service has no loggers.
+    """
+    api.need_loggers()
     levels = await api.get("/admin/loggers")
     if output != "table":
         print_document(levels, output)

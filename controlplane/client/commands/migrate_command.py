@@ -22,6 +22,7 @@ from controlplane.core.text.safe_text import count
 from controlplane.logs.names import SQLITE, NoSuchLog, path_of
 from controlplane.terminal.command_errors import InputRefused
 from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.number_options import Number
 from controlplane.terminal.output import note, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
@@ -73,7 +74,7 @@ class MigrateOptions(msgspec.Struct, frozen=True):
 )
 @click.option(
     "--timeout",
-    type=click.FloatRange(0),
+    type=Number(0),
     default=60.0,
     metavar="SECONDS",
     help="Longest time in seconds for tasks to end, and to start. [default: 60]",

@@ -19,7 +19,8 @@ from controlplane.client.commands.verbs import changes
 from controlplane.client.connectors.selection import Selection, selected
 from controlplane.client.connectors.wait import RUNS, wait_for, wait_options
 from controlplane.client.http.api import Api, connector
-from controlplane.client.http.request_errors import Unsupported, no_connector
+from controlplane.client.http.request_errors import Declined, Unsupported, no_connector
+from controlplane.logger_levels import LEVELS
 
 Patch = dict[str, str | None]
 
@@ -105,6 +106,10 @@ async def _sent(api: Api, path: str, patch: Patch, merged: Patch, *, dry_run: bo
         return (await api.send("PUT", path, merged, dry_run=dry_run)).body
 
 
+_INVALID_LEVEL = "invalid log level"
+"""Words with which every release refuses a level."""
+
+
 @changes(
     "logger",
     click.argument("logger"),
@@ -122,13 +127,24 @@ async def _sent(api: Api, path: str, patch: Patch, merged: Patch, *, dry_run: bo
 async def patch_logger(  # noqa: PLR0913 - click gives one argument per option
     api: Api, logger: str, level: str, scope: str, output: str, *, dry_run: bool
 ) -> None:
-    """Set the level of a logger and of the loggers beneath it."""
+    """Set the level of a logger and of the loggers beneath it.
+
+    Levels: ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF. A log without a service takes the
+    scope `cluster` only.
+    """
+    if scope == "worker":
+        api.need_loggers()
 
     async def act(name: str) -> ConnectorResult:
         path = f"/admin/loggers/{quote(name, safe='')}"
-        answer = await api.send(
-            "PUT", path, {"level": level}, query={"scope": scope}, dry_run=dry_run
-        )
+        query = {"scope": scope}
+        try:
+            answer = await api.send("PUT", path, {"level": level}, query=query, dry_run=dry_run)
+        except Declined as refused:
+            if _INVALID_LEVEL not in refused.message:
+                raise
+            reason = refused.message.removesuffix(".")
+            raise Declined(f"{reason}: give one of {', '.join(LEVELS)}") from None
         return ConnectorResult(
             name, f"set to {level.upper()}", plan=answer.body if dry_run else None
         )

@@ -206,7 +206,7 @@ def _command(
         address = ClusterAddress(**{name: arguments.pop(name) for name in ClusterAddress._fields})
         view_options = {field: arguments.pop(field, None) for field in _VIEW_FIELDS}
         view = {field: value for field, value in view_options.items() if value is not None}
-        needed = ClusterAccess.PLAN if arguments.get("dry_run") else need
+        needed = _DRY_RUN_ACCESS.get(need, need) if arguments.get("dry_run") else need
         arguments = prepare(arguments)
 
         async def run() -> None:
@@ -219,6 +219,12 @@ def _command(
         command = option(command)
     return click.command(name)(command)
 
+
+_DRY_RUN_ACCESS = {
+    ClusterAccess.WRITE: ClusterAccess.PLAN,
+    ClusterAccess.CREATE: ClusterAccess.PLAN_CREATION,
+}
+"""Access that a dry run needs, by the access of the command itself."""
 
 _VIEW_FIELDS = ("as_of", "profile")
 

@@ -23,6 +23,7 @@ from controlplane.core.text import value_text
 from controlplane.core.views.diff import Aspect
 from controlplane.terminal.command_errors import flush, write
 from controlplane.terminal.log_options import not_empty
+from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import named_option
 from controlplane.terminal.output import note, say
 
@@ -53,7 +54,7 @@ class ServerSentEvent(NamedTuple):
         "--limit",
         "number",
         former=("--count",),
-        type=click.IntRange(1),
+        type=WholeNumber(1),
         metavar="N",
         help="End after N changes. [default: never]",
     ),

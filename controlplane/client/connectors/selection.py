@@ -121,6 +121,23 @@ def name_argument(command: Decorated) -> Decorated:
     return click.argument("name", callback=not_empty, shell_complete=complete)(command)
 
 
+class _StateChoice(click.Choice[str]):
+    """State of a connector, in any case; `-`: no worker has reported one."""
+
+    def __init__(self) -> None:
+        super().__init__([*_STATES, UNKNOWN], case_sensitive=False)
+
+    def get_invalid_choice_message(self, value: Any, ctx: click.Context | None) -> str:
+        """Error that lists the states that a worker reports."""
+        del ctx
+        return (
+            f"{value!r} is no state: give {', '.join(_STATES[:-1])} or {_STATES[-1]}, or "
+            f"{UNKNOWN} for connectors without a reported state"
+        )
+
+
+_STATES = tuple(state.value for state in State)
+
 _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.argument(
         "names", metavar="[NAME]...", nargs=-1, callback=not_empty, shell_complete=complete
@@ -131,7 +148,7 @@ _OPTIONS: tuple[Callable[[Any], Any], ...] = (
     click.option(
         "--state",
         "states",
-        type=click.Choice([*(state.value for state in State), UNKNOWN], case_sensitive=False),
+        type=_StateChoice(),
         metavar="STATE",
         multiple=True,
         help="Select connectors in this state (FAILED), or with a task in it. May be repeated.",

@@ -18,6 +18,7 @@ from controlplane.client.connectors.connector_summary import (
 from controlplane.client.http.api import Api, connector
 from controlplane.client.http.request_errors import WaitTimedOut
 from controlplane.terminal.exit_codes import FOUND
+from controlplane.terminal.number_options import Number
 from controlplane.terminal.option_names import Decorated
 from controlplane.terminal.progress_bar import working
 
@@ -91,7 +92,7 @@ _OPTIONS = (
     click.option("--wait", is_flag=True, help="Wait until the change has taken effect."),
     click.option(
         "--timeout",
-        type=click.FloatRange(0),
+        type=Number(0),
         default=60.0,
         metavar="SECONDS",
         help="Longest time in seconds for --wait. [default: 60]",

@@ -66,16 +66,22 @@ class ApiAnswer(NamedTuple):
 class Api:
     """HTTP client of one cluster. Each read carries the `view`: `as_of`, `profile`."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, by name only
         self,
         client: httpx.AsyncClient,
         name: str,
         view: Mapping[str, str] | None = None,
         patience_s: float = PATIENCE_S,
         named_by: str = "--cluster",
+        *,
+        is_log: bool = False,
     ) -> None:
-        """`named_by`: option that has given the URL, for errors."""
+        """`named_by`: option that has given the URL, for errors.
+
+        `is_log`: this process serves the cluster from its log.
+        """
         self.client = client
+        self._is_log = is_log
         self.name = name
         self._named_by = named_by
         self._view = dict(view or {})
@@ -121,6 +127,18 @@ class Api:
         if not self.server.ours:
             hint = ": read its log with --cluster kafka://BROKER:9092" if in_its_log else ""
             raise Unsupported(f"{self.name} is {self.server.name}, which has no {what}{hint}")
+
+    def need_loggers(self) -> None:
+        """Require a server whose process outlives this command: a log alone has no loggers.
+
+        Raises:
+            Unsupported: the cluster is a log. The message says what to do.
+        """
+        if self._is_log:
+            raise Unsupported(
+                f"{self.name} is a log, and loggers belong to a process: give the URL of the "
+                "service or worker (--cluster URL)"
+            )
 
     async def get(self, path: str, **query: str | list[str]) -> Any:
         """Body of the answer to a GET.
@@ -214,7 +232,7 @@ class Api:
         """Print a notice of our server, once."""
         if notice is not None and notice not in self._notices:
             self._notices.add(notice)
-            note(notice)
+            note(f"Warning: {notice}")
 
     def checked_answer(self, answer: httpx.Response, request: str) -> ApiAnswer:
         """Content of an answer to a request (`GET /connectors`).

@@ -36,6 +36,8 @@ class ClusterAccess(Enum):
     """Read it, and follow it as it grows."""
     PLAN = "plan"
     """Read it, and plan a change."""
+    PLAN_CREATION = "plan creation"
+    """Read it, and plan a change; a missing log is planned as an empty one."""
     WRITE = "write"
     """Write it; the log must exist."""
     CREATE = "create"

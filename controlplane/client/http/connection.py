@@ -48,7 +48,8 @@ async def _met(
     view: Mapping[str, str] | None,
     option: str,
 ) -> Api:
-    api = Api(client, cluster.without_login, view, named_by=_NAMED_BY.get(option, option))
+    named_by = _NAMED_BY.get(option, option)
+    api = Api(client, cluster.without_login, view, named_by=named_by, is_log=not cluster.is_url)
     await api.meet()
     return api
 

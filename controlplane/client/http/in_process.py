@@ -2,10 +2,12 @@
 
 A command that reads, or plans a change, opens the log for reading, beside its writer. A changing
 command becomes the log's one writer. It is refused while a service has the log open: the command
-must then be sent to that service.
+must then be sent to that service. A dry run of a command that would create the log plans on an
+empty log in memory.
 """
 
 import getpass
+import logging
 import os
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -15,9 +17,14 @@ import httpx
 
 from controlplane.client.http.cluster_address import ClusterAccess
 from controlplane.client.http.transport import AppTransport
+from controlplane.clock import now_ms
 from controlplane.core.releases.profiles import KIP, resolve
+from controlplane.logger_levels import LOGGER, Loggers
+from controlplane.logs.log import LogNotUsable
 from controlplane.logs.log_factory import open_log
+from controlplane.logs.memory import MemoryLog
 from controlplane.logs.names import check_file, check_ours, is_cluster, path_of
+from controlplane.observe import logger
 from controlplane.plane import ControlPlane
 from controlplane.plane_settings import plane_settings
 from controlplane.read_only.read_only_service import (
@@ -67,6 +74,10 @@ def _opened(
     """
     if need is ClusterAccess.WRITE and not is_cluster(where):
         check_file(path_of(where))
+    if need is ClusterAccess.PLAN_CREATION and not is_cluster(where):
+        path = path_of(where)
+        if not path.exists():
+            return _empty_in_memory(path, settings)
     return (
         _opened_for_writing(where, settings)
         if need in _WRITING
@@ -88,7 +99,28 @@ async def _opened_for_writing(where: str, settings: Configuration) -> AsyncItera
         for problem in missing:
             note(f"{where}: {problem}")
         async with ControlPlane.open(log, plane_settings(settings)) as plane:
-            yield plane.app
+            yield _app_of(plane)
+
+
+def _app_of(plane: ControlPlane) -> App:
+    """Application of a plane. Its log shows problems only, whatever level a command sets."""
+    level = Loggers(now_ms).named(LOGGER)
+    level.setLevel(logging.WARNING)
+    return App(plane.service, logger(level=level))
+
+
+@asynccontextmanager
+async def _empty_in_memory(path: Path, settings: Configuration) -> AsyncIterator[App]:
+    """Open an empty log in memory, for plans on a log that does not exist yet.
+
+    Raises:
+        LogNotUsable: the directory of the log does not exist either.
+    """
+    if not path.parent.is_dir():
+        raise LogNotUsable(f"{path} cannot be created: there is no directory {path.parent}")
+    note(f"{path} does not exist: the plan is for a new log")
+    async with ControlPlane.open(MemoryLog(), plane_settings(settings)) as plane:
+        yield _app_of(plane)
 
 
 @asynccontextmanager

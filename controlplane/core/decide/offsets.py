@@ -149,11 +149,17 @@ def requested_of(
 
 
 def hooked(context: Context, number: int, question: AskHook) -> HookSuccess | AskHook | Rejected:
-    """Answer of the connector's hook to the n-th question, or the question if not yet answered."""
+    """Answer of the connector's hook to the n-th question, or the question if not yet answered.
+
+    Offsets that the hook refuses are the client's fault; releases report a failure.
+    """
     if number >= len(context.hooks):
         return question
     outcome = context.hooks[number]
-    return Rejected(Reason.FAILED, outcome.text) if isinstance(outcome, HookFailure) else outcome
+    if not isinstance(outcome, HookFailure):
+        return outcome
+    is_client_error = context.profile.rest_bad_body_is_client_error and not outcome.is_defect
+    return Rejected(Reason.INVALID if is_client_error else Reason.FAILED, outcome.text)
 
 
 def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) -> AskHook:

@@ -44,8 +44,8 @@ class RecordFate(msgspec.Struct, frozen=True, gc=False):
     thrown: str | None = None
     """Java exception that leaves the store; None: none."""
     calls: tuple[ListenerCall, ...] = ()
-    """Calls of a worker's `ConfigBackingStore.UpdateListener`. This project's worker compares states
-    instead. Scenarios show the calls, and `tests/oracle` compares them with Kafka's own."""
+    """Calls of a worker's `ConfigBackingStore.UpdateListener`. This project's worker compares
+    states instead. Scenarios show the calls, and `tests/oracle` compares them with Kafka's own."""
 
 
 ACCEPTED = RecordFate(FateKind.ACCEPTED)

@@ -13,7 +13,14 @@ from replay.audit import fleet_findings
 from replay.audit.audit_task import AuditOutcome, AuditTask
 from replay.audit.kinds import KINDS
 from replay.audit.thresholds import Thresholds, all_thresholds, thresholds
-from replay.cli.execution.cluster_jobs import ClusterJob, JobOptions, fleet_options, for_each, worst
+from replay.cli.execution.cluster_jobs import (
+    ClusterJob,
+    JobOptions,
+    fleet_options,
+    for_each,
+    interruption_named,
+    worst,
+)
 from replay.cli.inputs.log_input import LogInput
 from replay.cli.options.formats import output_option
 from replay.cli.options.logs import logs_argument
@@ -105,7 +112,9 @@ def audit(  # noqa: PLR0913, PLR0917 - click gives one argument per option
     """
     profile, limits = read_profile(release), _thresholds(changes)
     check_support(profile, exactly_once=any(log.reading.exactly_once for log in inputs))
-    look = AuditTask(profile, limits, requests_by_cluster(inputs, trails))
+    with interruption_named(inputs, way):
+        requests = requests_by_cluster(inputs, trails)
+    look = AuditTask(profile, limits, requests)
     cluster_results = for_each(inputs, ClusterJob("auditing", look, AuditOutcome, past=True), way)
     everything = fleet_findings(outcome.audited for outcome in cluster_results.results.values())
     fleet = FleetFindings(

@@ -12,6 +12,7 @@ from controlplane.logs.log_factory import DumpForm, OpenOptions
 from controlplane.settings import Configuration, SettingsError, WorkerSettings
 from controlplane.settings.sources import file_values, flag_values
 from controlplane.terminal.exit_codes import INTERRUPTED, REFUSED
+from controlplane.terminal.number_options import Number
 from controlplane.terminal.output import note
 from controlplane.terminal.shell_completion import complete_files
 from replay.capture.secrets import SecretPolicy, dropped_secrets, encrypted_secrets, kept_secrets
@@ -53,7 +54,7 @@ def _topic_options(command: Any) -> Any:
     "--every",
     "pause_s",
     metavar="SECONDS",
-    type=click.FloatRange(0.1),
+    type=Number(0.1),
     default=60,
     help="Seconds between two captures of a live log. [default: 60]",
 )

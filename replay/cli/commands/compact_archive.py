@@ -9,6 +9,7 @@ import click
 from controlplane.core.moments import time_text
 from controlplane.core.text.safe_text import count
 from controlplane.terminal.exit_codes import REFUSED
+from controlplane.terminal.number_options import Number
 from controlplane.terminal.output import note, print_json, say
 from controlplane.terminal.shell_completion import complete_files
 from controlplane.terminal.tables import table
@@ -47,7 +48,7 @@ T = TypeVar("T", CompactionResult, ExpectedRemoval)
     "--grace",
     "grace_s",
     metavar="SECONDS",
-    type=click.FloatRange(min=0),
+    type=Number(min=0),
     default=0,
     help="Keep replaced files this long for commands that are reading them; a later run removes "
     "them. [default: 0]",

@@ -8,6 +8,7 @@ import click
 
 from controlplane.core.releases.profiles import KIP, Profile, check_support
 from controlplane.terminal.log_options import read_profile
+from controlplane.terminal.number_options import Number
 from controlplane.terminal.shell_completion import complete_files
 from replay.audit.thresholds import thresholds
 from replay.cli.execution.watched_feed import FeedPrinter, WatchOptions, watch_here, watch_stream
@@ -30,7 +31,7 @@ from replay.fleet.feed.feed_tables import FeedTables
     "--every",
     "pause_s",
     metavar="SECONDS",
-    type=click.FloatRange(0.1),
+    type=Number(0.1),
     default=60,
     help="Seconds between two looks at the archive. [default: 60]",
 )

@@ -11,7 +11,8 @@ one cluster only.
 
 import functools
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from contextlib import contextmanager
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -22,7 +23,7 @@ import msgspec
 
 from controlplane.core.moments import UnknownMoment
 from controlplane.core.text.file_errors import unwritable
-from controlplane.core.text.safe_text import safe
+from controlplane.core.text.safe_text import count, safe
 from controlplane.logs.log import LogError
 from controlplane.private_files import make_folders, replacing
 from controlplane.terminal.exit_codes import INTERRUPTED
@@ -127,17 +128,18 @@ def for_each(
     named, resume = inputs, way.resume
     if way.executing.choice.is_spark:
         named, resume = _found_anywhere(inputs, way)
-    try:
-        with bar() as shown, way.executing.by(shown) as executor:
-            shown.begin(job.name, len(named))
-            look = functools.partial(_looked_at, job=job, resume=resume)
-            outcomes_of = executor.run(look, named)
-            for log, outcomes in zip(named, outcomes_of, strict=True):
-                for outcome in outcomes:
-                    _add(cluster_results, log, outcome, alone=len(named) == 1)
-                shown.advance(1)
-    except KeyboardInterrupt:
-        raise _interrupted(len(cluster_results.results), len(inputs), way.resume) from None
+    with (
+        interruption_named(inputs, way, cluster_results.results),
+        bar() as shown,
+        way.executing.by(shown) as executor,
+    ):
+        shown.begin(job.name, len(named))
+        look = functools.partial(_looked_at, job=job, resume=resume)
+        outcomes_of = executor.run(look, named)
+        for log, outcomes in zip(named, outcomes_of, strict=True):
+            for outcome in outcomes:
+                _add(cluster_results, log, outcome, alone=len(named) == 1)
+            shown.advance(1)
     tell_gaps(cluster_results.gaps)
     tell_doubts(cluster_results.doubts)
     for line in problem_lines(cluster_results.failed, len(inputs)):
@@ -206,14 +208,29 @@ def _found_anywhere(
     return [log._replace(where=anywhere(log.where)) for log in inputs], resume
 
 
-def _interrupted(finished: int, of: int, resume: Path | None) -> SystemExit:
-    kept = (
-        f"--resume {resume} continues from there"
-        if resume
-        else "--resume FOLDER would have stored their results"
-    )
-    note(f"interrupted: {finished} of {of} clusters were done; {kept}")
-    return SystemExit(INTERRUPTED)
+@contextmanager
+def interruption_named(
+    inputs: Sequence[LogInput], way: JobOptions, finished: Sized = ()
+) -> Iterator[None]:
+    """On Ctrl-C within this context, end with a sentence about the clusters that are finished.
+
+    `finished` is counted at that moment.
+    """
+    try:
+        yield
+    except KeyboardInterrupt:
+        done = f"{len(finished)} of {count(len(inputs), 'cluster')} done"
+        note(f"interrupted: {done}; {_storage_clause(inputs, way.resume)}")
+        raise SystemExit(INTERRUPTED) from None
+
+
+def _storage_clause(inputs: Sequence[LogInput], resume: Path | None) -> str:
+    """Clause about stored results; only those of archives can be stored."""
+    if not any(log.archived for log in inputs):
+        return "no result is stored, since --resume stores those of archives only"
+    if resume is None:
+        return "--resume FOLDER would have stored their results"
+    return f"--resume {resume} continues from there"
 
 
 def _cluster_result(

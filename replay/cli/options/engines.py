@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
+from controlplane.terminal.number_options import WholeNumber
 from controlplane.terminal.option_names import Decorated
 from replay.archive.stores.hadoop_settings import is_hadoops
 from replay.engine.executors import Executor, ProcessExecutor, SerialExecutor
@@ -106,7 +107,7 @@ def executing_options(command: Decorated) -> Decorated:
 
     return click.option(  # type: ignore[return-value]  # click changes the type
         "--jobs",
-        type=click.IntRange(min=1),
+        type=WholeNumber(min=1),
         default=1,
         metavar="N",
         help="Number of worker processes, each with its own memory. [default: 1]",

@@ -88,6 +88,51 @@ def test_questions_end_at_once(
     assert content(archive) == before
 
 
+def interrupts(*_: object) -> None:
+    """Ctrl-C while trail files are read, or a log."""
+    raise KeyboardInterrupt
+
+
+NOT_STORED = "no result is stored, since --resume stores those of archives only"
+
+
+@pytest.mark.parametrize(
+    ("where", "read_by", "words", "kept"),
+    [
+        (
+            "archive",
+            "commands.audit.requests_by_cluster",
+            ("audit",),
+            f"0 of 3 clusters; {NOT_KEPT}",
+        ),
+        ("dump", "commands.audit.requests_by_cluster", ("audit",), f"0 of 1 cluster; {NOT_STORED}"),
+        (
+            "dump",
+            "execution.cluster_jobs.open_input",
+            ("compat", "--from", "3.4", "--to", "3.9"),
+            f"0 of 1 cluster; {NOT_STORED}",
+        ),
+    ],
+    ids=["trail-of-archive", "trail-of-dump", "compat-of-dump"],
+)
+def test_the_end_says_what_is_kept(
+    where: str,
+    read_by: str,
+    words: tuple[str, ...],
+    kept: str,
+    *,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only results of archives can be stored; an interrupted reading of trails says so, too."""
+    monkeypatch.setattr(f"replay.cli.{read_by}", interrupts)
+    command, *options = words
+    result = call(command, request.getfixturevalue(where), *options)
+    assert result.code == INTERRUPTED
+    clusters, _, reason = kept.partition("; ")
+    assert f"interrupted: {clusters} done; {reason}\n" in result.err
+
+
 def test_a_capture_goes_on_where_it_was(dump: Path, tmp_path: Path) -> None:
     """Records counted before Ctrl-C stay; in the end the archive equals an uninterrupted one."""
     lines = dump.read_bytes().splitlines(keepends=True)[:ENCRYPTED]

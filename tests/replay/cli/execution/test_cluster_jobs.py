@@ -353,7 +353,7 @@ def test_ctrl_c_leaves_what_is_finished(
     with pytest.raises(SystemExit) as ended:
         for_each(clusters, job, JobOptions(tmp_path / "kept" if kept else None))
     assert ended.value.code == INTERRUPTED
-    assert "interrupted: 2 of 3 clusters were done; " in capsys.readouterr().err
+    assert "interrupted: 2 of 3 clusters done; " in capsys.readouterr().err
     names = {path.name.partition("-")[0] for path in (tmp_path / "kept").glob("*.json")}
     assert names == ({"east", "north"} if kept else set())
 
@@ -372,9 +372,7 @@ def test_an_interrupted_job_goes_on(jobs: int, tmp_path: Path) -> None:
         _, messages = process.communicate()
     assert process.returncode == INTERRUPTED
     done = {name: text for name, text in content(kept).items() if name.endswith(".json")}
-    (number,) = re.findall(
-        r"interrupted: (\d) of 4 clusters were done; --resume .* continues", messages
-    )
+    (number,) = re.findall(r"interrupted: (\d) of 4 clusters done; --resume .* continues", messages)
     assert int(number) <= len(done)
     assert jobs > 1 or len(done) <= int(number) + 1  # other processes finish what they have
     assert not page.exists()

@@ -1,0 +1,48 @@
+"""`get loggers` and `patch logger`: a service has loggers, and a log alone has none."""
+
+import asyncio
+
+import pytest
+
+from tests.cli.test_serve_command import running
+from tests.client.client_calls import ClusterCalls
+
+LEVELS = "ALL, TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF"
+
+
+@pytest.mark.parametrize(
+    "words", ["get loggers", "patch logger root INFO --scope worker", "get loggers -o json"]
+)
+def test_a_log_has_no_loggers(cluster: ClusterCalls, words: str) -> None:
+    """Loggers belong to a process, so the refusal asks for its URL."""
+    cluster.create()
+    assert cluster.refused(*words.split()) == (
+        f"{cluster.where} is a log, and loggers belong to a process: give the URL of the service "
+        "or worker (--cluster URL)"
+    )
+
+
+def test_a_level_for_all_workers_is_written_to_a_log(cluster: ClusterCalls) -> None:
+    """The record is for the workers (KIP-976); the command itself logs nothing more."""
+    cluster.create()
+    result = cluster.ask("patch", "logger", "root", "DEBUG")
+    assert (result.code, result.out, result.err) == (0, "root: set to DEBUG\n", "")
+
+
+def test_an_invalid_level_is_refused_with_the_valid_ones(cluster: ClusterCalls) -> None:
+    """Connect's sentence, and what to give."""
+    cluster.create()
+    assert cluster.refused("patch", "logger", "root", "FOO") == (
+        f"invalid log level 'FOO': give one of {LEVELS}"
+    )
+
+
+async def test_a_service_has_loggers(cluster: ClusterCalls) -> None:
+    """The level of `root` changes at once, for the worker's scope too."""
+    await asyncio.to_thread(cluster.create)
+    async with running(cluster.where, "--quiet") as served:
+        service = ClusterCalls(served.url, cluster.folder)
+        change = ("patch", "logger", "root", "ERROR", "--scope", "worker")
+        assert "set to ERROR" in await asyncio.to_thread(service.output, *change)
+        listed = await asyncio.to_thread(service.json, "get", "loggers")
+        assert listed["root"]["level"] == "ERROR"
