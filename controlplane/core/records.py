@@ -97,7 +97,7 @@ class TaskCount(Fact, frozen=True):
 
 
 class SessionKey(Fact, frozen=True):
-    """`session-key`: signs requests among workers (KIP-507). Time in ms since 1970."""
+    """`session-key`: key that signs requests among workers (KIP-507). Time in ms since 1970."""
 
     key: bytes
     algorithm: str
@@ -105,7 +105,7 @@ class SessionKey(Fact, frozen=True):
 
 
 class RestartRequest(Fact, frozen=True):
-    """`restart-connector-<name>`: an event (KIP-745)."""
+    """`restart-connector-<name>`: event to which workers restart instances (KIP-745)."""
 
     connector: str
     include_tasks: bool
@@ -113,7 +113,7 @@ class RestartRequest(Fact, frozen=True):
 
 
 class LoggerLevel(Fact, frozen=True):
-    """`logger-cluster-<namespace>`: an event (KIP-976)."""
+    """`logger-cluster-<namespace>`: event to which every worker sets the level (KIP-976)."""
 
     namespace: str
     level: str
@@ -123,7 +123,7 @@ class LoggerLevel(Fact, frozen=True):
 
 
 class Status(Fact, frozen=True):
-    """Report of a worker on a connector or task."""
+    """Report of a worker on a connector or task. `generation` is that of the worker's group."""
 
     state: State
     trace: str | None
@@ -182,7 +182,10 @@ class SourcePartition(Fact, frozen=True):
 
 
 class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
-    """Acceptance of a command, written before its first step. `plan` is data, as decided."""
+    """Acceptance of a command, written before its first step.
+
+    `plan`: the decided `Plan` as JSON data; None: one atomic batch, which cannot be half done.
+    """
 
     command_id: str
     at_ms: int
@@ -224,7 +227,7 @@ class CommandTrace(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unfinished(self) -> bool:
-        """Accepted but not ended, as after a crash."""
+        """True if the command was accepted and has not finished, as after a crash."""
         return self.accepted is not None and self.finished is None
 
 
