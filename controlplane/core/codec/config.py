@@ -21,12 +21,14 @@ from controlplane.core.records import (
 )
 from controlplane.core.releases.profiles import Profile
 
+# Java exceptions, as `Invalid.thrown` names them.
 NULL_POINTER = "NullPointerException"
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
 STACK_OVERFLOW = "StackOverflowError"
 CONNECT = "ConnectException"
 
 DecodeKind = Callable[[str, Any, Profile], ConfigRecord | Invalid]
+"""Decodes the rest of a key after its prefix, and the JSON value, as a release does."""
 
 
 def decode_config(
@@ -56,7 +58,7 @@ def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Inval
     for prefix, has_kind, decoder in _KINDS:
         if key.startswith(prefix) and has_kind(profile):
             if prefix == _SESSION_KEY and key != prefix:
-                break
+                break  # this key is compared whole
             return decoder(key[len(prefix) :], content, profile)
     return Invalid("unknown key", about=key)
 
@@ -76,7 +78,7 @@ _TASK_POISONS = attrgetter("task_properties_required")
 def _properties(
     key: str, content: Any, profile: Profile, poisons: Callable[[Profile], bool]
 ) -> dict[str, Any] | Invalid:
-    """The properties of a value; without any, `poisons` decides if the record is poison."""
+    """The properties of a value. If they are missing, `poisons` decides if that is poison."""
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=key)
     properties = content.get("properties")
@@ -185,8 +187,8 @@ _TASK_KEY_PARTS = 3
 _TARGETS_V1 = ("STARTED", "PAUSED")
 _TARGETS_V2 = ("STARTED", "PAUSED", "STOPPED")
 
-# No prefix begins another (`task-` and `tasks-fencing-` differ at the fifth letter). So the order
-# is irrelevant, and no connector name can turn a record into one of another kind.
+# No prefix is the beginning of another: `task-` and `tasks-fencing-` differ at the fifth letter. So
+# their order is irrelevant, and no connector name can turn a record into one of another kind.
 _KINDS: tuple[tuple[str, Callable[[Profile], bool], DecodeKind], ...] = (
     ("target-state-", lambda profile: profile.target_states, _target),
     ("connector-", lambda _: True, _connector),
@@ -237,7 +239,10 @@ def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any
 
 
 def _both_states(state: Target, profile: Profile) -> dict[str, str]:
-    """`state` is the nearest thing that a worker without STOPPED can obey (KIP-875)."""
+    """Fields of a target state (KIP-875).
+
+    `state` is for workers that do not know STOPPED: it holds PAUSED instead.
+    """
     nearest = Target.PAUSED if state is Target.STOPPED else state
     if not profile.target_state_v2:
         return {"state": nearest.value}

@@ -23,6 +23,7 @@ _TOPIC = "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
 _TASK_KEY_PARTS = 4
 _FIRST_STATES = ("UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "DESTROYED")
+"""States of every release that has statuses."""
 
 
 def decode_status(
@@ -55,7 +56,7 @@ def decode_status(
 
 
 class _MalformedError(Exception):
-    """A field is missing or has a wrong type."""
+    """A field of a status is missing or wrong. The message names it."""
 
 
 def _connector(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
@@ -93,6 +94,7 @@ def _status(value: bytes, profile: Profile) -> Status:
 
 @cache
 def _states(restarting: bool, stopped: bool) -> dict[str, State]:
+    """States by name, in a release with or without RESTARTING and STOPPED."""
     names = (*_FIRST_STATES, *["RESTARTING"] * restarting, *["STOPPED"] * stopped)
     return {name: State(name) for name in names}
 

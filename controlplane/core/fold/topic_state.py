@@ -21,7 +21,7 @@ class CommandState(msgspec.Struct, frozen=True):
     """Fold of the command topic."""
 
     traces: Mapping[str, CommandTrace] = {}
-    """Commands by id: unfinished ones as they began, ended ones as they ended."""
+    """Commands by id, in the order in which they were accepted or, once ended, ended."""
 
 
 TopicState = ConfigState | StatusState | OffsetState | CommandState
