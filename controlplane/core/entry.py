@@ -1,8 +1,8 @@
 """Raw records with their position in a log: the truth from which everything else is derived.
 
 An `Entry` is one record as Kafka stores it. A `Batch` holds the entries of one partition as
-columns, for bulk readers: a million Python objects would cost more than the fold itself. Neither
-interprets the bytes; `codec` does.
+columns, for bulk readers: creating an object per record would cost more than the fold itself.
+Neither class interprets the bytes; `codec` does.
 """
 
 from abc import ABC, abstractmethod
@@ -37,8 +37,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """One record with its position.
 
     `timestamp` is in milliseconds since 1970 (-1: unknown). A `value` of None is a tombstone.
-    `aborted` marks a record of an aborted transaction: only a reader with isolation level
-    `read_uncommitted` (a worker without exactly-once support) ever sees it.
+    `aborted` marks a record of an aborted transaction. A worker without exactly-once support sees
+    it, because such a worker reads with isolation level `read_uncommitted`.
     """
 
     topic: str

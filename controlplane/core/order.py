@@ -1,10 +1,10 @@
 """The one order between partitions, and points in time within it.
 
-Kafka orders records within a partition only, but in places the order between partitions decides
-what a worker sees (edge 20 of `tests/core/test_edges.py`). The project orders by running maximum of
-the timestamp within the partition, then partition, then offset. That is close to the order of
-writing, and the same on every reading. Clocks of several writers differ, so timestamps can run
-backwards; their running maximum cannot.
+Kafka orders records within a partition only. Sometimes the order between partitions decides what a
+worker sees (edge 20 of `tests/core/test_edges.py`). The project orders records by the running
+maximum of the timestamp within the partition, then by partition, then by offset. That is close to
+the order of writing, and the same on every reading. Clocks of several writers differ, so timestamps
+can run backwards; their running maximum cannot.
 
 A point in time is a cut through all partitions: a vector of end offsets.
 """
@@ -58,9 +58,9 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The entries may be the rest of a topic after a prefix of the order: the result is the same as
-    with the prefix. Only the partition of the prefix's last record can have a running maximum above
-    its next timestamps. The rest of that partition comes first with or without that maximum.
+    The entries may be the rest of a topic after a prefix of the order. Their order is the same as
+    with the prefix: only the partition of its last record can have a running maximum above its next
+    timestamps. Those records come first with or without that maximum.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

@@ -7,8 +7,8 @@ it. Its records are of three sorts:
 * **Data derived from them**: `TaskConfig` and `TaskCommit`. A connector generates a map per task.
   The leader writes one `TaskConfig` for each and then the commit, which says that tasks 0..n-1 are
   complete. Until the commit, task configs are *deferred* and invisible. A commit that does not find
-  all of 0..n-1 among the deferred ones leaves the connector *inconsistent*. Compaction keeps single
-  keys, not groups, so a log can lose the early half of a set; a later commit heals it.
+  all of 0..n-1 among the deferred ones leaves the connector *inconsistent*. Compaction keeps the
+  last record of each key, so a log can lose a part of a set. A later commit heals that.
 * **Requests to workers, or between them**: `TaskCount` (fencing zombies), `SessionKey`,
   `RestartRequest`, `LoggerLevel`. The last two are events and never state: replaying them would
   restart connectors at every start of a worker.
@@ -248,7 +248,7 @@ class Invalid(Fact, frozen=True):
     """Bytes that are no record, and their effect on a worker.
 
     - `thrown`: Java exception that leaves the store; None: the record is logged and ignored.
-    - `advances`: False if the worker's config offset stays, because the value was never decoded.
+    - `advances`: False if the worker's config offset stays, because the value is undecodable.
     - `about`: the key as text, for people.
     - `silent`: True if even the worker's log shows nothing (offset without partition, KAFKA-16392).
     """

@@ -43,6 +43,7 @@ def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | In
 
 
 def _decoded(value: bytes) -> CommandRecord:
+    """Record of a value; raises `MsgspecError`, ValueError or RecursionError."""
     try:
         return _DECODER.decode(value)
     except msgspec.ValidationError:
@@ -141,8 +142,8 @@ def _is_storable(outcome: Outcome) -> bool:
 def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) -> Draft:
     """Record that the command was refused and wrote nothing.
 
-    Refusals must not be able to fill the log. So a record of more than `most` bytes holds an
-    excerpt of the command, the record's size, and the beginning of the reason.
+    Refusals must not be able to fill the log. So a record of more than `most` bytes is shortened:
+    to an excerpt of the command, the size that it had, and the beginning of the reason.
     """
     command, reason = msgspec.to_builtins(request.command), rejected.sentence
     record = CommandRefused(request.command_id, request.at_ms, request.principal, command, reason)

@@ -55,6 +55,7 @@ def _text(key: bytes | None) -> str:
 
 
 def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    """Decode by the prefix of the key. A kind that the release lacks is an unknown key."""
     for prefix, has_kind, decoder in _KINDS:
         if key.startswith(prefix) and has_kind(profile):
             if prefix == _SESSION_KEY and key != prefix:
@@ -89,6 +90,7 @@ def _properties(
 
 
 def _task(rest: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    """Decode a task config. The key's last part is the task; the name may have dashes."""
     key = f"task-{rest}"
     parts = java_library.split_dashes(key)
     task = java_library.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
@@ -213,6 +215,7 @@ def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes 
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:
+    """Key and JSON value of a record; None: a tombstone. The order of fields is Kafka's."""
     match record:
         case ConnectorConfig(name, properties):
             return f"connector-{name}", None if properties is None else {"properties": properties}

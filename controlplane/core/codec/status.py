@@ -76,6 +76,7 @@ def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Inv
 
 
 def _status(value: bytes, profile: Profile) -> Status:
+    """Decode the value of a status; a state that the release lacks is malformed."""
     content = _object(json_converter.decode(value, profile), "value")
     state_names = _states(profile.status_restarting, profile.status_stopped)
     name = content.get("state")
@@ -100,6 +101,7 @@ def _states(restarting: bool, stopped: bool) -> dict[str, State]:
 
 
 def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
+    """Decode an active topic, `status-topic-<topic>:connector-<name>` (KIP-558)."""
     colon = key.find(":")
     topic = key[len(_TOPIC) : colon] if colon >= 0 else ""
     # Kafka skips the separator by its length without comparing it: any eleven UTF-16 units pass.

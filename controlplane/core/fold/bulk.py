@@ -1,9 +1,8 @@
 """Loads a whole log fast, to the same state as folding its entries in order.
 
 Most records of a log are offsets, and only the last value of an offset counts. So each partition of
-an offsets topic is reduced to a dict at the speed of `dict.update`, and only the remaining records
-are folded. The status topic is reduced likewise (`live_records`). The config topic is folded record
-by record, as every record may count.
+an offsets topic is reduced to a dict, at the speed of `dict.update`. The status topic is reduced
+likewise (`live_records`). The config topic is folded record by record, as every record may count.
 
 The order between partitions decides about a key that is in two partitions, or that has two
 spellings. Such keys are *contested*. The caller reads the log once more and settles them.

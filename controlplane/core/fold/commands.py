@@ -65,6 +65,7 @@ class CommandFold:
     def _put(
         self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
     ) -> None:
+        """Add a record to the trace of its command; keep at most `ENDED_KEPT` ended commands."""
         previous = self._commands.items.get(command_id, CommandTrace())
         trace = msgspec.structs.replace(previous, **change)
         if trace.accepted is not None and trace.finished is None:

@@ -170,6 +170,7 @@ class ConfigFold:
         return fate(record)
 
     def _connector(self, record: ConnectorConfig) -> RecordFate:
+        """Fold a connector config. The target state that the name already has stays."""
         name = record.connector
         self._note_change(Aspect.CONFIG, name)
         if record.properties is None:
@@ -242,6 +243,7 @@ class ConfigFold:
         return ACCEPTED
 
     def _commit(self, record: TaskCommit) -> RecordFate:
+        """Fold a task commit. The count is applied even if the commit is inconsistent."""
         name, count = record.connector, record.tasks
         if self._orphan(name):
             return self._discard(name)
@@ -267,6 +269,7 @@ class ConfigFold:
         )
 
     def _apply_tasks(self, name: str, deferred: TaskConfigs | None) -> None:
+        """Apply the deferred task configs of a complete commit; `deferred` None: none ever came."""
         # As in Kafka, an empty map of deferred tasks begins a generation; a missing map does not.
         if deferred is not None:
             if deferred:

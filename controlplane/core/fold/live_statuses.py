@@ -59,6 +59,7 @@ def _is_final(record: StatusRecord | Invalid) -> bool:
 def _indexes_by_key(
     keys: KeyColumn, sought_keys: set[bytes | None]
 ) -> dict[bytes | None, list[int]]:
+    """Ascending indexes of the records of each sought key."""
     indexes: dict[bytes | None, list[int]] = {key: [] for key in sought_keys}
     if sought_keys:
         for index, key in enumerate(keys):

@@ -91,6 +91,7 @@ class StatusFold:
         self._changed.writable()[name, aspect, str(item)] = position
 
     def _connector(self, name: str, status: Status | None) -> None:
+        """Fold a connector's status; a tombstone also removes the statuses of its tasks."""
         if status is not None:
             self._note_change(name, Aspect.STATUS)
             self._connectors.writable()[name] = status

@@ -39,6 +39,6 @@ class TopicSnapshot(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """Number of rows in its tables."""
+        """Number of rows in all tables of the snapshot: a measure of its size."""
         fields = (*msgspec.structs.astuple(self), *msgspec.structs.astuple(self.state))
         return sum(len(field) for field in fields if isinstance(field, Mapping))

@@ -105,6 +105,7 @@ def _from_utf16(body: bytes, order: str) -> DocumentText:
 
 
 def _from_utf32(body: bytes, order: str) -> DocumentText:
+    """UTF-16 units of UTF-32; broken at a number beyond U+10FFFF, or within a last character."""
     count, remainder = divmod(len(body), 4)
     units: list[str] = []
     for code in struct.unpack_from(f"{order}{count}I", body):
@@ -224,6 +225,7 @@ class StringDecoder(NamedTuple):
         return self._decoded(sequence) if sequence else _unescaped(match)
 
     def _decoded(self, sequence: str) -> str:
+        """Units of one UTF-8 sequence of 2 to 4 bytes; overlong forms are accepted."""
         code = ord(sequence[0]) & _LEAD_BITS[len(sequence)]
         for unit in sequence[1:]:
             code = code << 6 | ord(unit) & 0x3F

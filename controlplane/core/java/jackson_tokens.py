@@ -271,6 +271,7 @@ class Tokens:
         return Token(_KINDS[value[0]], at, value[0])
 
     def _read_string(self, at: int) -> str:
+        """Read the string whose opening quote is at `at`, and return its characters."""
         string = STRING.match(self.units, at)
         if string is None:
             self.malformed(SyntaxPart.STRING, at)
@@ -284,6 +285,7 @@ class Tokens:
         return text
 
     def _read_number(self, text: str) -> Token:
+        """Check a number and the unit after it; leading zeros are left out of the token's text."""
         if padded := _LEADING_ZEROS.match(text):
             if not self._leading_zeros:
                 self.malformed(SyntaxPart.VALUE, self._value_at, "a number with leading zeros")

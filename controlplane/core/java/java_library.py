@@ -110,8 +110,8 @@ def _spread(text: str) -> int:
 def hash_map_order(keys: Iterable[str], capacity: int = _CAPACITY) -> list[str]:
     """Iteration order of a java.util.HashMap over string keys.
 
-    The keys are put in the given order into a table of `capacity` buckets, a power of two; the
-    default is that of `new HashMap<>()`. A repeated key keeps its first place.
+    The keys are put in the given order into a table of `capacity` buckets, a power of two. The
+    default is the capacity of `new HashMap<>()`. A repeated key keeps its first place.
     """
     return _iteration_order({key: _spread(key) for key in keys}, capacity)
 
@@ -228,6 +228,7 @@ def parse_long(text: str) -> int | None:
 
 
 def _parse(text: str, bits: int) -> int | None:
+    """Signed decimal integer of a text; None if it is malformed or exceeds `bits` bits."""
     sign, digits = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
     values = [_digit(char) for char in digits]
     if not values or None in values:

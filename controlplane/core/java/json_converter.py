@@ -1,8 +1,8 @@
 """JSON as a Connect worker reads and writes it: JsonConverter, and Jackson's trees beneath it.
 
 Reading differs between releases (fields `json_*` of a `Profile`), and from every Python parser.
-msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads what msgspec
-refuses. Checks detect in advance what msgspec would read differently.
+msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads the rest: JSON
+that msgspec refuses, or that checks find to be read differently by msgspec.
 """
 
 import math
@@ -57,8 +57,8 @@ def _decoder_for(
 def decode(value: bytes, profile: Profile) -> object:
     """Decode bytes to the value that a worker of a release gets.
 
-    Returns None, bool, int (64 bits, wrapped), float, str (may hold lone surrogates), list, or dict
-    (in order of appearance; the last of equal names wins).
+    Returns None, bool, int, float, str, list or dict. An int is wrapped to 64 bits. A str may hold
+    lone surrogates. A dict has the order of appearance; the last of equal names wins.
 
     Raises:
         Undecodable: the release throws a DataException.
@@ -78,7 +78,7 @@ def decode(value: bytes, profile: Profile) -> object:
 def decode_tree(value: bytes, profile: Profile) -> object:
     """Decode bytes to the tree that a worker of a release reads when schemas are enabled.
 
-    As `decode`, but integers keep their size, and a number with a fraction or an exponent is a
+    Unlike `decode`, integers keep their size. A number with a fraction or an exponent is a
     `Decimal` with all of its digits. A document without a value is None.
 
     Raises:
@@ -91,7 +91,7 @@ def decode_tree(value: bytes, profile: Profile) -> object:
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
-    """A document of JsonConverter with schemas."""
+    """Document of JsonConverter with schemas enabled: the texts of its two fields."""
 
     schema: msgspec.Raw
     payload: msgspec.Raw

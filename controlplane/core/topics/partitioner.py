@@ -1,8 +1,8 @@
 """Kafka's default partitioner: murmur2 over the key's bytes.
 
-Workers use it. A foreign writer may have another partitioner: librdkafka's default is CRC32. Its
-records of a key are then in another partition than the worker's, and compaction does not compare
-them (edge 26 of `tests/core/test_edges.py`).
+Workers use it. A foreign writer may have another partitioner: librdkafka's default is CRC32. Then
+records of one key are in two partitions, and compaction does not compare them (edge 26 of
+`tests/core/test_edges.py`).
 """
 
 from controlplane.core.plan import Draft

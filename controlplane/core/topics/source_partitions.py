@@ -1,7 +1,8 @@
 """Finds a connector's source offsets: their topics and their keys.
 
-One source partition may be in several topics, and in one topic under several spellings of its key:
-fields in another order, white space, escapes. Java compares partitions; compaction compares bytes.
+One source partition may be in several topics. In one topic its key may have several spellings, with
+fields in another order, white space or escapes. Java compares partitions; compaction compares
+bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
