@@ -1,8 +1,8 @@
 """Commands to a control plane, one value per command.
 
 A command states the goal; `decide` answers with a `Plan` or a refusal. A `CommandRequest` adds the
-principal, the time and the id. Names are those of Connect's REST API. Brackets hold
-the KIP that introduced the command.
+principal, the time and the id. Names are those of Connect's REST API. Brackets hold the KIP that
+introduced the command.
 """
 
 from collections.abc import Mapping
@@ -207,7 +207,7 @@ class CommandRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def as_stored(command: AnyCommand) -> AnyCommand:
-    """Return the command as it is read back from a log: with dicts and lists at every level.
+    """Return the command as it is read back from a log: nested values are dicts and lists.
 
     Raises:
         TypeError, AttributeError, RecursionError, ValidationError: a value cannot be stored.

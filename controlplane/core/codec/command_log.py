@@ -234,10 +234,10 @@ def request_of(trace: CommandTrace) -> CommandRequest | None:
 # --- excerpts ------------------------------------------------------------------------------------
 
 TEXT_KEPT = 256
-"""Characters of the longest text that is kept."""
+"""Most characters of a text that an excerpt keeps."""
 
 DEPTH = 6
-"""Levels that are kept; the configs of tasks have three."""
+"""Levels of nesting that an excerpt keeps; the configs of tasks have three."""
 
 _LONG = 1 << 64
 """Absolute value from which an integer is replaced by a note."""
@@ -280,7 +280,7 @@ class _Excerpt:
         return kept
 
     def _content_of(self, value: Any, abridged: Any, depth: int) -> Any:
-        """Excerpt of a container; an empty one is kept as it is."""
+        """Return an abridged value; a container gets the members that fit."""
         if abridged == {}:
             return self.members(value, depth - 1)
         return self._items(value, depth - 1) if abridged == [] else abridged

@@ -91,7 +91,7 @@ class Fold:
         return self._unreadable_counts.total()
 
     def apply(self, entry: Entry) -> RecordFate:
-        """Fold one entry and return its fate."""
+        """Fold one entry and return its fate; `UNSEEN`: the worker does not see the record."""
         # An aborted record counts as read, even if the worker does not see it.
         self.advance(entry.topic, entry.partition, entry.offset + 1)
         part = self._parts.get(entry.topic) or self.offsets_of(entry.topic)
@@ -186,7 +186,10 @@ class Fold:
         self._ends[topic, partition] = end
 
     def offsets_of(self, topic: str) -> OffsetFold:
-        """Fold of an offsets topic; any topic but the four holds offsets of a connector."""
+        """Fold of an offsets topic, created at first use.
+
+        Every topic but those in `topics` holds the offsets of a connector.
+        """
         if topic not in self.offsets:
             self.offsets[topic] = OffsetFold(self.profile)
         return self.offsets[topic]
@@ -194,8 +197,7 @@ class Fold:
     def sees_aborted(self, topic: str) -> bool:
         """True if the worker sees aborted records of a topic.
 
-        A connector's own offsets topic is read with isolation level `read_committed`
-        (KIP-618).
+        A connector's own offsets topic is read with isolation level `read_committed` (KIP-618).
         """
         is_folded = topic in self._parts or topic == self.topics.offsets
         return is_folded and not self.exactly_once

@@ -54,7 +54,7 @@ class BulkLoader:
             batch.keep_last(last, aborted=self._fold.sees_aborted(batch.topic))
 
     def finish(self) -> ContestedKeys:
-        """Fold the added records; returns the keys to settle."""
+        """Fold the added records, and return the keys to settle."""
         self._fold.apply_all(in_order(entries_of(self._whole_batches)))
         parts = map(self._surviving, self._statuses.values())
         ranked = sorted(chain.from_iterable(parts), key=lambda entry: entry[:4])  # by rank alone

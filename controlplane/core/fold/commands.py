@@ -20,8 +20,8 @@ from controlplane.core.records import (
 ENDED_KEPT = 10_000
 """Number of ended commands that are kept, so that a repeated id gets the same answer.
 
-A fleet's automation sends fewer between a request and its last repetition. They take a few
-megabytes. The log keeps all of them; a long-running process must not.
+A fleet's automation sends fewer commands between a request and its last repetition. So many
+commands take a few megabytes. The log keeps all of them; a long-running process must not.
 """
 
 
@@ -41,7 +41,7 @@ class CommandFold:
         return self._commands.publish()
 
     def adopt(self, commands: Mapping[str, CommandTrace]) -> None:
-        """Take over what another fold has published."""
+        """Replace the state by one that another fold has published."""
         self._commands.take(dict(commands))
         ended = (command_id for command_id, trace in commands.items() if not trace.unfinished)
         self._ended = OrderedDict.fromkeys(ended)

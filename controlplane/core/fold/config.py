@@ -28,7 +28,7 @@ TaskConfigs = dict[int, Properties]
 
 
 class ConfigRows(NamedTuple):
-    """Rows of one connector in the tables of a `ConfigState`, with their names; None: absent."""
+    """Rows of one connector in the tables of a `ConfigState`, which name the fields; None: none."""
 
     connectors: Properties | None = None
     targets: Target | None = None
@@ -196,6 +196,7 @@ class ConfigFold:
             self._applied.drop(name)
 
     def _target(self, record: TargetState) -> RecordFate:
+        """Fold a target state; the profile decides whether the listener gets it."""
         name, configured = record.connector, record.connector in self._connectors.items
         self._note_change(Aspect.TARGET_STATE, name)
         if record.state is None:

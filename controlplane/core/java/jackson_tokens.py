@@ -143,16 +143,16 @@ class Tokens:
         self._strings = StringDecoder(text.in_bytes, False, surrogates)
         self._names = StringDecoder(text.in_bytes, True, surrogates)
         self._pending_value: Token | None = None  # read with the name before it, not returned yet
-        self._unread: Token | None = None  # last string, if its text is not read yet
-        self._string = ""
+        self._unread_string: Token | None = None  # last string, if its text is not read yet
+        self._string_text = ""
 
     def next(self) -> Token | None:
         """The next token; None at the end of the document."""
         if self._pending_value is not None:
             token, self._pending_value = self._pending_value, None
             return self._enter(token)
-        if self._unread is not None:
-            self.text_of(self._unread)
+        if self._unread_string is not None:
+            self.text_of(self._unread_string)
         if (unit := self.units[self.at : self.at + 1]) <= " ":
             unit = self._skip_space()
         scope = self.scopes[-1]
@@ -168,9 +168,9 @@ class Tokens:
 
     def text_of(self, token: Token) -> str:
         """The text of the last token: a string's characters, a number's spelling."""
-        if token is self._unread:
-            self._unread, self._string = None, self._read_string(token.at)
-        return self._string if token.kind is _STRING_VALUE else token.text
+        if token is self._unread_string:
+            self._unread_string, self._string_text = None, self._read_string(token.at)
+        return self._string_text if token.kind is _STRING_VALUE else token.text
 
     def check_number(self, token: Token) -> None:
         """Raise an error for a number with more digits than Jackson reads."""
@@ -213,7 +213,7 @@ class Tokens:
         """Return a value; a container becomes the open scope."""
         kind = self.last = token.kind
         if kind is _STRING_VALUE:
-            self._unread = token
+            self._unread_string = token
         elif kind in _OPENING:
             if self._limited and len(self.scopes) > DEPTH.maximum:
                 self.exceeded(DEPTH, len(self.scopes))
