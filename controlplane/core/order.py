@@ -178,9 +178,9 @@ def limit_at(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank
     Raises:
         UnknownMoment: the text has another form, the log has no such record, or begins later.
     """
-    return (
-        _rank_of_record(ranked, moment, topics) if "@" in moment else _rank_at_time(ranked, moment)
-    )
+    if "@" in moment:
+        return _rank_of_record(ranked, moment, topics)
+    return _rank_at_time(ranked, moment)
 
 
 def time_limit(time_ms: int) -> Rank:

@@ -67,7 +67,7 @@ def read_text(value: bytes) -> DocumentText:
 
 def _guess_encoding(value: bytes) -> tuple[_Charset | None, int]:
     """Encoding that Jackson guesses (None: refused), and bytes of the byte order mark."""
-    return next((row[1], row[2]) for row in _ENCODING_RULES if row[0].match(value))
+    return next((charset, mark) for first, charset, mark in _ENCODING_RULES if first.match(value))
 
 
 def write_text(text: DocumentText, like: bytes) -> bytes:

@@ -72,9 +72,11 @@ def parse_date(text: str, pattern: str) -> int | None:
         if text[at : at + 1] != literal:
             return None
         at += 1
-    time = sum(fields[name] * unit for name, unit in _FIELD_MS.items())
-    days, time = divmod(time, _DAY_MS)
-    return (_day_number(fields["y"], fields["M"], fields["d"], days) - _EPOCH_DAY) * _DAY_MS + time
+    time_ms = sum(fields[name] * unit for name, unit in _FIELD_MS.items())
+    days, time_ms = divmod(time_ms, _DAY_MS)
+    return (
+        _day_number(fields["y"], fields["M"], fields["d"], days) - _EPOCH_DAY
+    ) * _DAY_MS + time_ms
 
 
 def _int_value(number: re.Match[str]) -> int:
@@ -109,18 +111,18 @@ def _day_number(year: int, month: int, day: int, extra_days: int) -> int:
 def _first_of_month(year: int, month: int, *, gregorian: bool) -> int:
     years, month = divmod(month - 1, 12)
     year += years
-    past = year - 1
+    years_before = year - 1
     # The Julian year 1 began two days before the Gregorian one.
-    leaps = past // 4 - (past // 100 - past // _CYCLE if gregorian else 2)
+    leaps = years_before // 4 - (years_before // 100 - years_before // _CYCLE if gregorian else 2)
     is_leap = not year % 4 and (not gregorian or bool(year % 100) or not year % _CYCLE)
-    return past * 365 + leaps + _DAYS_BEFORE[month] + (is_leap and month > 1) + 1
+    return years_before * 365 + leaps + _DAYS_BEFORE[month] + (is_leap and month > 1) + 1
 
 
 def format_date(milliseconds: int, pattern: str) -> str:
     """Format a time (ms since 1970) by a pattern: years in 4 digits, ms in 3, the rest in 2."""
-    days, time = divmod(milliseconds, _DAY_MS)
+    days, time_ms = divmod(milliseconds, _DAY_MS)
     year, month, day = _calendar_day(days + _EPOCH_DAY)
-    seconds, millis = divmod(time, 1000)
+    seconds, millis = divmod(time_ms, 1000)
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     fields = {"y": f"{year:04}", "M": f"{month:02}", "d": f"{day:02}", "H": f"{hour:02}"}
@@ -130,22 +132,22 @@ def format_date(milliseconds: int, pattern: str) -> str:
 
 def date_text(milliseconds: int) -> str:
     """`Date.toString` in UTC: `Thu Jan 01 00:00:00 UTC 1970`."""
-    number = milliseconds // _DAY_MS + _EPOCH_DAY
-    year, month, day = _calendar_day(number)
+    day_number = milliseconds // _DAY_MS + _EPOCH_DAY
+    year, month, day = _calendar_day(day_number)
     time = format_date(milliseconds, "H:m:s")
-    return f"{_WEEKDAYS[(number - 1) % 7]} {_MONTHS[month - 1]} {day:02} {time} UTC {year}"
+    return f"{_WEEKDAYS[(day_number - 1) % 7]} {_MONTHS[month - 1]} {day:02} {time} UTC {year}"
 
 
-def _calendar_day(number: int) -> tuple[int, int, int]:
+def _calendar_day(day_number: int) -> tuple[int, int, int]:
     """Year, month and day of a day's number (`_day_number`)."""
-    gregorian = number >= _CUTOVER
+    gregorian = day_number >= _CUTOVER
     # An estimate by Gregorian years, which the loops correct.
-    year = number * _CYCLE // _CYCLE_DAYS + 1
-    while _first_of_month(year, 1, gregorian=gregorian) > number:
+    year = day_number * _CYCLE // _CYCLE_DAYS + 1
+    while _first_of_month(year, 1, gregorian=gregorian) > day_number:
         year -= 1
-    while _first_of_month(year + 1, 1, gregorian=gregorian) <= number:
+    while _first_of_month(year + 1, 1, gregorian=gregorian) <= day_number:
         year += 1
     month = 12
-    while _first_of_month(year, month, gregorian=gregorian) > number:
+    while _first_of_month(year, month, gregorian=gregorian) > day_number:
         month -= 1
-    return year, month, number - _first_of_month(year, month, gregorian=gregorian) + 1
+    return year, month, day_number - _first_of_month(year, month, gregorian=gregorian) + 1

@@ -480,8 +480,6 @@ _FIRST_BY_BEHAVIOURS = {
 
 def first_alike(profile: Profile) -> Profile:
     """The profile in `PROFILES` that has the same behaviours."""
-    return (
-        profile
-        if profile in PROFILES
-        else _FIRST_BY_BEHAVIOURS[msgspec.structs.replace(profile, release="")]
-    )
+    if profile in PROFILES:
+        return profile
+    return _FIRST_BY_BEHAVIOURS[msgspec.structs.replace(profile, release="")]
