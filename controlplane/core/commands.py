@@ -1,8 +1,8 @@
 """Commands to a control plane, one value per command.
 
 A command states the goal; `decide` answers with a `Plan` or a refusal. A `CommandRequest` adds the
-principal, the time and the id. Names are those of Connect's REST API; in brackets the KIP that
-brought the command.
+principal, the time and the id. Names are those of Connect's REST API. Brackets hold the KIP that
+introduced the command.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ import msgspec
 from controlplane.core.records import Properties, Target
 
 Config = Mapping[str, str | None]
-"""A config in a command. Configs in a log are `Properties`, and may hold anything."""
+"""Config in a command. A config read from a log is `Properties`: values of any type."""
 
 
 class OffsetChange(msgspec.Struct, frozen=True, gc=False):
@@ -33,13 +33,13 @@ class Command(msgspec.Struct, frozen=True, gc=False, tag_field="command"):
 
 
 class ConnectorCommand(Command, frozen=True):
-    """Base of the commands about one connector; those of one connector are run in order."""
+    """Base of commands about one connector. Commands about the same connector run in order."""
 
     connector: str
 
 
 class CreateConnector(ConnectorCommand, frozen=True, tag="create"):
-    """A new connector (initial state: KIP-980; initial offsets: KIP-995)."""
+    """Create a connector (initial state: KIP-980; initial offsets: KIP-995)."""
 
     config: Config
     initial_state: Target | None = None
@@ -47,13 +47,13 @@ class CreateConnector(ConnectorCommand, frozen=True, tag="create"):
 
 
 class PutConfig(ConnectorCommand, frozen=True, tag="put-config"):
-    """The new config of a connector; creates the connector if it is missing."""
+    """Replace a connector's config; create the connector if it is missing."""
 
     config: Config
 
 
 class PatchConfig(ConnectorCommand, frozen=True, tag="patch-config"):
-    """Changes to a connector's config by key; None removes a key (KIP-477)."""
+    """Change keys of a connector's config; None removes a key (KIP-477)."""
 
     patch: Config
 
@@ -63,19 +63,22 @@ class DeleteConnector(ConnectorCommand, frozen=True, tag="delete"):
 
 
 class PauseConnector(ConnectorCommand, frozen=True, tag="pause"):
-    """Tasks stay assigned but do nothing (KIP-52)."""
+    """Pause a connector: its tasks stay assigned but do nothing (KIP-52)."""
 
 
 class ResumeConnector(ConnectorCommand, frozen=True, tag="resume"):
-    """Leave PAUSED or STOPPED (KIP-52, KIP-875)."""
+    """Return a paused or stopped connector to STARTED (KIP-52, KIP-875)."""
 
 
 class StopConnector(ConnectorCommand, frozen=True, tag="stop"):
-    """Run no tasks; the only state in which offsets may be changed (KIP-875)."""
+    """Stop a connector: it runs no tasks, and its offsets can be changed (KIP-875)."""
 
 
 class RestartConnector(ConnectorCommand, frozen=True, tag="restart"):
-    """Restart the connector alone, or with all or only its failed tasks (KIP-745)."""
+    """Restart a connector, with its tasks if `include_tasks` (KIP-745).
+
+    `only_failed`: restart only instances whose reported state is FAILED.
+    """
 
     include_tasks: bool = False
     only_failed: bool = False
@@ -112,10 +115,10 @@ class FenceTasks(ConnectorCommand, frozen=True, tag="fence-tasks"):
 
 
 class RestoreConnector(ConnectorCommand, frozen=True, tag="restore"):
-    """Undo, our own command: put a connector back as it was; `undo.restoration` builds it.
+    """Restore a connector to an earlier moment. Our own command; `undo.restoration` builds it.
 
-    Config None: the connector did not exist then, so it is deleted. With offsets, all other offsets
-    are removed; None leaves every offset as it is.
+    `config` None: the connector did not exist at that moment, so it is deleted. `offsets` None:
+    every offset stays; otherwise offsets of all other partitions are removed.
     """
 
     config: Properties | None
@@ -159,11 +162,11 @@ OffsetsCommand = (
 
 
 TEXT_IN_A_PART = 1_000
-"""Characters of a config that count as much as one key."""
+"""Number of characters of config values that counts as one more key."""
 
 
 def size_of(command: AnyCommand) -> int:
-    """Number of offsets and config keys in a command; long values count several times."""
+    """Size of a command, to predict its work: offsets and config keys (`size_of_config`)."""
     match command:
         case AlterOffsets():
             return len(command.offsets)
@@ -181,43 +184,45 @@ def size_of(command: AnyCommand) -> int:
 
 
 def size_of_config(config: Config) -> int:
-    """Number of keys and of further list members in a config; long values count several times.
+    """Number of keys in a config, plus one per comma and per `TEXT_IN_A_PART` characters.
 
-    A member may be the alias of a transformation, whose validation costs as much as many keys.
+    A comma separates list members. A member may be the alias of a transformation, whose validation
+    costs as much as many keys.
     """
     texts = [value for value in config.values() if isinstance(value, str)]
-    together = "".join(texts)  # one text: faster to count, and counted for every command
-    return len(config) + together.count(",") + len(together) // TEXT_IN_A_PART
+    # This runs for every command, and one count of a joined text is faster than one per value.
+    all_text = "".join(texts)
+    return len(config) + all_text.count(",") + len(all_text) // TEXT_IN_A_PART
 
 
 class CommandRequest(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A command with its principal, time (ms since 1970) and id; an id is run once."""
+    """Command with its principal, time (ms since 1970) and id. An id runs at most once."""
 
     command: AnyCommand
     command_id: str
     at_ms: int
     principal: str = "anonymous"
     keyed: bool = True
-    """True if the client chose the id and may repeat it. Only then is the answer stored."""
+    """True if the client chose the id and may repeat it. The answer is stored only then."""
 
 
 def as_stored(command: AnyCommand) -> AnyCommand:
-    """Return a command whose lists are tuples and whose mappings are dicts at every level.
+    """Return the command as it is read back from a log: nested values are dicts and lists.
 
     Raises:
-        TypeError, AttributeError, RecursionError, ValidationError: it holds what cannot be data.
+        TypeError, AttributeError, RecursionError, ValidationError: a value cannot be stored.
     """
-    built_in = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
-    return msgspec.convert(built_in, type(command))  # decoding the union would be slower
+    fields = _in_lists(msgspec.to_builtins(command, enc_hook=_dict_of))
+    return msgspec.convert(fields, type(command))  # decoding the union would be slower
 
 
-def _in_lists(built_in: Any) -> Any:
-    """Replace tuples by lists at every level, because a log returns no tuples."""
-    if isinstance(built_in, dict):
-        return {key: _in_lists(value) for key, value in built_in.items()}
-    if isinstance(built_in, list | tuple):
-        return [_in_lists(value) for value in built_in]
-    return built_in
+def _in_lists(stored: Any) -> Any:
+    """Replace tuples by lists at every level: a log returns no tuples."""
+    if isinstance(stored, dict):
+        return {key: _in_lists(value) for key, value in stored.items()}
+    if isinstance(stored, list | tuple):
+        return [_in_lists(value) for value in stored]
+    return stored
 
 
 def _dict_of(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Inputs of a decision besides the state: settings, plugins, answers from outside."""
+"""Inputs of a decision besides the state: settings, plugins, answers to its questions."""
 
 import msgspec
 
@@ -26,7 +26,8 @@ class DecisionSettings(msgspec.Struct, frozen=True, kw_only=True):
     value_converter: str | None = None
     header_converter: str = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     config_providers: tuple[str, ...] = ()
-    """Names of `config.providers`. Their values are unknown here and taken to be valid."""
+    """Names in `config.providers`. A value that a provider supplies is unknown here; it counts as
+    valid."""
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,6 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     worker: DecisionSettings = DecisionSettings()
     plugins: Plugins = UNCHECKED
     hooks: tuple[HookOutcome, ...] = ()
-    """Answers of the `alterOffsets` hook, one for each time that `decide` asked for it."""
+    """Answers of the `alterOffsets` hook, one for each `AskHook` so far, in order."""
     group: GroupOffsets | None = None
     """Committed offsets of a sink's consumer group, once `decide` has asked for them."""

@@ -3,7 +3,7 @@
 A snapshot may be published after every single record. So neither publishing nor the next write may
 cost as much as the whole table. A small table is copied. A large table stays; writes go into a thin
 layer above it, and only the layer is copied. A layer that has grown too thick is merged with its
-table into a new one.
+table into a new table.
 """
 
 from collections.abc import ItemsView, Iterator, Mapping, MutableMapping, ValuesView
@@ -17,99 +17,100 @@ V = TypeVar("V")
 I = TypeVar("I")
 
 _ENDLESS = -1
-"""Room of a dict that no snapshot shares. Counting down from it never reaches 0."""
+"""Room of a plain dict, which needs no merge. Counting down from it never reaches 0."""
 
 SMALL = 128
-"""Largest number of items that is simply copied: some 0.5 µs, as much as a layer costs."""
+"""Most items of a table that is copied whole: about 0.5 µs, as much as a layer costs."""
 
 
 class LayeredDict(MutableMapping[K, V]):
-    """A shared dict and a layer with the writes since.
+    """Shared dict (the base) and a layer with the writes since.
 
-    It behaves, also in the order of its items, like the dict that results from applying the writes
-    to the shared dict.
+    Its items and their order are those of a copy of the base with the writes applied.
     """
 
-    __slots__ = ("_base", "_gone", "_over")
+    __slots__ = ("_base", "_removed", "_written")
 
-    def __init__(self, base: dict[K, V], over: dict[K, V], gone: set[K]) -> None:
+    def __init__(self, base: dict[K, V], written: dict[K, V], removed: set[K]) -> None:
         self._base = base
-        self._over = over
-        self._gone = gone  # keys of the base that have been removed, even if they came back
+        self._written = written
+        # Keys removed from the base. A key that was written again is in `_written`, too.
+        self._removed = removed
 
     @property
     def room(self) -> int:
         """Number of keys that the layer may still take; negative: it has too many.
 
-        A thicker layer costs more, copy by copy, than merging it into a new table.
+        A limit of about √n keys balances two costs: each snapshot copies the layer, and each merge
+        copies the table of n keys.
         """
-        return 2 * isqrt(len(self._base)) - len(self._over) - len(self._gone)
+        return 2 * isqrt(len(self._base)) - len(self._written) - len(self._removed)
 
     def copy(self) -> "LayeredDict[K, V]":
         """An independent copy; the base is shared."""
-        return LayeredDict(self._base, self._over.copy(), self._gone.copy())
+        return LayeredDict(self._base, self._written.copy(), self._removed.copy())
 
     def merged(self) -> dict[K, V]:
         """Return the items of all layers as one new dict."""
         items = self._base.copy()
-        for key in self._gone:
+        for key in self._removed:
             del items[key]
-        items.update(self._over)
+        items.update(self._written)
         return items
 
     def __getitem__(self, key: K) -> V:
-        if key in self._over:
-            return self._over[key]
-        if key in self._gone:
+        if key in self._written:
+            return self._written[key]
+        if key in self._removed:
             raise KeyError(key)
         return self._base[key]
 
     def __contains__(self, key: object) -> bool:
-        return key in self._over or (key in self._base and key not in self._gone)
+        return key in self._written or (key in self._base and key not in self._removed)
 
     def __iter__(self) -> Iterator[K]:
-        return chain(filterfalse(self._gone.__contains__, self._base), self._added())
+        return chain(filterfalse(self._removed.__contains__, self._base), self._added())
 
     def __len__(self) -> int:
-        return len(self._base) - len(self._gone) + len(self._added())
+        return len(self._base) - len(self._removed) + len(self._added())
 
     def __setitem__(self, key: K, value: V) -> None:
-        self._over[key] = value
+        self._written[key] = value
 
     def __delitem__(self, key: K) -> None:
         if key not in self:
             raise KeyError(key)
-        self._over.pop(key, None)
+        self._written.pop(key, None)
         if key in self._base:
-            self._gone.add(key)
+            self._removed.add(key)
 
     def items(self) -> ItemsView[K, V]:
-        """Keys and values, merged first: faster than looking up each."""
+        """Keys and values of the merged dict: faster than looking up each key."""
         return self.merged().items()
 
     def values(self) -> ValuesView[V]:
-        """Values, merged first: faster than looking up each."""
+        """Values of the merged dict: faster than looking up each key."""
         return self.merged().values()
 
     def __repr__(self) -> str:
         return repr(self.merged())
 
     def _added(self) -> list[K]:
-        """Keys that come after those of the base."""
-        return [key for key in self._over if key not in self._base or key in self._gone]
+        """Written keys that are new, or were removed before: they come after those of the base."""
+        return [key for key in self._written if key not in self._base or key in self._removed]
 
 
 class CopyOnWrite(Generic[K, V]):
-    """A dict that publishes itself without a copy; the first write after that copies.
+    """Dict that publishes itself without a copy; the first write after that copies.
 
-    Publishing is free, and a table without further writes is never copied. Values must not be
-    changed in place: replace them.
+    A table without further writes is never copied. Values must not be changed in place: replace
+    them.
     """
 
     __slots__ = ("_published", "_room", "items")
 
     def __init__(self) -> None:
-        self._room = _ENDLESS
+        self._room = _ENDLESS  # a lower bound of `LayeredDict.room`, which is slower to compute
         self.items: dict[K, V] | LayeredDict[K, V] = {}
         """The items, to read. Use `writable()` to write."""
         self._published: Mapping[K, V] | None = None
@@ -121,7 +122,7 @@ class CopyOnWrite(Generic[K, V]):
         return self._published
 
     def writable(self) -> MutableMapping[K, V]:
-        """The mapping to change, shared with no snapshot. Call it for every change."""
+        """The mapping to change, which no snapshot shares. Call this method for every change."""
         if self._published is not None:
             self.items = _writable_copy(self.items)
             self._published = None
@@ -131,7 +132,7 @@ class CopyOnWrite(Generic[K, V]):
             self.items = self.items.merged()
             self._room = _ENDLESS
         else:
-            self._room -= 1  # each change adds at most one key
+            self._room -= 1  # each change thickens the layer by at most one key
         return self.items
 
     def take(self, items: dict[K, V]) -> None:
@@ -146,20 +147,20 @@ class CopyOnWrite(Generic[K, V]):
 
 
 def _writable_copy(items: dict[K, V] | LayeredDict[K, V]) -> dict[K, V] | LayeredDict[K, V]:
-    """A mapping with the same items that may be changed while `items` stays as it is."""
+    """Return a mapping with the same items; its changes leave `items` as they are."""
     if isinstance(items, LayeredDict):
         return items.copy() if items.room > 0 else items.merged()
     return items.copy() if len(items) <= SMALL else LayeredDict(items, {}, set())
 
 
 class NestedCopyOnWrite(CopyOnWrite[K, dict[I, V]], Generic[K, I, V]):
-    """A dict of dicts; the first write after publishing copies an inner dict, too."""
+    """Dict of dicts; the first write to an inner dict after publishing copies that dict, too."""
 
     __slots__ = ("_copied",)
 
     def __init__(self) -> None:
         super().__init__()
-        self._copied: set[K] = set()
+        self._copied: set[K] = set()  # keys whose inner dict no snapshot shares
 
     def publish(self) -> Mapping[K, dict[I, V]]:
         """An immutable view of the current items."""
@@ -167,10 +168,10 @@ class NestedCopyOnWrite(CopyOnWrite[K, dict[I, V]], Generic[K, I, V]):
         return super().publish()
 
     def put(self, key: K, item: I, value: V) -> None:
-        """Set one item of an inner dict, which is created if missing."""
-        self._own(key)[item] = value
+        """Set one item of an inner dict; create the inner dict if it is missing."""
+        self._writable_inner(key)[item] = value
 
-    def _own(self, key: K) -> dict[I, V]:
+    def _writable_inner(self, key: K) -> dict[I, V]:
         """The inner dict of a key, copied first if a snapshot shares it."""
         outer = self.writable()
         if key not in self._copied:
@@ -179,10 +180,10 @@ class NestedCopyOnWrite(CopyOnWrite[K, dict[I, V]], Generic[K, I, V]):
         return outer[key]
 
     def discard(self, key: K, item: I) -> bool:
-        """Remove one item, and its inner dict if empty then; True if the item was present."""
+        """Remove one item, and an inner dict that becomes empty; True if the item was present."""
         if item not in self.items.get(key, {}):
             return False
-        inner = self._own(key)
+        inner = self._writable_inner(key)
         del inner[item]
         if not inner:
             self.drop(key)

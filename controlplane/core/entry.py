@@ -1,8 +1,8 @@
 """Raw records with their position in a log: the truth from which everything else is derived.
 
 An `Entry` is one record as Kafka stores it. A `Batch` holds the entries of one partition as
-columns, for bulk readers: a million Python objects would cost more than the fold itself. Neither
-interprets the bytes; `codec` does.
+columns, for bulk readers: creating an object per record would cost more than the fold itself.
+Neither class interprets the bytes; `codec` does.
 """
 
 from abc import ABC, abstractmethod
@@ -37,8 +37,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """One record with its position.
 
     `timestamp` is in milliseconds since 1970 (-1: unknown). A `value` of None is a tombstone.
-    `aborted` marks a record of an aborted transaction: only a reader with isolation level
-    `read_uncommitted` (a worker without exactly-once support) ever sees it.
+    `aborted` marks a record of an aborted transaction. A worker without exactly-once support sees
+    it, because such a worker reads with isolation level `read_uncommitted`.
     """
 
     topic: str
@@ -66,12 +66,12 @@ class Batch(Protocol):
 
     @property
     def topic(self) -> str:
-        """Topic of all entries: a batch has one."""
+        """Topic of all entries."""
         ...
 
     @property
     def partition(self) -> int:
-        """Partition of all entries: a batch has one."""
+        """Partition of all entries."""
         ...
 
     @property
@@ -106,17 +106,17 @@ class Batch(Protocol):
 
     @property
     def end(self) -> int:
-        """Offset at which reading continues."""
+        """Offset at which reading continues, perhaps some offsets after the last entry."""
         ...
 
     def __len__(self) -> int: ...
 
     def entries(self) -> Iterator[Entry]:
-        """Iterate over the records."""
+        """Iterate over the entries, in offset order."""
         ...
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
-        """Put the last value of each key into `last`; aborted records only with `aborted`."""
+        """Put the last value of each key into `last`; skip aborted records unless `aborted`."""
         ...
 
 
@@ -141,7 +141,7 @@ class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
         return self.offsets[-1] + 1
 
     def entries(self) -> Iterator[Entry]:
-        """Iterate over the records."""
+        """Iterate over the entries, in offset order."""
         columns = zip(self.offsets, self.timestamps, self.keys, self.values, strict=True)
         for index, (offset, timestamp, key, value) in enumerate(columns):
             yield Entry(
@@ -156,7 +156,7 @@ class ColumnBatch(msgspec.Struct, frozen=True, gc=False):
             )
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
-        """Put the last value of each key into `last`; aborted records only with `aborted`."""
+        """Put the last value of each key into `last`; skip aborted records unless `aborted`."""
         if aborted or not self.aborted:
             last.update(zip(self.keys, self.values, strict=True))
         else:
@@ -182,8 +182,9 @@ def batch_of(entries: Sequence[Entry]) -> ColumnBatch:
 class LazyBatch(ABC):
     """Base of a `Batch` that decodes its columns on first access.
 
-    It derives all members but `end`, `len` and `keep_last` from `decode`. Most folds need only the
-    last value of each key, and decoding all columns costs more than finding these values.
+    A subclass defines `decode`, `end`, `len` and `keep_last`; the other members derive from
+    `decode`. Most folds need only the last value of each key. Decoding all columns costs more than
+    finding these values.
     """
 
     topic: str
@@ -229,5 +230,5 @@ class LazyBatch(ABC):
         return self.decoded.aborted
 
     def entries(self) -> Iterator[Entry]:
-        """Iterate over the records."""
+        """Iterate over the entries, in offset order."""
         return self.decoded.entries()

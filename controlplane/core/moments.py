@@ -12,43 +12,44 @@ from controlplane.core.entry import Position
 from controlplane.core.state import Topics
 
 MOMENT_LENGTH = 4_096
-"""Characters of a moment: enough for a vector over hundreds of partitions."""
+"""Most characters of a moment: enough for a vector over hundreds of partitions."""
 
 LAST_OFFSET = 2**63 - 1
 """Greatest offset: Kafka stores it in a Java long."""
 
 PARTITION_DIGITS = 9
-"""Digits of a partition number; Kafka stores 32 bits."""
+"""Most digits of a partition number: every such number fits into Kafka's 32 bits."""
 
 TIME_DIGITS = 15
-"""Digits of a time in ms, which ends with the year 9999."""
+"""Most digits of a time in ms: the end of the year 9999 has 15."""
 
 TEXT_SHOWN = 60
-"""Characters of a text that a message quotes."""
+"""Most characters of a text that a message quotes."""
 
 CLOCKS_DIFFER_MS = 10_000
-"""Tolerance for a client's clock that is ahead, before its present counts as the future."""
+"""Tolerance for a client's clock that runs ahead: later times count as the future."""
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
 
 KAFKA_IS_YOUNGER_MS = (datetime(2000, 1, 1, tzinfo=UTC) - EPOCH) // MS
-"""Smaller numbers are probably no time in ms: no record of Kafka is that old."""
+"""The year 2000. A smaller number is probably not a time in ms: no Kafka record is that old."""
 
 LAST_MS = (datetime(9999, 12, 31, tzinfo=UTC) - EPOCH) // MS
+"""Latest time that is shown as a date: `datetime` ends with the year 9999."""
 
 _POSITION = re.compile(
     rf"(.+)@(?:(\d{{1,{PARTITION_DIGITS}}}):)?(\d{{1,{MOMENT_LENGTH}}})", re.ASCII
 )
-_VECTOR = """'{"connect-configs":[57],"connect-status":[41,0,12]}'"""
-_FORMS = "2026-11-20T12:00:00Z, 1795214808118 (ms), config@57 or a vector of end offsets"
+_VECTOR_EXAMPLE = """'{"connect-configs":[57],"connect-status":[41,0,12]}'"""
+_VALID_FORMS = "2026-11-20T12:00:00Z, 1795214808118 (ms), config@57 or a vector of end offsets"
 
 
 UNKNOWN_TIME = "unknown"
 
 
 class UnknownMoment(ValueError):
-    """The text is no point in time of this log. The message shows the valid forms."""
+    """The text names no point in time of this log. The message gives the reason or valid forms."""
 
 
 def is_vector(text: str) -> bool:
@@ -75,7 +76,9 @@ def read_vector(text: str) -> dict[str, list[int]]:
     try:
         return msgspec.json.decode(text, type=dict[str, list[int]])
     except (msgspec.MsgspecError, ValueError) as error:
-        raise UnknownMoment(f"not a vector of end offsets like {_VECTOR}: {error}") from None
+        raise UnknownMoment(
+            f"not a vector of end offsets like {_VECTOR_EXAMPLE}: {error}"
+        ) from None
 
 
 def read_position(text: str, topics: Topics) -> Position:
@@ -130,7 +133,9 @@ def read_time_ms(text: str) -> int:
     try:
         time = datetime.fromisoformat(text)
     except ValueError:
-        raise UnknownMoment(f"{quoted(text)} is no point in time: write it like {_FORMS}") from None
+        raise UnknownMoment(
+            f"{quoted(text)} is no point in time: write it like {_VALID_FORMS}"
+        ) from None
     if time.tzinfo is None:
         time = time.replace(tzinfo=UTC)
     return (time - EPOCH) // MS
@@ -140,7 +145,7 @@ def check_not_future(moment: str, now_ms: int) -> None:
     """Refuse a future time: records may still be written before it.
 
     Raises:
-        UnknownMoment: the time is in the future.
+        UnknownMoment: the time is in the future, or the text has another form.
     """
     if "@" not in moment and not is_vector(moment):
         time_ms = read_time_ms(moment)
@@ -151,6 +156,7 @@ def check_not_future(moment: str, now_ms: int) -> None:
 
 
 def _number_ms(text: str) -> int:
+    """Parse digits as ms since 1970; raises `UnknownMoment` beyond `LAST_MS`."""
     if len(text) > TIME_DIGITS or int(text) > LAST_MS:
         raise UnknownMoment(
             f"{quoted(text)} is no time in milliseconds: it ends with the year 9999"
@@ -161,7 +167,8 @@ def _number_ms(text: str) -> int:
 def time_text(time_ms: int) -> str:
     """Format a time for people and `read_time_ms`: `2026-11-20T12:00:00.000Z`, UTC.
 
-    A negative time is unknown: logs without times have -1.
+    A negative time is `UNKNOWN_TIME`: logs without times have -1. A time after `LAST_MS` is shown
+    in ms.
     """
     if time_ms < 0:
         return UNKNOWN_TIME
@@ -176,12 +183,12 @@ def too_early(text: str, time_ms: int, first_ms: int) -> UnknownMoment:
         day = time_text(time_ms)[:10]
         return UnknownMoment(
             f"{text} is {day} in milliseconds, before the first record: "
-            f"did you mean {_likelier(text)}?"
+            f"did you mean {_likely_meaning(text)}?"
         )
     return UnknownMoment(f"{quoted(text)} is before the first record ({time_text(first_ms)})")
 
 
-def _likelier(digits: str) -> str:
+def _likely_meaning(digits: str) -> str:
     """Likely meaning of a number: seconds, a day without hyphens, an offset."""
     if int(digits) * 1_000 >= KAFKA_IS_YOUNGER_MS:
         return f"seconds (then write {digits}000), or a record such as config@57"

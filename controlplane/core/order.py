@@ -1,10 +1,10 @@
 """The one order between partitions, and points in time within it.
 
-Kafka orders records within a partition only, but in places the order between partitions decides
-what a worker sees (edge 20 of `tests/core/test_edges.py`). The project orders by running maximum of
-the timestamp within the partition, then partition, then offset. That is close to the order of
-writing, and the same on every reading. The running maximum is needed because clocks of several
-writers make timestamps run backwards.
+Kafka orders records within a partition only. Sometimes the order between partitions decides what a
+worker sees (edge 20 of `tests/core/test_edges.py`). The project orders records by the running
+maximum of the timestamp within the partition, then by partition, then by offset. That is close to
+the order of writing, and the same on every reading. Clocks of several writers differ, so timestamps
+can run backwards; their running maximum cannot.
 
 A point in time is a cut through all partitions: a vector of end offsets.
 """
@@ -36,14 +36,14 @@ Ends = Mapping[str, Sequence[int]]
 
 
 def running_max(timestamps: Iterable[int], before_ms: int | None = None) -> list[int]:
-    """Running maximum at each record of a partition; `before_ms` is the maximum before them."""
+    """Running maximum at each record of a partition; `before_ms` is that of earlier records."""
     if before_ms is None:
         return list(accumulate(timestamps, max))
     return list(accumulate(timestamps, max, initial=before_ms))[1:]
 
 
 class RankedEntry(NamedTuple):
-    """An entry and its rank in the order."""
+    """Entry with its rank. `time_ms` is the running maximum, not the entry's own timestamp."""
 
     time_ms: int
     partition: int
@@ -58,9 +58,9 @@ _RANK = itemgetter(0, 1, 2, 3)
 def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
     """Entries in the one order, with their ranks. Within a partition, offsets must ascend.
 
-    The rest of a log after a prefix of the order needs no knowledge of that prefix. A running
-    maximum of the prefix could affect only the partition that reaches furthest, whose records come
-    first anyway.
+    The entries may be the rest of a topic after a prefix of the order. Their order is the same as
+    with the prefix: only the partition of its last record can have a running maximum above its next
+    timestamps. Those records come first with or without that maximum.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 
@@ -68,8 +68,8 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
 class EntrySorter:
     """Sorts the entries of a log into the one order, in steps that are each short.
 
-    Partitions come in any order, the entries of each by offset. Every entry must be ranked, even
-    one that is not kept: its timestamp affects the ranks after it.
+    Partitions come in any order, the entries of each by offset. Rank every entry, even one that is
+    not kept: its timestamp affects later ranks.
     """
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class EntrySorter:
 
     def rank(self, entry: Entry) -> RankedEntry:
         """Rank the next entry of its partition by the running maximum of the timestamps there."""
-        place = entry.topic, entry.partition
-        time_ms = max(entry.timestamp, self._latest_ms.get(place, entry.timestamp))
-        self._latest_ms[place] = time_ms
+        topic_partition = entry.topic, entry.partition
+        time_ms = max(entry.timestamp, self._latest_ms.get(topic_partition, entry.timestamp))
+        self._latest_ms[topic_partition] = time_ms
         return RankedEntry(time_ms, entry.partition, entry.offset, entry.topic, entry)
 
     def keep(self, ranked: RankedEntry) -> None:
@@ -101,7 +101,7 @@ def in_order(entries: Iterable[Entry]) -> list[Entry]:
 
 
 def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:
-    """The entries of batches, one by one."""
+    """Iterate over the entries of all batches."""
     for batch in batches:
         yield from batch.entries()
 
@@ -109,8 +109,8 @@ def entries_of(batches: Iterable[Batch]) -> Iterator[Entry]:
 def before(entries: Iterable[Entry], ends: Ends) -> Iterator[Entry]:
     """Entries before a cut. A topic or partition without an end is excluded."""
     for entry in entries:
-        parts = ends.get(entry.topic, ())
-        if entry.partition < len(parts) and entry.offset < parts[entry.partition]:
+        topic_ends = ends.get(entry.topic, ())
+        if entry.partition < len(topic_ends) and entry.offset < topic_ends[entry.partition]:
             yield entry
 
 
@@ -132,12 +132,13 @@ def ends_at(batches: Iterable[Batch], moment: str, topics: Topics) -> dict[str, 
 
 
 Rank = tuple[Any, ...]
-"""(running maximum, partition, offset, topic)."""
+"""(running maximum in ms, partition, offset, topic). A limit may have only the first items."""
 
 RankedBatch = tuple[Batch, list[Rank]]
 """A batch, and the ranks of its records."""
 
 _END = float("inf")
+"""Greater than every partition number."""
 
 
 class SkippedPrefix(NamedTuple):
@@ -156,12 +157,12 @@ SkippedPrefixes = Mapping[tuple[str, int], SkippedPrefix]
 def rank_batches(
     batches: Iterable[Batch], begun: SkippedPrefixes = MappingProxyType({})
 ) -> Iterator[RankedBatch]:
-    """Each batch with the ranks of its records; `begun` are the prefixes before the batches."""
-    latest = {place: prefix.latest_ms for place, prefix in begun.items()}
+    """Yield each batch with the ranks of its records; `begun`: prefixes skipped before them."""
+    latest = {topic_partition: prefix.latest_ms for topic_partition, prefix in begun.items()}
     for batch in batches:
-        place = batch.topic, batch.partition
-        times = running_max(batch.timestamps, latest.get(place, -1))
-        latest[place] = times[-1] if times else latest.get(place, -1)
+        topic_partition = batch.topic, batch.partition
+        times = running_max(batch.timestamps, latest.get(topic_partition, -1))
+        latest[topic_partition] = times[-1] if times else latest.get(topic_partition, -1)
         yield (
             batch,
             [
@@ -172,12 +173,14 @@ def rank_batches(
 
 
 def limit_at(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
-    """Rank of the last record included at a moment (see `ends_at`) that is no vector.
+    """Rank of the last record included at a moment: a record or a time (see `ends_at`).
 
     Raises:
         UnknownMoment: the text has another form, the log has no such record, or begins later.
     """
-    return _last_rank(ranked, moment, topics) if "@" in moment else _last_time(ranked, moment)
+    if "@" in moment:
+        return _rank_of_record(ranked, moment, topics)
+    return _rank_at_time(ranked, moment)
 
 
 def time_limit(time_ms: int) -> Rank:
@@ -191,25 +194,25 @@ def ends_within(
     """The cut after the records up to a rank; skipped prefixes are included."""
     ends: dict[str, list[int]] = {}
     for (topic, partition), prefix in begun.items():
-        _parts_to(ends, topic, partition)[partition] = prefix.end
+        _ends_to(ends, topic, partition)[partition] = prefix.end
     for batch, ranks in ranked:
-        parts = _parts_to(ends, batch.topic, batch.partition)
+        topic_ends = _ends_to(ends, batch.topic, batch.partition)
         # Ranks ascend within a partition, so the included records are a prefix of it.
         inside = bisect_right(ranks, limit)
         if inside:
-            parts[batch.partition] = batch.offsets[inside - 1] + 1
+            topic_ends[batch.partition] = batch.offsets[inside - 1] + 1
     return ends
 
 
-def _parts_to(ends: dict[str, list[int]], topic: str, partition: int) -> list[int]:
-    """The ends of a topic, extended to a partition."""
-    parts = ends.setdefault(topic, [])
-    parts.extend([0] * (partition + 1 - len(parts)))
-    return parts
+def _ends_to(ends: dict[str, list[int]], topic: str, partition: int) -> list[int]:
+    """The ends of a topic, extended by zeros to include a partition."""
+    topic_ends = ends.setdefault(topic, [])
+    topic_ends.extend([0] * (partition + 1 - len(topic_ends)))
+    return topic_ends
 
 
-def _last_rank(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
-    """Rank of the record that is included last."""
+def _rank_of_record(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Rank:
+    """Rank of a record; raises `UnknownMoment` if the log does not have it."""
     topic, partition, offset = read_position(moment, topics)
     offsets: list[int] = []
     for batch, ranks in ranked:
@@ -218,25 +221,31 @@ def _last_rank(ranked: Sequence[RankedBatch], moment: str, topics: Topics) -> Ra
                 return ranks[batch.offsets.index(offset)]
             offsets += batch.offsets
     known_topics = {batch.topic for batch, _ in ranked} | {*msgspec.structs.astuple(topics)}
-    why = _span(offsets, moment, offset, topic, partition)
+    reason = _offset_range(offsets, moment, offset, topic, partition)
     if topic not in known_topics:
         names = ", ".join(topics.__struct_fields__)
-        why = f"unknown topic {quoted(topic)}, name {names} or a topic in full"
-    raise UnknownMoment(f"the log has no record at {moment}: {why}")
+        reason = f"unknown topic {quoted(topic)}, name {names} or a topic in full"
+    raise UnknownMoment(f"the log has no record at {moment}: {reason}")
 
 
-def _span(offsets: Sequence[int], moment: str, missing: int, topic: str, partition: int) -> str:
-    """The records that exist, for the error about one that does not."""
+def _offset_range(
+    offsets: Sequence[int], moment: str, missing: int, topic: str, partition: int
+) -> str:
+    """Range of the existing offsets, as text for the error about a missing one."""
     if not offsets:
         return f"{topic} has no records in partition {partition}"
     stem = moment[: moment.rindex(":" if ":" in moment else "@") + 1]
     first, last = min(offsets), max(offsets)
-    within = ", and this one was compacted away or is none" if first < missing < last else ""
-    return f"{topic} reaches from {stem}{first} to {stem}{last}{within}"
+    gap = ", and this one was compacted away or is none" if first < missing < last else ""
+    return f"{topic} reaches from {stem}{first} to {stem}{last}{gap}"
 
 
-def _last_time(ranked: Sequence[RankedBatch], moment: str) -> Rank:
-    """Rank after every record up to a time; any rank if the log is empty."""
+def _rank_at_time(ranked: Sequence[RankedBatch], moment: str) -> Rank:
+    """Rank after every record up to a time; of any time if the log is empty.
+
+    Raises:
+        UnknownMoment: the text is no time, is before the first record, or no record has a time.
+    """
     time_ms = read_time_ms(moment)
     times = [time_ms for _, ranks in ranked for time_ms, *_ in ranks]
     first_ms = min((time_ms for time_ms in times if time_ms >= 0), default=None)

@@ -13,7 +13,7 @@ import msgspec
 
 from controlplane.core.records import Properties, Status
 
-# --- what a step does ---------------------------------------------------------------------------
+# --- steps --------------------------------------------------------------------------------------
 
 
 class Draft(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -44,7 +44,7 @@ They may select another cluster for its consumer group, and for fencing its prod
 
 
 class AlterGroup(Action, frozen=True, tag="alter-group"):
-    """Set and remove offsets of a sink's consumer group."""
+    """Set and remove offsets of a sink's consumer group; `remove`: topics and partitions."""
 
     connector: str
     group: str
@@ -70,7 +70,10 @@ class FenceProducers(Action, frozen=True, tag="fence-producers"):
 
 
 class RestartInstances(Action, frozen=True, tag="restart-instances"):
-    """Restart a connector (None) or tasks on the workers that own them. Writes nothing."""
+    """Restart instances on the workers that own them: tasks by id; None: the connector itself.
+
+    The action writes no record.
+    """
 
     connector: str
     instances: tuple[int | None, ...]
@@ -82,15 +85,15 @@ AnyAction = AlterGroup | DeleteGroup | FenceProducers | RestartInstances
 class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """One atomic batch of records, or one outside action.
 
-    `undo` takes the step back if it fails half-way or a later step fails. None: nothing to take
-    back, as the step can be repeated, or has no effect before the plan's commit point.
+    `undo` takes the step back if it fails half-way, or if a later step fails. It is None if the
+    step can be repeated, or has no effect before the plan's commit point.
     """
 
     name: str
     records: tuple[Draft, ...] = ()
     action: AnyAction | None = None
     read_back: tuple[str, ...] = msgspec.field(default=(), name="barrier")
-    """Topics to read up to what has been written, before the plan continues.
+    """Topics to read, up to the records that the plan wrote, before the next step begins.
 
     The command topic stores it as `barrier`, so that logs of earlier versions can be recovered.
     """
@@ -98,13 +101,13 @@ class Step(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     best_effort: bool = False
     """True: the plan continues and succeeds if this step fails."""
     absent: str = ""
-    """Connector that must not exist when the step begins. If it does, the command fails, and
-    nothing is taken back: the offsets written so far may belong to the other connector."""
+    """Connector that must not exist when the step begins; empty: no such condition. If it exists,
+    the command fails without undoing steps: the offsets written so far may belong to it."""
     doing: str = ""
     """Description of the step, if the client must learn which step failed (KIP-995)."""
 
 
-# --- how it ends --------------------------------------------------------------------------------
+# --- refusals and outcomes ----------------------------------------------------------------------
 
 
 class Reason(Enum):
@@ -125,7 +128,8 @@ class Reason(Enum):
     NOT_OFFERED = "not offered"
     """The release lacks this command."""
     FAILED = "failed"
-    """The worker fails at it: a hook throws, or a class is missing in a release that says so."""
+    """The worker fails: a hook throws, or a class is missing and the release calls that a failure
+    of the worker."""
 
 
 class Rejected(msgspec.Struct, frozen=True, gc=False):
@@ -134,7 +138,7 @@ class Rejected(msgspec.Struct, frozen=True, gc=False):
     reason: Reason
     text: str | None
     detail: str | msgspec.UnsetType = msgspec.UNSET
-    """Cause that a worker logs, and that its answer lacks; unset: there is none."""
+    """Cause that a worker logs but leaves out of its answer; unset: there is none."""
 
     @property
     def sentence(self) -> str:
@@ -168,7 +172,7 @@ class ConnectorAfterCommand(msgspec.Struct, frozen=True, gc=False):
 
 
 class LeftStatus(msgspec.Struct, frozen=True, gc=False):
-    """Reported status of a connector when a restart was requested."""
+    """Status of a connector when its restart was requested; `tasks`: ids and statuses."""
 
     type: str
     connector: Status
@@ -184,11 +188,11 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
     facts: Mapping[str, Any] = {}
     """Further fields of the answer, e.g. `initial_offsets_response`."""
     refusal: Rejected | None = None
-    """Refusal to answer with, in a release that writes first and refuses then."""
+    """Refusal to answer with, in a release that writes the records and then refuses."""
     release: str | None = None
-    """Release that answers. Set together with the two fields below when the command is carried out
-    (`decide.with_complete_outcome`); the answer then depends on nothing else. None: a plan's
-    outcome, or one stored by an earlier version of this program."""
+    """Release that answers. `decide.with_complete_outcome` sets it and the two fields below when
+    the command is carried out; the answer then depends on this outcome alone. None: outcome of a
+    plan, or stored by an earlier version of this program."""
     connector: ConnectorAfterCommand | None = None
     """Connector in the answer; None: the answer shows none."""
     status: LeftStatus | None = None
@@ -196,26 +200,29 @@ class Outcome(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults
 
 
 class Plan(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """Steps in order. With the step `commit_point` the command has taken effect.
+    """Steps in order. A plan without steps is done at once.
 
-    A plan without steps is done at once.
+    The command has taken effect once the step named `commit_point` is done. Recovery completes the
+    steps after it.
     """
 
     steps: tuple[Step, ...]
     outcome: Outcome = Outcome()
     commit_point: str | None = None
     assumed: tuple[str, ...] = ()
-    """Assumptions that were not verified, as clauses."""
+    """Assumptions that `decide` did not verify, one clause each."""
 
 
-# --- what must be asked first -------------------------------------------------------------------
+# --- questions ----------------------------------------------------------------------------------
 
 
 PlannedOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
-Offsets = tuple[PlannedOffset, ...]
-"""Partitions, each with the offset to set; None removes its offset.
+"""A partition and the offset to set; None removes the offset."""
 
-Those of a sink have the keys `kafka_topic`, `kafka_partition` and `kafka_offset`.
+Offsets = tuple[PlannedOffset, ...]
+"""Planned offsets in order.
+
+A sink's partition has the keys `kafka_topic` and `kafka_partition`, its offset `kafka_offset`.
 """
 
 
@@ -247,13 +254,13 @@ Question = AskHook | AskGroup
 
 
 class HookSuccess(msgspec.Struct, frozen=True):
-    """The hook returned. `definite` is its answer: true if the connector will use the offsets."""
+    """The hook returned. `definite` is its result: True if the connector will use the offsets."""
 
     definite: bool
 
 
 class HookFailure(msgspec.Struct, frozen=True):
-    """The hook threw. `text` is the worker's answer."""
+    """The hook threw. `text` is the message in the worker's answer; None: it has none."""
 
     text: str | None
     is_defect: bool = False

@@ -7,8 +7,8 @@ it. Its records are of three sorts:
 * **Data derived from them**: `TaskConfig` and `TaskCommit`. A connector generates a map per task.
   The leader writes one `TaskConfig` for each and then the commit, which says that tasks 0..n-1 are
   complete. Until the commit, task configs are *deferred* and invisible. A commit that does not find
-  all of 0..n-1 among the deferred ones leaves the connector *inconsistent*. Compaction keeps single
-  keys, not groups, so a log can lose the early half of a set; a later commit heals it.
+  all of 0..n-1 among the deferred ones leaves the connector *inconsistent*. Compaction keeps the
+  last record of each key, so a log can lose a part of a set. A later commit heals that.
 * **Requests to workers, or between them**: `TaskCount` (fencing zombies), `SessionKey`,
   `RestartRequest`, `LoggerLevel`. The last two are events and never state: replaying them would
   restart connectors at every start of a worker.
@@ -97,7 +97,7 @@ class TaskCount(Fact, frozen=True):
 
 
 class SessionKey(Fact, frozen=True):
-    """`session-key`: signs requests among workers (KIP-507). Time in ms since 1970."""
+    """`session-key`: key that signs requests among workers (KIP-507). Time in ms since 1970."""
 
     key: bytes
     algorithm: str
@@ -105,7 +105,7 @@ class SessionKey(Fact, frozen=True):
 
 
 class RestartRequest(Fact, frozen=True):
-    """`restart-connector-<name>`: an event (KIP-745)."""
+    """`restart-connector-<name>`: event to which workers restart instances (KIP-745)."""
 
     connector: str
     include_tasks: bool
@@ -113,7 +113,7 @@ class RestartRequest(Fact, frozen=True):
 
 
 class LoggerLevel(Fact, frozen=True):
-    """`logger-cluster-<namespace>`: an event (KIP-976)."""
+    """`logger-cluster-<namespace>`: event to which every worker sets the level (KIP-976)."""
 
     namespace: str
     level: str
@@ -123,7 +123,7 @@ class LoggerLevel(Fact, frozen=True):
 
 
 class Status(Fact, frozen=True):
-    """Report of a worker on a connector or task."""
+    """Report of a worker on a connector or task. `generation` is that of the worker's group."""
 
     state: State
     trace: str | None
@@ -182,7 +182,10 @@ class SourcePartition(Fact, frozen=True):
 
 
 class CommandAccepted(Fact, frozen=True, tag="accepted", tag_field="type"):
-    """Acceptance of a command, written before its first step. `plan` is data, as decided."""
+    """Acceptance of a command, written before its first step.
+
+    `plan`: the decided `Plan` as JSON data; None: one atomic batch, which cannot be half done.
+    """
 
     command_id: str
     at_ms: int
@@ -224,7 +227,7 @@ class CommandTrace(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unfinished(self) -> bool:
-        """Accepted but not ended, as after a crash."""
+        """True if the command was accepted and has not finished, as after a crash."""
         return self.accepted is not None and self.finished is None
 
 
@@ -245,7 +248,7 @@ class Invalid(Fact, frozen=True):
     """Bytes that are no record, and their effect on a worker.
 
     - `thrown`: Java exception that leaves the store; None: the record is logged and ignored.
-    - `advances`: False if the worker's config offset stays, because the value was never decoded.
+    - `advances`: False if the worker's config offset stays, because the value is undecodable.
     - `about`: the key as text, for people.
     - `silent`: True if even the worker's log shows nothing (offset without partition, KAFKA-16392).
     """

@@ -41,7 +41,10 @@ class Aspect(Enum):
 
 
 ChangePositions = CopyOnWrite[tuple[str, Aspect, str], Position]
-"""(connector, aspect, item) → position of the record that changed it last."""
+"""(connector, aspect, item) → position of the record that changed it last.
+
+The item is a task id or a topic; for other aspects it is empty.
+"""
 
 
 class SharedTopic(ValueError):
@@ -67,7 +70,7 @@ class Topics(msgspec.Struct, frozen=True):
     def shared(self) -> tuple[str, str] | None:
         """Two fields with the same topic name; None: all four differ.
 
-        The records of one would be read as those of the other.
+        One topic cannot have two roles: each record would be read in only one of them.
         """
         for first, second in combinations(self.__struct_fields__, 2):
             if getattr(self, first) == getattr(self, second):
@@ -102,15 +105,19 @@ class ConfigState(msgspec.Struct, frozen=True):
     connectors: Mapping[str, Properties] = {}
     targets: Mapping[str, Target] = {}
     task_counts: Mapping[str, int] = {}
+    """Count of each connector's last commit; it may be negative."""
     tasks: Mapping[str, Mapping[int, Properties]] = {}
-    """Applied task configs. Ids beyond the count stay; only the count hides them."""
+    """Applied task configs. Ids beyond the count stay, hidden by the count."""
     deferred: Mapping[str, Mapping[int, Properties]] = {}
-    """Task configs that wait for a commit. An empty map differs from none."""
+    """Task configs that wait for a commit. An empty map (after a commit) differs from no map."""
     inconsistent: Mapping[str, bool] = {}
     """Connectors whose last commit did not find all task configs."""
     fenced_counts: Mapping[str, int] = {}
+    """Last `TaskCount` of each connector."""
     generations: Mapping[str, int] = {}
+    """Number of task sets that were applied since reading began, less one (KIP-618)."""
     pending_fencing: Mapping[str, bool] = {}
+    """Connectors with a commit after their last `TaskCount` (KIP-618)."""
     applied: Mapping[str, Properties | None] = {}
     """Connector config from which the committed tasks were generated."""
     session_key: SessionKey | None = None
@@ -150,7 +157,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     offsets: Mapping[str, OffsetState] = {}
     """Offsets by topic: the worker's own topic and those that connectors have."""
     commands: Mapping[str, CommandTrace] = {}
-    """Commands by id: unfinished ones as they began, then the latest ended ones (`ENDED_KEPT`)."""
+    """Commands by id: all unfinished ones, and the last `ENDED_KEPT` that ended, by their end."""
     ends: Mapping[tuple[str, int], int] = {}
     """(topic, partition) → offset of the next record to read."""
     causes: Mapping[tuple[str, bytes | None], Position] = {}
@@ -160,7 +167,7 @@ class ClusterState(msgspec.Struct, frozen=True):
     """(connector, aspect, item) → position of the record that changed it last. Offsets: see
     `causes`."""
     unreadable: Mapping[Position, str] = {}
-    """Unusable records with the reason; the first few (`UNREADABLE_KEPT`)."""
+    """Unusable records with the reason: the first `UNREADABLE_KEPT` of each topic."""
     unreadable_counts: Mapping[str, int] = {}
     """Number of unusable records by topic. `bulk` skips offsets and statuses that later records
     replace, so it does not count them."""
@@ -172,7 +179,7 @@ class ClusterState(msgspec.Struct, frozen=True):
 
     @property
     def ends_by_topic(self) -> dict[str, list[int]]:
-        """End offsets by topic, one for each partition, as a log takes them."""
+        """End offsets by topic, one per partition, as a log takes them; 0: none is known."""
         ends: dict[str, list[int]] = {}
         for (topic, partition), end in sorted(self.ends.items()):
             parts = ends.setdefault(topic, [])

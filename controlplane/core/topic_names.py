@@ -9,6 +9,7 @@ ALLOWED = f"1 to {MAX_CHARACTERS} letters, digits, dots, underscores and hyphens
 """The rule as text; it omits that one or two dots alone are illegal."""
 
 PATTERN = rf"^(?!\.{{1,2}}\Z)[a-zA-Z0-9._-]{{1,{MAX_CHARACTERS}}}\Z"
+"""Regular expression of the rule."""
 _LEGAL = re.compile(PATTERN, re.ASCII)
 
 

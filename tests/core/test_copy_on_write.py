@@ -67,7 +67,7 @@ def test_publishing_and_writing_copy_little(monkeypatch: pytest.MonkeyPatch) -> 
         table.publish()
         table.writable()[number] = 1
         if isinstance(table.items, LayeredDict):
-            thickest = max(thickest, len(table.items._over) + len(table.items._gone))
+            thickest = max(thickest, len(table.items._written) + len(table.items._removed))
             base = table.items._base
             bases += [base] if not bases or base is not bases[-1] else []
     assert 100 < thickest <= 201

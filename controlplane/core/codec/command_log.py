@@ -28,7 +28,7 @@ _VERSION = 1
 
 
 def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | Invalid | None:
-    """Decode a record of the command topic; None: a tombstone, from manual retention."""
+    """Decode a record of the command topic; None: a tombstone, written by manual retention."""
     if value is None:
         return None
     try:
@@ -43,12 +43,13 @@ def decode_command(key: bytes | None, value: bytes | None) -> CommandRecord | In
 
 
 def _decoded(value: bytes) -> CommandRecord:
+    """Record of a value; raises `MsgspecError`, ValueError or RecursionError."""
     try:
         return _DECODER.decode(value)
     except msgspec.ValidationError:
         raise
     except msgspec.DecodeError:
-        # msgspec refuses half a surrogate pair, but a connector config may contain one.
+        # msgspec refuses half a surrogate pair, but a config may contain one; `json` reads it.
         record: CommandRecord = msgspec.convert(json.loads(value), CommandRecord)
         return record
 
@@ -59,7 +60,7 @@ def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
     try:
         return key, _ENCODER.encode(record)
     except UnicodeEncodeError:
-        # Half a surrogate pair, written as an escape.
+        # msgspec cannot write half a surrogate pair; `json` writes it as an escape.
         text = json.dumps(msgspec.to_builtins(record), separators=(",", ":"))
         return key, text.encode("ascii")
 
@@ -69,14 +70,17 @@ def encode_command(record: CommandRecord) -> tuple[bytes, bytes]:
 DONE, FAILED = "done", "failed"
 
 ESCAPE_BYTES = 12
-"""Longest form of one character in JSON: two escaped surrogates."""
+"""Most bytes of one character in JSON: two escaped surrogates."""
 
 LEVELS_MAX = 100
 """Maximum nesting of a config that is stored with an answer. REST accepts one level."""
 
 
 def accepted(topic: str, request: CommandRequest, plan: Plan | None) -> Draft:
-    """Record that the command begins. A plan of one batch is left out: it cannot be half done."""
+    """Record that the command begins.
+
+    `plan` None: its plan is one atomic batch, which cannot be half done.
+    """
     stored_plan = None
     if plan is not None:
         bare = msgspec.structs.replace(plan, outcome=_without_answer(plan.outcome))
@@ -91,8 +95,8 @@ def accepted(topic: str, request: CommandRequest, plan: Plan | None) -> Draft:
 def finished(topic: str, request: CommandRequest, at_ms: int, result: Outcome | Rejected) -> Draft:
     """Record that the command has ended, with its result.
 
-    The whole answer is stored only under a key of the caller's, who may send it again. It is never
-    larger than the config and the reported statuses of the connector.
+    The whole answer is stored only if the client chose the id and may repeat it. The answer is
+    never larger than the config and the reported statuses of the connector.
     """
     if isinstance(result, Rejected):
         stored = {"ended": FAILED, **msgspec.to_builtins(result)}
@@ -108,16 +112,18 @@ def _draft(topic: str, record: CommandRecord) -> Draft:
 
 
 def _without_answer(outcome: Outcome) -> Outcome:
-    """The outcome as decided, without the fields that `decide` completes."""
+    """The outcome without the fields that `decide.with_complete_outcome` sets."""
     return msgspec.structs.replace(outcome, release=None, connector=None, status=None)
 
 
 def _answer(request: CommandRequest, outcome: Outcome) -> dict[str, Any]:
-    """The answer. A config that is the same as the accepted command's is not stored again."""
+    """The answer as data. A config that equals the accepted command's is replaced by None."""
     stored: dict[str, Any] = msgspec.to_builtins(outcome)
     if outcome.connector is not None:
         requested: Mapping[str, Any] = getattr(request.command, "config", None) or {}
-        if [*outcome.connector.config.items()] == [*requested.items()]:  # in the same order
+        if [*outcome.connector.config.items()] == [
+            *requested.items()
+        ]:  # lists compare the order, too
             stored["connector"]["config"] = None
     return stored
 
@@ -136,8 +142,8 @@ def _is_storable(outcome: Outcome) -> bool:
 def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) -> Draft:
     """Record that the command was refused and wrote nothing.
 
-    A command of more than `most` bytes is stored as an excerpt, with its size and the beginning of
-    the reason: refusals must not be able to fill the log.
+    Refusals must not be able to fill the log. So a record of more than `most` bytes is shortened:
+    to an excerpt of the command, the size that it had, and the beginning of the reason.
     """
     command, reason = msgspec.to_builtins(request.command), rejected.sentence
     record = CommandRefused(request.command_id, request.at_ms, request.principal, command, reason)
@@ -145,6 +151,7 @@ def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) 
     size = len(draft.value or b"")
     if size <= most:
         return draft
+    # Four parts of a quarter each: the excerpt, two names, the reason.
     names = {name: command[name] for name in ("command", "connector") if name in command}
     names = {name: _beginning(str(value), most // 4) for name, value in names.items()}
     stored = excerpt(command, most // 4) | names | {"whole_bytes": size}
@@ -153,7 +160,7 @@ def refused(topic: str, request: CommandRequest, rejected: Rejected, most: int) 
 
 
 def _beginning(text: str, most: int) -> str:
-    """The beginning of a text, in at most so many bytes of JSON."""
+    """The beginning of a text, in at most `most` bytes of JSON before the ellipsis."""
     if len(text) <= most and len(json.dumps(text)) <= most:
         return text
     kept = text[:most]
@@ -171,7 +178,7 @@ def ended(trace: CommandTrace) -> Outcome | Rejected | None:
     if stored.pop("ended", DONE) != DONE:
         return msgspec.convert(stored, Rejected)
     connector = stored.get("connector")
-    if connector is not None and connector["config"] is None:
+    if connector is not None and connector["config"] is None:  # equals the command's (`_answer`)
         assert trace.accepted is not None
         stored["connector"] = {**connector, "config": trace.accepted.command["config"]}
     return msgspec.convert(stored, Outcome)
@@ -227,12 +234,13 @@ def request_of(trace: CommandTrace) -> CommandRequest | None:
 # --- excerpts ------------------------------------------------------------------------------------
 
 TEXT_KEPT = 256
-"""Characters of the longest text that is kept."""
+"""Most characters of a text that an excerpt keeps."""
 
 DEPTH = 6
-"""Levels that are kept; the configs of tasks have three."""
+"""Levels of nesting that an excerpt keeps; the configs of tasks have three."""
 
 _LONG = 1 << 64
+"""Absolute value from which an integer is replaced by a note."""
 
 
 def excerpt(value: Mapping[str, Any], room: int) -> dict[str, Any]:
@@ -245,7 +253,7 @@ def excerpt(value: Mapping[str, Any], room: int) -> dict[str, Any]:
 
 
 class _Excerpt:
-    """Excerpt in the making; counts down the room, in bytes of the longest form of JSON."""
+    """Builds an excerpt and counts down the room, in bytes of JSON with all escapes."""
 
     def __init__(self, room: int) -> None:
         self._room = room
@@ -257,29 +265,29 @@ class _Excerpt:
             if len(name) > TEXT_KEPT:
                 continue
             abridged = _abridged(member, depth)
-            if not (self._takes(name) and self._takes(abridged)):
+            if not (self._reserve(name) and self._reserve(abridged)):
                 break
-            kept[name] = self._inside(member, abridged, depth)
+            kept[name] = self._content_of(member, abridged, depth)
         return kept
 
     def _items(self, value: Iterable[Any], depth: int) -> list[Any]:
         kept: list[Any] = []
         for item in value:
             abridged = _abridged(item, depth)
-            if not self._takes(abridged):
+            if not self._reserve(abridged):
                 break
-            kept.append(self._inside(item, abridged, depth))
+            kept.append(self._content_of(item, abridged, depth))
         return kept
 
-    def _inside(self, value: Any, abridged: Any, depth: int) -> Any:
-        """Excerpt of a container; an empty one is kept as it is."""
+    def _content_of(self, value: Any, abridged: Any, depth: int) -> Any:
+        """Return an abridged value; a container gets the members that fit."""
         if abridged == {}:
             return self.members(value, depth - 1)
         return self._items(value, depth - 1) if abridged == [] else abridged
 
-    def _takes(self, abridged: Any) -> bool:
-        """True if a text, a number or an empty container fits; it is then counted."""
-        room = self._room - len(json.dumps(abridged)) - 2
+    def _reserve(self, abridged: Any) -> bool:
+        """Reserve the room of a text, a number or an empty container; False if it does not fit."""
+        room = self._room - len(json.dumps(abridged)) - 2  # 2: a comma or colon, and a space
         if room < 0:
             return False
         self._room = room

@@ -21,12 +21,14 @@ from controlplane.core.records import (
 )
 from controlplane.core.releases.profiles import Profile
 
+# Java exceptions, as `Invalid.thrown` names them.
 NULL_POINTER = "NullPointerException"
 ILLEGAL_ARGUMENT = "IllegalArgumentException"
 STACK_OVERFLOW = "StackOverflowError"
 CONNECT = "ConnectException"
 
 DecodeKind = Callable[[str, Any, Profile], ConfigRecord | Invalid]
+"""Decodes the rest of a key after its prefix, and the JSON value, as a release does."""
 
 
 def decode_config(
@@ -53,10 +55,11 @@ def _text(key: bytes | None) -> str:
 
 
 def _by_prefix(key: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    """Decode by the prefix of the key. A kind that the release lacks is an unknown key."""
     for prefix, has_kind, decoder in _KINDS:
         if key.startswith(prefix) and has_kind(profile):
             if prefix == _SESSION_KEY and key != prefix:
-                break
+                break  # this key is compared whole
             return decoder(key[len(prefix) :], content, profile)
     return Invalid("unknown key", about=key)
 
@@ -76,7 +79,7 @@ _TASK_POISONS = attrgetter("task_properties_required")
 def _properties(
     key: str, content: Any, profile: Profile, poisons: Callable[[Profile], bool]
 ) -> dict[str, Any] | Invalid:
-    """The properties of a value; without any, `poisons` decides if the record is poison."""
+    """The properties of a value. If they are missing, `poisons` decides if that is poison."""
     if not isinstance(content, dict):
         return Invalid("value is not an object", about=key)
     properties = content.get("properties")
@@ -87,6 +90,7 @@ def _properties(
 
 
 def _task(rest: str, content: Any, profile: Profile) -> ConfigRecord | Invalid:
+    """Decode a task config. The key's last part is the task; the name may have dashes."""
     key = f"task-{rest}"
     parts = java_library.split_dashes(key)
     task = java_library.parse_int(parts[-1]) if len(parts) >= _TASK_KEY_PARTS else None
@@ -185,8 +189,8 @@ _TASK_KEY_PARTS = 3
 _TARGETS_V1 = ("STARTED", "PAUSED")
 _TARGETS_V2 = ("STARTED", "PAUSED", "STOPPED")
 
-# No prefix begins another (`task-` and `tasks-fencing-` differ at the fifth letter). So the order
-# is irrelevant, and no connector name can turn a record into one of another kind.
+# No prefix is the beginning of another: `task-` and `tasks-fencing-` differ at the fifth letter. So
+# their order is irrelevant, and no connector name can turn a record into one of another kind.
 _KINDS: tuple[tuple[str, Callable[[Profile], bool], DecodeKind], ...] = (
     ("target-state-", lambda profile: profile.target_states, _target),
     ("connector-", lambda _: True, _connector),
@@ -211,6 +215,7 @@ def encode_config(record: ConfigRecord, profile: Profile) -> tuple[bytes, bytes 
 
 
 def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any] | None]:
+    """Key and JSON value of a record; None: a tombstone. The order of fields is Kafka's."""
     match record:
         case ConnectorConfig(name, properties):
             return f"connector-{name}", None if properties is None else {"properties": properties}
@@ -237,7 +242,10 @@ def _content(record: ConfigRecord, profile: Profile) -> tuple[str, dict[str, Any
 
 
 def _both_states(state: Target, profile: Profile) -> dict[str, str]:
-    """`state` is the nearest thing that a worker without STOPPED can obey (KIP-875)."""
+    """Fields of a target state (KIP-875).
+
+    `state` is for workers that do not know STOPPED: it holds PAUSED instead.
+    """
     nearest = Target.PAUSED if state is Target.STOPPED else state
     if not profile.target_state_v2:
         return {"state": nearest.value}

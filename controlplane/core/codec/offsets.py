@@ -16,7 +16,7 @@ PartitionIdentity = tuple[str, tuple[Any, ...]]
 
 
 def decode_partition(key: bytes | None, profile: Profile) -> SourcePartition | Invalid:
-    """Decode an offset's key, `["<connector>",{...}]`, to its connector and source partition."""
+    """Decode the key of an offset, `["<connector>",{...}]` (`OffsetUtils#processPartitionKey`)."""
     if key is None:
         return Invalid("null key")
     try:
@@ -69,7 +69,7 @@ def identity(subject: SourcePartition) -> PartitionIdentity:
 
 
 def frozen(value: Any) -> tuple[Any, ...]:
-    """Hashable form of a JSON value; two are equal if Java's objects are, kinds included.
+    """Hashable form of a JSON value; two forms are equal exactly if Java's objects are.
 
     The form is flat, each container before its members. Keys may be nested so deeply that hashing
     or comparing a nested form would overflow the stack.
@@ -87,10 +87,11 @@ def frozen(value: Any) -> tuple[Any, ...]:
             waiting += item
         else:
             # As text, -0.0 is not 0.0; Java's Double#equals agrees.
+            # The type tells 1, 1.0 and true apart, which Python calls equal.
             flat += (type(item).__name__, str(item) if isinstance(item, float) else item)
     return tuple(flat)
 
 
 def encode_partition(connector: str, partition: Mapping[str, Any] | None) -> bytes:
-    """Encode a partition that a worker has read as its key: fields in HashMap order."""
+    """Encode the key of a partition as a worker does that has read it: fields in HashMap order."""
     return json_converter.encode_hash_order([connector, partition])

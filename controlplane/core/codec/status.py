@@ -23,6 +23,7 @@ _TOPIC = "status-topic-"
 _TOPIC_SEPARATOR = ":connector-"
 _TASK_KEY_PARTS = 4
 _FIRST_STATES = ("UNASSIGNED", "RUNNING", "PAUSED", "FAILED", "DESTROYED")
+"""States of every release that has statuses."""
 
 
 def decode_status(
@@ -55,7 +56,7 @@ def decode_status(
 
 
 class _MalformedError(Exception):
-    """A field is missing or has a wrong type."""
+    """A field of a status is missing or wrong. The message names it."""
 
 
 def _connector(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
@@ -75,6 +76,7 @@ def _task(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Inv
 
 
 def _status(value: bytes, profile: Profile) -> Status:
+    """Decode the value of a status; a state that the release lacks is malformed."""
     content = _object(json_converter.decode(value, profile), "value")
     state_names = _states(profile.status_restarting, profile.status_stopped)
     name = content.get("state")
@@ -93,11 +95,13 @@ def _status(value: bytes, profile: Profile) -> Status:
 
 @cache
 def _states(restarting: bool, stopped: bool) -> dict[str, State]:
+    """States by name, in a release with or without RESTARTING and STOPPED."""
     names = (*_FIRST_STATES, *["RESTARTING"] * restarting, *["STOPPED"] * stopped)
     return {name: State(name) for name in names}
 
 
 def _topic(key: str, value: bytes | None, profile: Profile) -> StatusRecord | Invalid:
+    """Decode an active topic, `status-topic-<topic>:connector-<name>` (KIP-558)."""
     colon = key.find(":")
     topic = key[len(_TOPIC) : colon] if colon >= 0 else ""
     # Kafka skips the separator by its length without comparing it: any eleven UTF-16 units pass.

@@ -37,9 +37,11 @@ UNREADABLE_KEPT = 1_000
 class Fold:
     """State of one worker while it reads: `apply` entries, then `snapshot()`.
 
-    `exactly_once`: the worker runs with exactly-once support enabled, so it does not see records of
-    aborted transactions (KIP-618). `live`: start-up is over, so fates carry the listener calls that
-    make a worker act. `trace`: the fold also keeps the position of the last record of each offset.
+    - `exactly_once`: the worker runs with exactly-once support, so it does not see records of
+      aborted transactions (KIP-618).
+    - `live`: start-up is over, so fates carry the listener calls that make a worker act.
+    - `trace`: the fold also keeps the position of the last record of each key in the offsets topics
+      and the command topic.
 
     Apply entries in fold order (`order.in_order`); within a partition that is the order of offsets.
     """
@@ -75,7 +77,7 @@ class Fold:
 
     @property
     def live(self) -> bool:
-        """True once start-up is over."""
+        """True once start-up is over: fates then carry listener calls."""
         return self.config.live
 
     @live.setter
@@ -89,7 +91,8 @@ class Fold:
         return self._unreadable_counts.total()
 
     def apply(self, entry: Entry) -> RecordFate:
-        """Fold one entry and return its fate."""
+        """Fold one entry and return its fate; `UNSEEN`: the worker does not see the record."""
+        # An aborted record counts as read, even if the worker does not see it.
         self.advance(entry.topic, entry.partition, entry.offset + 1)
         part = self._parts.get(entry.topic) or self.offsets_of(entry.topic)
         if entry.aborted and not self.sees_aborted(entry.topic):
@@ -99,7 +102,7 @@ class Fold:
         if self.trace or isinstance(part, ConfigFold | StatusFold):
             self._causes.writable()[entry.topic, entry.key] = position
         if outcome.kind is not FateKind.ACCEPTED:
-            self._note(position, outcome)
+            self._note_unreadable(position, outcome)
         return outcome
 
     def apply_all(
@@ -111,9 +114,9 @@ class Fold:
         self._ends.update(ends)
 
     def snapshot(self) -> ClusterState:
-        """An immutable copy of the state. Cheap: nothing is copied until the next write.
+        """An immutable snapshot of the state. Cheap: tables are copied at their next write.
 
-        Parts without new records keep the state that they have published.
+        A part without new records returns the state that it published last.
         """
         return ClusterState(
             self.profile,
@@ -134,18 +137,30 @@ class Fold:
 
     def part(self, topic: str) -> TopicSnapshot:
         """An immutable snapshot of one topic; no topic depends on another."""
-        fold = self._parts.get(topic) or self.offsets_of(topic)
-        published = fold.publish()
+        topic_fold = self._parts.get(topic) or self.offsets_of(topic)
+        published = topic_fold.publish()
         return TopicSnapshot(
             CommandState(published) if isinstance(published, Mapping) else published,
-            {fact: at for fact, at in self._changed.items.items() if at.topic == topic},
-            {key: at for key, at in self._causes.items.items() if at.topic == topic},
-            {at: why for at, why in self._unreadable.items.items() if at.topic == topic},
+            {
+                change: position
+                for change, position in self._changed.items.items()
+                if position.topic == topic
+            },
+            {
+                key: position
+                for key, position in self._causes.items.items()
+                if position.topic == topic
+            },
+            {
+                position: reason
+                for position, reason in self._unreadable.items.items()
+                if position.topic == topic
+            },
             self._unreadable_counts[topic],
         )
 
     def adopt(self, topic: str, part: TopicSnapshot, ends: Sequence[int]) -> None:
-        """Take over another fold's snapshot of a topic, read up to `ends`.
+        """Take over another fold's snapshot of a topic, read up to `ends` (by partition).
 
         Both folds must read the topic alike (`snapshot_codec.kind_of`). This fold must not know the
         topic yet.
@@ -171,17 +186,23 @@ class Fold:
         self._ends[topic, partition] = end
 
     def offsets_of(self, topic: str) -> OffsetFold:
-        """Fold of an offsets topic; any topic but the four holds offsets of a connector."""
+        """Fold of an offsets topic, created at first use.
+
+        Every topic but those in `topics` holds the offsets of a connector.
+        """
         if topic not in self.offsets:
             self.offsets[topic] = OffsetFold(self.profile)
         return self.offsets[topic]
 
     def sees_aborted(self, topic: str) -> bool:
-        """True if the worker sees aborted records: not in a connector's own offsets topic."""
+        """True if the worker sees aborted records of a topic.
+
+        A connector's own offsets topic is read with isolation level `read_committed` (KIP-618).
+        """
         is_folded = topic in self._parts or topic == self.topics.offsets
         return is_folded and not self.exactly_once
 
-    def _note(self, position: Position, outcome: RecordFate) -> None:
+    def _note_unreadable(self, position: Position, outcome: RecordFate) -> None:
         if self._unreadable_counts[position.topic] < UNREADABLE_KEPT:
             self._unreadable.writable()[position] = outcome.reason
         self._unreadable_counts[position.topic] += 1

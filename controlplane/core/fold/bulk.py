@@ -1,12 +1,11 @@
 """Loads a whole log fast, to the same state as folding its entries in order.
 
 Most records of a log are offsets, and only the last value of an offset counts. So each partition of
-an offsets topic is reduced to a dict at the speed of `dict.update`, and only the remaining records
-are folded. The status topic is reduced likewise (`live_records`). The config topic is folded record
-by record, as every record may count.
+an offsets topic is reduced to a dict, at the speed of `dict.update`. The status topic is reduced
+likewise (`live_records`). The config topic is folded record by record, as every record may count.
 
-The order between partitions can decide about an offset: one key in two partitions, or two spellings
-of one key. Such keys are *contested*. The caller reads the log once more and settles them.
+The order between partitions decides about a key that is in two partitions, or that has two
+spellings. Such keys are *contested*. The caller reads the log once more and settles them.
 
 Skipped records are not checked, so unreadable ones among them are not reported. A fold with `trace`
 reports all of them and traces offsets: it folds every record.
@@ -30,38 +29,41 @@ class BulkLoader:
     """Loads a `Fold`: `add` all batches, `finish`, then `settle` the contested keys.
 
     Batches of one partition come in offset order; partitions may interleave. Records that the fold
-    has read before precede all of them in the one order.
+    read earlier must precede all of them in the one order.
     """
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
-        self._kept: list[Batch] = []
+        self._whole_batches: list[Batch] = []  # to be folded record by record
         self._statuses: dict[TopicPartition, list[Batch]] = defaultdict(list)
-        self._last: dict[str, dict[int, dict[bytes | None, bytes | None]]] = defaultdict(dict)
+        # Topic → partition → key → last value.
+        self._last_values: dict[str, dict[int, dict[bytes | None, bytes | None]]] = defaultdict(
+            dict
+        )
 
     def add(self, batch: Batch) -> None:
-        """Add the records of a batch."""
+        """Add the records of a batch: keep them, or only the last value of each key."""
         topics = self._fold.topics
         if batch.topic in (topics.config, topics.commands) or self._fold.trace:
-            self._kept.append(batch)
+            self._whole_batches.append(batch)
         elif batch.topic == topics.status:
             self._statuses[batch.topic, batch.partition].append(batch)
         else:
             self._fold.advance(batch.topic, batch.partition, batch.end)
-            last = self._last[batch.topic].setdefault(batch.partition, {})
+            last = self._last_values[batch.topic].setdefault(batch.partition, {})
             batch.keep_last(last, aborted=self._fold.sees_aborted(batch.topic))
 
     def finish(self) -> ContestedKeys:
-        """Fold the added records; returns the keys to settle."""
-        self._fold.apply_all(in_order(entries_of(self._kept)))
+        """Fold the added records, and return the keys to settle."""
+        self._fold.apply_all(in_order(entries_of(self._whole_batches)))
         parts = map(self._surviving, self._statuses.values())
-        ranked = sorted(chain.from_iterable(parts), key=lambda entry: entry[:4])
-        self._fold.apply_all(row.entry for row in ranked)
-        # The last records of a partition may be irrelevant, but they have been read.
+        ranked = sorted(chain.from_iterable(parts), key=lambda entry: entry[:4])  # by rank alone
+        self._fold.apply_all(ranked_entry.entry for ranked_entry in ranked)
+        # The last records of a partition may be skipped, but they have been read.
         for (topic, partition), batches in self._statuses.items():
-            self._fold.advance(topic, partition, batches[-1].offsets[-1] + 1)
+            self._fold.advance(topic, partition, batches[-1].end)
         contested = {}
-        for topic, partitions in self._last.items():
+        for topic, partitions in self._last_values.items():
             keys = self._fold.offsets_of(topic).take(partitions.values())
             if keys:
                 contested[topic] = keys
@@ -72,6 +74,7 @@ class BulkLoader:
         topic, partition = batches[0].topic, batches[0].partition
         columns = _columns(batches)
         if any(batch.aborted for batch in batches) and not self._fold.sees_aborted(topic):
+            # The running maxima in `columns` include aborted records, as in `order.rank_entries`.
             committed = [
                 index not in batch.aborted for batch in batches for index in range(len(batch))
             ]
@@ -79,6 +82,7 @@ class BulkLoader:
         offsets, times, keys, values = columns
         for index in live_records(keys, values, self._fold.profile):
             time_ms, offset = times[index], offsets[index]
+            # The timestamp is the running maximum; a fold does not read it.
             entry = Entry(topic, partition, offset, time_ms, keys[index], values[index])
             yield RankedEntry(time_ms, partition, offset, topic, entry)
 
@@ -104,9 +108,9 @@ def _columns(batches: list[Batch]) -> list[list[Any]]:
 def load(fold: Fold, batches: Iterable[Batch]) -> None:
     """Load batches that are in memory into a fold."""
     batches = list(batches)
-    loading = BulkLoader(fold)
+    loader = BulkLoader(fold)
     for batch in batches:
-        loading.add(batch)
-    contested = loading.finish()
+        loader.add(batch)
+    contested = loader.finish()
     if contested:
-        loading.settle(batches, contested)
+        loader.settle(batches, contested)

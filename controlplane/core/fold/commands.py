@@ -20,34 +20,34 @@ from controlplane.core.records import (
 ENDED_KEPT = 10_000
 """Number of ended commands that are kept, so that a repeated id gets the same answer.
 
-More than a fleet's automation sends between a request and its last repetition; a few megabytes. A
-long-running process must not keep all of them; the log does.
+A fleet's automation sends fewer commands between a request and its last repetition. So many
+commands take a few megabytes. The log keeps all of them; a long-running process must not.
 """
 
 
 class CommandFold:
     """Working state of the command topic.
 
-    Of the ended commands, the one that ended first in the log is forgotten first, so all readers
-    forget the same ones. A command that has not ended is never forgotten.
+    The ended command that ended first in the log is forgotten first, so all readers forget the
+    same ones. A command that has not ended is never forgotten.
     """
 
     def __init__(self) -> None:
         self._commands: CopyOnWrite[str, CommandTrace] = CopyOnWrite()
-        self._ended: OrderedDict[str, None] = OrderedDict()
+        self._ended: OrderedDict[str, None] = OrderedDict()  # ids, the first ended first
 
     def publish(self) -> Mapping[str, CommandTrace]:
-        """Commands by id: unfinished ones as they began, ended ones as they ended."""
+        """Commands by id, in the order in which they were accepted or, once ended, ended."""
         return self._commands.publish()
 
     def adopt(self, commands: Mapping[str, CommandTrace]) -> None:
-        """Take over what another fold has published."""
+        """Replace the state by one that another fold has published."""
         self._commands.take(dict(commands))
         ended = (command_id for command_id, trace in commands.items() if not trace.unfinished)
         self._ended = OrderedDict.fromkeys(ended)
 
     def apply(self, entry: Entry) -> RecordFate:
-        """Fold one record; a tombstone forgets the command."""
+        """Fold one record; a tombstone removes its command."""
         record = decode_command(entry.key, entry.value)
         match record:
             case Invalid():
@@ -65,13 +65,14 @@ class CommandFold:
     def _put(
         self, command_id: str, **change: CommandAccepted | CommandFinished | CommandRefused
     ) -> None:
-        present = self._commands.items.get(command_id, CommandTrace())
-        trace = msgspec.structs.replace(present, **change)
+        """Add a record to the trace of its command; keep at most `ENDED_KEPT` ended commands."""
+        previous = self._commands.items.get(command_id, CommandTrace())
+        trace = msgspec.structs.replace(previous, **change)
         if trace.accepted is not None and trace.finished is None:
-            self._ended.pop(command_id, None)  # refused once, and accepted now
+            self._ended.pop(command_id, None)  # refused earlier, and accepted now
         else:
             trace = _without_plan(trace)
-            if command_id not in self._ended:  # re-inserted last: the first one is forgotten first
+            if command_id not in self._ended:  # move it to the end: `adopt` relies on this order
                 self._commands.drop(command_id)
                 self._ended[command_id] = None
         self._commands.writable()[command_id] = trace
@@ -85,7 +86,7 @@ class CommandFold:
 
 
 def _without_plan(trace: CommandTrace) -> CommandTrace:
-    """Drop the plan of an ended command: it is most of the record, and recovery never needs it."""
+    """Drop the plan of an ended command: it is large, and recovery no longer needs it."""
     if trace.accepted is None or trace.accepted.plan is None:
         return trace
     accepted = msgspec.structs.replace(trace.accepted, plan=None)
@@ -93,7 +94,7 @@ def _without_plan(trace: CommandTrace) -> CommandTrace:
 
 
 def _id_of(key: bytes | None) -> str | None:
-    """Command id of a key; None: not UTF-8."""
+    """Command id of a key; None: the key is not UTF-8."""
     try:
         return (key or b"").decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:

@@ -28,7 +28,7 @@ TaskConfigs = dict[int, Properties]
 
 
 class ConfigRows(NamedTuple):
-    """Rows of one connector in the tables of a `ConfigState`, with their names; None: absent."""
+    """Rows of one connector in the tables of a `ConfigState`, which name the fields; None: none."""
 
     connectors: Properties | None = None
     targets: Target | None = None
@@ -48,7 +48,7 @@ class ConfigFold:
     def __init__(self, profile: Profile, changed: ChangePositions | None = None) -> None:
         self.profile = profile
         self._changed: ChangePositions = changed or CopyOnWrite()
-        self._entry = Entry("", 0, -1, -1, None, None)
+        self._entry = Entry("", 0, -1, -1, None, None)  # the one that is being folded
         self.live = False
         """True once start-up has finished: from then on the fold reports listener calls."""
         self._offset = -1
@@ -78,7 +78,7 @@ class ConfigFold:
         }
 
     def publish(self) -> ConfigState:
-        """An immutable copy of the state."""
+        """An immutable snapshot of the state; tables are copied at their next write."""
         self.published = ConfigState(
             self._offset,
             self._connectors.publish(),
@@ -96,7 +96,7 @@ class ConfigFold:
         return self.published
 
     def adopt(self, state: ConfigState) -> None:
-        """Take over what another fold has published."""
+        """Replace the state by one that another fold has published."""
         self.published = None
         self._offset, self._session_key = state.offset, state.session_key
         self._connectors.take(dict(state.connectors))
@@ -159,13 +159,18 @@ class ConfigFold:
         return RecordFate(FateKind.ACCEPTED, calls=(call,)) if self.live else ACCEPTED
 
     def _invalid(self, record: Invalid) -> RecordFate:
-        """A commit without a connector config is discarded before its value is looked at."""
+        """Fate of bytes that are no record.
+
+        A commit without a connector config is discarded before its value is checked, so it never
+        throws.
+        """
         name = record.about.removeprefix("commit-")
         if record.advances and name != record.about and self._orphan(name):
             return self._discard(name)
         return fate(record)
 
     def _connector(self, record: ConnectorConfig) -> RecordFate:
+        """Fold a connector config. The target state that the name already has stays."""
         name = record.connector
         self._note_change(Aspect.CONFIG, name)
         if record.properties is None:
@@ -191,6 +196,7 @@ class ConfigFold:
             self._applied.drop(name)
 
     def _target(self, record: TargetState) -> RecordFate:
+        """Fold a target state; the profile decides whether the listener gets it."""
         name, configured = record.connector, record.connector in self._connectors.items
         self._note_change(Aspect.TARGET_STATE, name)
         if record.state is None:
@@ -238,6 +244,7 @@ class ConfigFold:
         return ACCEPTED
 
     def _commit(self, record: TaskCommit) -> RecordFate:
+        """Fold a task commit. The count is applied even if the commit is inconsistent."""
         name, count = record.connector, record.tasks
         if self._orphan(name):
             return self._discard(name)
@@ -245,7 +252,7 @@ class ConfigFold:
         self._note_change(Aspect.TASKS, name)
         if not deferred and self.profile.commit_needs_deferred:
             return RecordFate(FateKind.POISON, "commit with nothing deferred", NULL_POINTER)
-        # A set longer than the count is complete, too, and is applied as a whole.
+        # More tasks than the count are complete, too, and are all applied.
         complete = _holds_all(deferred or {}, count)
         if complete:
             self._apply_tasks(name, deferred)
@@ -263,6 +270,8 @@ class ConfigFold:
         )
 
     def _apply_tasks(self, name: str, deferred: TaskConfigs | None) -> None:
+        """Apply the deferred task configs of a complete commit; `deferred` None: none ever came."""
+        # As in Kafka, an empty map of deferred tasks begins a generation; a missing map does not.
         if deferred is not None:
             if deferred:
                 self._tasks.writable()[name] = {**self._tasks.items.get(name, {}), **deferred}
@@ -286,5 +295,8 @@ class ConfigFold:
 
 
 def _holds_all(deferred: TaskConfigs, count: int) -> bool:
-    """True if ids 0..count-1 are all present; a negative count needs none."""
+    """True if ids 0..count-1 are all present; a negative count needs none.
+
+    Comparing the lengths first bounds the work: a foreign writer may commit two billion tasks.
+    """
     return count <= len(deferred) and all(id_ in deferred for id_ in range(count))

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 _BEYOND_LONG = 1 << 63
+"""Smallest positive integer that a `long` cannot hold."""
 
 
 class _OpaqueValue(NamedTuple):
@@ -21,18 +22,21 @@ class _OpaqueValue(NamedTuple):
 
 
 def flat(value: Any) -> list[Any]:
-    """Flatten a value to tokens, containers before their members. Structs become maps."""
+    """Flatten a value to tokens, containers before their members. Structs become maps.
+
+    A loop replaces recursion: values may be nested more deeply than Python's stack.
+    """
     tokens: list[Any] = []
     waiting = [value]
     while waiting:
-        token, members = _token(waiting.pop())
+        token, members = _token_of(waiting.pop())
         tokens.append(token)
         waiting += reversed(members)
     return tokens
 
 
-def _token(item: Any) -> tuple[Any, Sequence[Any]]:
-    """Token of a value, and the values that follow it."""
+def _token_of(item: Any) -> tuple[Any, Sequence[Any]]:
+    """Token of a value, and its members, whose tokens follow."""
     if isinstance(item, msgspec.Struct):
         item = msgspec.structs.asdict(item)
     elif isinstance(item, Enum):
@@ -76,12 +80,12 @@ def unflat(tokens: Iterable[Any]) -> Any:
     return value
 
 
-def _value(mark: Sequence[Any], built: list[Any]) -> Any:
+def _value(token: Sequence[Any], built: list[Any]) -> Any:
     """Build the value of a token; members of a container are popped from `built`."""
-    kind, detail = mark
+    kind, detail = token
     match kind:
         case "map":
-            return {built.pop(): built.pop() for _ in range(detail)}
+            return {built.pop(): built.pop() for _ in range(detail)}  # pops the key first
         case "list":
             return [built.pop() for _ in range(detail)]
         case "text":

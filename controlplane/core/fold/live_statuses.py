@@ -21,22 +21,25 @@ ValueColumn = Sequence[bytes | None]
 
 
 def live_records(keys: KeyColumn, values: ValueColumn, profile: Profile) -> list[int]:
-    """Ascending indexes of the records of one partition that still count."""
+    """Ascending indexes of the records of one partition that still count.
+
+    `keys` and `values` are its columns, in offset order and of one length.
+    """
     kept = {index for index, value in enumerate(values) if value is None}
     present = [value is not None for value in values]
     last = {keys[index]: index for index in compress(range(len(keys)), present)}
     kept.update(last.values())
     undecided = {key for key, index in last.items() if not decides(key, values[index], profile)}
-    for places in _places(keys, undecided).values():
-        kept.update(_back_to_a_decision(places, keys, values, profile))
+    for indexes in _indexes_by_key(keys, undecided).values():
+        kept.update(_since_last_decision(indexes, keys, values, profile))
     return sorted(kept)
 
 
 def decides(key: bytes | None, value: bytes | None, profile: Profile) -> bool:
     """True if a value makes all earlier records of its key irrelevant.
 
-    False for a tombstone, as the value that it removes still counts. True for any value if the
-    release has no statuses: none of them counts.
+    False for a tombstone: the value that it removes still counts. True for any value if the release
+    has no statuses, because no record counts there.
     """
     if value is None:
         return False
@@ -53,20 +56,23 @@ def _is_final(record: StatusRecord | Invalid) -> bool:
     return True
 
 
-def _places(keys: KeyColumn, sought_keys: set[bytes | None]) -> dict[bytes | None, list[int]]:
-    places: dict[bytes | None, list[int]] = {key: [] for key in sought_keys}
+def _indexes_by_key(
+    keys: KeyColumn, sought_keys: set[bytes | None]
+) -> dict[bytes | None, list[int]]:
+    """Ascending indexes of the records of each sought key."""
+    indexes: dict[bytes | None, list[int]] = {key: [] for key in sought_keys}
     if sought_keys:
         for index, key in enumerate(keys):
             if key in sought_keys:
-                places[key].append(index)
-    return places
+                indexes[key].append(index)
+    return indexes
 
 
-def _back_to_a_decision(
-    places: list[int], keys: KeyColumn, values: ValueColumn, profile: Profile
+def _since_last_decision(
+    indexes: list[int], keys: KeyColumn, values: ValueColumn, profile: Profile
 ) -> list[int]:
     """Records of one key from its last deciding value on; all of them if none decides."""
-    for back, index in enumerate(reversed(places), start=1):
+    for count, index in enumerate(reversed(indexes), start=1):
         if decides(keys[index], values[index], profile):
-            return places[-back:]
-    return places
+            return indexes[-count:]
+    return indexes

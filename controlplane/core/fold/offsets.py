@@ -17,9 +17,9 @@ _OVERFLOWING_BYTES = 1000
 class OffsetFold:
     """Working state of one offsets topic: raw keys and the last value of each.
 
-    Keys are parsed only when something is removed. A tombstone removes the parsed partition from
-    the list of a connector's partitions (`OffsetUtils#processPartitionKey`). A record under another
-    spelling of the same key may still be there. Such partitions are stored as hidden.
+    A tombstone removes the parsed partition from the list of a connector's partitions
+    (`OffsetUtils#processPartitionKey`). A record under another spelling of the same key may still
+    have a value. Such partitions are stored as hidden. `take` parses keys only if it must.
     """
 
     def __init__(self, profile: Profile) -> None:
@@ -30,12 +30,12 @@ class OffsetFold:
         """Last published state; None: a record was folded since."""
 
     def publish(self) -> OffsetState:
-        """An immutable copy of the state."""
+        """An immutable snapshot of the state; tables are copied at their next write."""
         self.published = OffsetState(self._values.publish(), self._hidden.publish())
         return self.published
 
     def adopt(self, state: OffsetState) -> None:
-        """Take over what another fold has published."""
+        """Replace the state by one that another fold has published."""
         self.published = None
         self._values.take(dict(state.values))
         self._hidden.take(dict(state.hidden))
@@ -56,11 +56,11 @@ class OffsetFold:
             if not subject.silent:
                 outcome = RecordFate(FateKind.IGNORED, f"{subject.reason}; kept, but never listed")
         elif subject is not None:
-            self._list(identity(subject), listed=entry.value is not None)
+            self._set_listed(identity(subject), listed=entry.value is not None)
         self._store(entry.key, entry.value)
         return outcome
 
-    def _list(self, subject: PartitionIdentity, *, listed: bool) -> None:
+    def _set_listed(self, subject: PartitionIdentity, *, listed: bool) -> None:
         if listed:
             self._hidden.drop(subject)
         elif subject not in self._hidden.items:
@@ -77,31 +77,35 @@ class OffsetFold:
         values: dict[bytes | None, bytes | None] = {}
         for part in parts:
             values.update(part)
-        several = _in_several(parts) if len(values) < sum(map(len, parts)) else set()
-        any_removed = None in values.values()
+        repeated_keys = _keys_in_several(parts) if len(values) < sum(map(len, parts)) else set()
+        any_removed = None in values.values()  # the set is built only if it has keys
         removed = {key for key, value in values.items() if value is None} if any_removed else set()
-        contested = set(several)
+        contested = set(repeated_keys)
         if self.profile.offset_partitions:
-            contested.update(key for key in self._suspects(values) if self._throws(key))
-            torn = {key for key in several if any(part.get(key, b"") is None for part in parts)}
+            contested.update(key for key in self._keys_that_may_throw(values) if self._throws(key))
+            torn = {
+                key for key in repeated_keys if any(part.get(key, b"") is None for part in parts)
+            }
             if removed or torn or self._hidden.items:
                 contested |= self._hide(values, removed, torn)
-        gone = removed - contested if self.profile.offset_tombstone_removes else set()
-        for key in contested | gone:
+        dropped = removed - contested if self.profile.offset_tombstone_removes else set()
+        for key in contested | dropped:
             del values[key]
-        self._lay(values, gone)
+        self._merge_values(values, dropped)
         return frozenset(contested)
 
-    def _lay(self, values: dict[bytes | None, bytes | None], gone: set[bytes | None]) -> None:
-        """Merge values into the present ones and remove the keys in `gone`."""
+    def _merge_values(
+        self, values: dict[bytes | None, bytes | None], dropped: set[bytes | None]
+    ) -> None:
+        """Merge values into the present ones and remove the keys in `dropped`."""
         if not self._values.items:
             self._values.take(values)
             return
         self._values.writable().update(values)
-        for key in gone:
+        for key in dropped:
             self._values.drop(key)
 
-    def _suspects(self, keys: Iterable[bytes | None]) -> Iterable[bytes | None]:
+    def _keys_that_may_throw(self, keys: Iterable[bytes | None]) -> Iterable[bytes | None]:
         """Keys whose records may throw instead of being stored."""
         if self.profile.offset_key_loses_batch:
             return keys
@@ -121,15 +125,19 @@ class OffsetFold:
         Order decides in two cases. One spelling of a key was removed and another was not. Or the
         key is torn: removed in one partition of the topic and not in another.
         """
-        named = ((key, self._identity(key)) for key in keys)
-        subjects = {key: subject for key, subject in named if subject is not None}
-        dead = {subject for key, subject in subjects.items() if key in removed}
-        alive = {subject for key, subject in subjects.items() if key not in removed}
-        disputed = dead & alive | {subjects[key] for key in torn & subjects.keys()}
-        for subject in self._hidden.items.keys() & (alive - disputed):
+        identified = ((key, self._identity(key)) for key in keys)
+        subjects = {key: subject for key, subject in identified if subject is not None}
+        removed_partitions = {subject for key, subject in subjects.items() if key in removed}
+        kept_partitions = {subject for key, subject in subjects.items() if key not in removed}
+        contested_partitions = removed_partitions & kept_partitions | {
+            subjects[key] for key in torn & subjects.keys()
+        }
+        for subject in self._hidden.items.keys() & (kept_partitions - contested_partitions):
             self._hidden.drop(subject)
-        self._hidden.writable().update(dict.fromkeys(dead - disputed, True))
-        return {key for key, subject in subjects.items() if subject in disputed}
+        self._hidden.writable().update(
+            dict.fromkeys(removed_partitions - contested_partitions, True)
+        )
+        return {key for key, subject in subjects.items() if subject in contested_partitions}
 
     def _identity(self, key: bytes | None) -> PartitionIdentity | None:
         subject = decode_partition(key, self.profile)
@@ -142,10 +150,10 @@ class OffsetFold:
             self._values.writable()[key] = value
 
 
-def _in_several(
+def _keys_in_several(
     parts: Iterable[Mapping[bytes | None, bytes | None]],
 ) -> set[bytes | None]:
-    """Keys that lie in several partitions: a foreign writer used another partitioner."""
+    """Keys that are in several partitions: a foreign writer used another partitioner."""
     keys_before: set[bytes | None] = set()
     twice: set[bytes | None] = set()
     for part in parts:

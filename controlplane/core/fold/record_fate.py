@@ -26,8 +26,9 @@ class FateKind(Enum):
 class ListenerCall(NamedTuple):
     """Call of Kafka's `ConfigBackingStore.UpdateListener`, by which a worker learns to act.
 
-    Reported only while `live`: records read at start-up are state, not news. The fold is
-    compared with Kafka's classes on them (`tests/oracle`), and scenarios show them. The worker
+    `name` is the kind of call, `subject` its connector, namespace, key or task ids, `detail` a
+    further argument. A fold reports calls only while `live`: records read at start-up are state,
+    not news. `tests/oracle` compares them with Kafka's calls, and scenarios show them. The worker
     runtime does not read them: it follows published states.
     """
 
@@ -37,7 +38,7 @@ class ListenerCall(NamedTuple):
 
 
 class RecordFate(msgspec.Struct, frozen=True, gc=False):
-    """Treatment of a record by a worker: folded, ignored or failed, and why."""
+    """Fate of one record, with the reason if it is not ACCEPTED."""
 
     kind: FateKind
     reason: str = ""

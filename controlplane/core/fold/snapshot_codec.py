@@ -1,7 +1,7 @@
-"""Serialises a topic's snapshot, so that starting need not read the folded records again.
+"""Serialises a topic's snapshot, so that start-up need not read the folded records again.
 
-Bytes come in pieces of a few rows each, so that neither side holds them all at once. Everything in
-the fold is restored exactly, including arbitrary bytes from foreign writers.
+Bytes come in pieces of at most `PIECE_ROWS` rows, so that neither side holds all bytes at once. The
+state is restored exactly, including arbitrary bytes from foreign writers.
 
 A decoded snapshot must equal what folding would give. So `kind_of` names everything it depends on:
 how the release folds, which records it sees, and the version of our fold.
@@ -26,11 +26,11 @@ to other bytes. Older snapshots are then ignored, and the log is read instead. A
 for the recorded clusters."""
 
 PIECE_ROWS = 128
-"""Rows of a table in one piece; 128 MiB with the largest configs that Kafka accepts."""
+"""Most rows in one piece; 128 MiB with the largest records that Kafka accepts by default."""
 
 
 class DamagedSnapshot(ValueError):
-    """The bytes are no snapshot that this project wrote."""
+    """The bytes are no snapshot that this project wrote. The message gives the cause."""
 
 
 _STATES: Mapping[str, type[TopicState]] = {
@@ -49,15 +49,18 @@ def _role(topics: Topics, topic: str) -> str:
 
 def kind_of(fold: Fold, topic: str) -> str:
     """Text that is equal for folds which read the topic to the same state."""
-    row = zlib.crc32(msgspec.json.encode(fold.profile))
+    profile_crc = zlib.crc32(msgspec.json.encode(fold.profile))
     visible = "all" if fold.sees_aborted(topic) else "committed"
     traced = ", traced" if fold.trace else ""
-    release = f"{fold.profile.release} ({row:08x})"
+    release = f"{fold.profile.release} ({profile_crc:08x})"
     return f"{_role(fold.topics, topic)} by fold {FOLD_VERSION} as {release}, {visible}{traced}"
 
 
 class _TableChunk(msgspec.Struct, array_like=True):
-    """Some rows of a table, or the value of a field that is no table."""
+    """Some rows of a table, or the value of a field that is no table.
+
+    `flat`: the content was flattened (`flat_values`), because MessagePack cannot hold it.
+    """
 
     field: str
     flat: bool
@@ -68,26 +71,28 @@ _ENCODER = msgspec.msgpack.Encoder()
 _PIECES = msgspec.msgpack.Decoder(_TableChunk)
 
 
-def _contents(record: type[msgspec.Struct]) -> dict[str, Any]:
-    """Content type of a piece, by field."""
+def _content_types(record: type[msgspec.Struct]) -> dict[str, Any]:
+    """Type of the content of a piece, by field; rows of a table are (key, value) pairs."""
     hints = get_type_hints(record)
-    return {field: _content(hints[field]) for field in record.__struct_fields__ if field != "state"}
+    return {
+        field: _content_type(hints[field]) for field in record.__struct_fields__ if field != "state"
+    }
 
 
-def _content(hint: Any) -> Any:
+def _content_type(hint: Any) -> Any:
     if getattr(hint, "__origin__", None) is not Mapping:
         return hint
     key, value = hint.__args__
     return list[tuple[key, value]]  # type: ignore[valid-type]
 
 
-_CONTENTS = {record: _contents(record) for record in (TopicSnapshot, *_STATES.values())}
+_CONTENT_TYPES = {record: _content_types(record) for record in (TopicSnapshot, *_STATES.values())}
 
 
 def freeze(part: TopicSnapshot) -> Iterator[bytes]:
-    """Encode a snapshot as pieces."""
+    """Encode a snapshot as pieces. An empty table has none, and is decoded to its default."""
     for record in (part.state, part):
-        for field in _CONTENTS[type(record)]:
+        for field in _CONTENT_TYPES[type(record)]:
             value = getattr(record, field)
             if not isinstance(value, Mapping):
                 yield _piece(field, value)
@@ -109,7 +114,7 @@ class SnapshotDecoder:
 
     def __init__(self, topics: Topics, topic: str) -> None:
         self._state = _STATES.get(_role(topics, topic), OffsetState)
-        self._contents = _CONTENTS[self._state] | _CONTENTS[TopicSnapshot]
+        self._content_types = _CONTENT_TYPES[self._state] | _CONTENT_TYPES[TopicSnapshot]
         self._fields: dict[str, Any] = {}
 
     def add(self, piece: bytes) -> None:
@@ -120,7 +125,7 @@ class SnapshotDecoder:
         """
         try:
             field, is_flat, raw = msgspec.structs.astuple(_PIECES.decode(piece))
-            expected = self._contents[field]
+            expected = self._content_types[field]
             if is_flat:
                 content = msgspec.convert(unflat(msgspec.msgpack.decode(raw)), expected)
             else:
@@ -134,11 +139,11 @@ class SnapshotDecoder:
 
     def part(self) -> TopicSnapshot:
         """Build the snapshot of the topic from the pieces that were added."""
-        state, about = (
-            {name: self._fields[name] for name in _CONTENTS[record] if name in self._fields}
+        state, positions = (
+            {name: self._fields[name] for name in _CONTENT_TYPES[record] if name in self._fields}
             for record in (self._state, TopicSnapshot)
         )
-        return TopicSnapshot(self._state(**state), **about)
+        return TopicSnapshot(self._state(**state), **positions)
 
 
 @cache

@@ -34,7 +34,7 @@ class StatusFold:
     def __init__(self, profile: Profile, changed: ChangePositions | None = None) -> None:
         self.profile = profile
         self._changed: ChangePositions = changed or CopyOnWrite()
-        self._entry = Entry("", 0, -1, -1, None, None)
+        self._entry = Entry("", 0, -1, -1, None, None)  # the one that is being folded
         self._connectors: CopyOnWrite[str, Status] = CopyOnWrite()
         self._tasks: NestedCopyOnWrite[str, int, Status] = NestedCopyOnWrite()
         self._topics: NestedCopyOnWrite[str, str, Activity] = NestedCopyOnWrite()
@@ -42,14 +42,14 @@ class StatusFold:
         """Last published state; None: a record was folded since."""
 
     def publish(self) -> StatusState:
-        """An immutable copy of the state."""
+        """An immutable snapshot of the state; tables are copied at their next write."""
         self.published = StatusState(
             self._connectors.publish(), self._tasks.publish(), self._topics.publish()
         )
         return self.published
 
     def adopt(self, state: StatusState) -> None:
-        """Take over what another fold has published."""
+        """Replace the state by one that another fold has published."""
         self.published = None
         self._connectors.take(dict(state.connectors))
         self._tasks.take({name: dict(tasks) for name, tasks in state.tasks.items()})
@@ -66,7 +66,7 @@ class StatusFold:
     def apply(self, entry: Entry) -> RecordFate:
         """Fold one record; the last of a key wins, except a stale UNASSIGNED (`_stale`).
 
-        A tombstone that removes nothing does not count as a change of its fact.
+        A tombstone that removes nothing is not noted as a change.
         """
         self.published = None
         self._entry = entry
@@ -91,6 +91,7 @@ class StatusFold:
         self._changed.writable()[name, aspect, str(item)] = position
 
     def _connector(self, name: str, status: Status | None) -> None:
+        """Fold a connector's status; a tombstone also removes the statuses of its tasks."""
         if status is not None:
             self._note_change(name, Aspect.STATUS)
             self._connectors.writable()[name] = status

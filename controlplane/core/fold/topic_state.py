@@ -21,7 +21,7 @@ class CommandState(msgspec.Struct, frozen=True):
     """Fold of the command topic."""
 
     traces: Mapping[str, CommandTrace] = {}
-    """Commands by id: unfinished ones as they began, ended ones as they ended."""
+    """Commands by id, in the order in which they were accepted or, once ended, ended."""
 
 
 TopicState = ConfigState | StatusState | OffsetState | CommandState
@@ -39,6 +39,6 @@ class TopicSnapshot(msgspec.Struct, frozen=True):
 
     @property
     def rows(self) -> int:
-        """Number of rows in its tables."""
+        """Number of rows in all tables of the snapshot: a measure of its size."""
         fields = (*msgspec.structs.astuple(self), *msgspec.structs.astuple(self.state))
         return sum(len(field) for field in fields if isinstance(field, Mapping))

@@ -15,14 +15,15 @@ from controlplane.core.java.java_library import decimal_layout, narrow_int, wrap
 
 _NUMBER: Final = re.compile(r"([+-]?)(?:(\d+)\.?(\d*)|\.(\d+))(?:[eE]([+-]?\d{1,10}))?")
 _SCALES: Final = range(-(2**31) + 1, 2**31)
+"""Scales that `new BigDecimal(text)` accepts."""
 _LONG_BITS: Final = 64
 _FLOAT_DIGITS: Final = 9
 """Decimal digits that identify any float."""
-_OVERFLOW: Final = 2 - 2**-24
+_OVERFLOWING_MANTISSA: Final = 2 - 2**-24
 """From this mantissa on, a float of the largest exponent is rounded to infinity."""
-_LARGEST: Final = 127
-_SMALLEST: Final = -149
-"""Powers of two: the largest float's, and the distance of the smallest ones."""
+_LARGEST_POWER: Final = 127
+_SMALLEST_POWER: Final = -149
+"""Exponents of two: of the largest float, and of the distance between the smallest floats."""
 _MANTISSA_BITS: Final = 23
 
 
@@ -41,12 +42,12 @@ def parse_decimal(text: str) -> Decimal | None:
 
 
 def without_negative_zero(number: Decimal) -> Decimal:
-    """The number, as BigDecimal has it."""
+    """The number; a negative zero becomes 0, because BigDecimal has no negative zero."""
     return number or number.copy_abs()
 
 
 def decimal_of(unscaled_value: int, scale: int) -> Decimal:
-    """`new BigDecimal(BigInteger, scale)`."""
+    """`new BigDecimal(unscaledValue, scale)`: the unscaled value times 10**-scale."""
     sign, digits, _ = Decimal(unscaled_value).as_tuple()
     return Decimal((sign, digits, -scale))
 
@@ -80,6 +81,7 @@ def round_to_float(number: float | Decimal) -> float:
     """The nearest 32-bit float, or an infinity; rounded once, whatever the number's size."""
     if isinstance(number, float) and not math.isfinite(number):
         return number
+    # A fraction would have up to 2**31 digits. Floats lie between 10**-46 and 10**39.
     if isinstance(number, Decimal) and not -60 < number.adjusted() < 60:
         return math.copysign(0.0 if not number or number.adjusted() < 0 else math.inf, number)
     exact = Fraction(number)
@@ -87,16 +89,21 @@ def round_to_float(number: float | Decimal) -> float:
     if not size:
         return number if isinstance(number, float) else 0.0
     power = size.numerator.bit_length() - size.denominator.bit_length()
-    power -= size < Fraction(2) ** power
-    if power > _LARGEST or size >= Fraction(2) ** _LARGEST * Fraction(_OVERFLOW):
+    power -= size < Fraction(2) ** power  # now 2**power <= size < 2**(power + 1)
+    if power > _LARGEST_POWER or size >= Fraction(2) ** _LARGEST_POWER * Fraction(
+        _OVERFLOWING_MANTISSA
+    ):
         return math.inf if exact > 0 else -math.inf
-    unit = Fraction(2) ** max(power - _MANTISSA_BITS, _SMALLEST)
+    unit = Fraction(2) ** max(power - _MANTISSA_BITS, _SMALLEST_POWER)
     rounded = float(round(size / unit) * unit)  # halves to even, as IEEE 754 has it
     return rounded if exact > 0 else -rounded
 
 
 def float_text(number: float) -> str:
-    """Float.toString of JDK 19 and later, of a number that is a 32-bit float."""
+    """Float.toString of JDK 19 and later: the shortest digits that identify a 32-bit float.
+
+    `number` must be such a float (`round_to_float`). Java writes at least two digits.
+    """
     if not math.isfinite(number):
         return "NaN" if math.isnan(number) else "-Infinity" if number < 0 else "Infinity"
     sign = "-" if math.copysign(1, number) < 0 else ""

@@ -1,13 +1,15 @@
 """Lenient JSON parser with Jackson's rules, as Kafka's JsonDeserializer uses them.
 
-It reads one value from the front of a document and leaves the rest unread. `json_converter` passes
-on only what ordinary parsers refuse or read otherwise. The parser keeps its own stack, so that no
-input overflows Python's.
+It reads one value from the front of a document and leaves the rest unread. `json_converter` calls
+it only for documents that msgspec refuses or reads otherwise. The parser keeps its own stack, so
+that no input overflows Python's.
 
-Not reproduced, as no JSON writer produces it: Jackson's table of names, shared between documents,
-in which a name with a stray `FF` byte may equal another one; defects of UTF-16 and UTF-32 at buffer
-boundaries; UTF-32 cut off within a character before Jackson 2.9 (refused there, read here if the
-value was complete).
+Three defects of Jackson are not reproduced, because no JSON writer causes them:
+
+- Documents share a table of names, in which a name with a stray `FF` byte may equal another one.
+- UTF-16 and UTF-32 are misread at some buffer boundaries.
+- Before 2.9, UTF-32 that is cut off within a character is refused. Here it is read if the value is
+  complete.
 """
 
 from collections.abc import Callable
@@ -26,9 +28,11 @@ from controlplane.core.releases.profiles import Profile
 
 _CONVERTER_STACK: Final = 2000
 _PARSER_STACK: Final = 4000
-"""Nesting at which Java's stack (1 MiB) counts as overflown. JsonConverter overflows when it walks
-over a whole value (measured at 1800 to 2400 levels); a recursive parser overflows before that (at
-3500 to 4900)."""
+"""Levels beyond which Java's stack (1 MiB) counts as overflown.
+
+JsonConverter overflows when it walks over the parsed value (measured at 1800 to 2400 levels). A
+recursive parser overflows earlier, while it reads (measured at 3500 to 4900 levels).
+"""
 
 _NAME, _STRING, _INTEGER = TokenKind.NAME, TokenKind.STRING, TokenKind.INTEGER
 _OBJECT, _ARRAY = TokenKind.OBJECT, TokenKind.ARRAY
@@ -63,6 +67,7 @@ def parse(value: bytes, profile: Profile) -> object:
             raise StackOverflow(f"more than {_PARSER_STACK} levels")
 
     root = value_of(tokens, first, number, check_depth)
+    # The deepest value may have been replaced by a later field of the same name.
     if deepest > _CONVERTER_STACK and is_deeper(root, _CONVERTER_STACK):
         raise StackOverflow(f"more than {_CONVERTER_STACK} levels")
     return root

@@ -9,7 +9,7 @@ from controlplane.core.java.json_errors import Undecodable
 from controlplane.core.releases.profiles import HugeExponent, Profile
 
 MAX_DIGITS: Final = 1000
-"""StreamReadConstraints of Jackson 2.15: digits of one number token, those of exponents too."""
+"""Limit of Jackson 2.15 (StreamReadConstraints): digits of a number token with its exponent."""
 
 TOO_MANY_DIGITS: Final = f"a number of more than {MAX_DIGITS} digits"
 
@@ -18,14 +18,14 @@ _INT_BITS: Final = 32
 """Limits of java.math.BigDecimal: digits of an exponent, bits of exponent and scale."""
 
 _LONG_TOKEN: Final = 500
-"""Length from which on Jackson uses its own parser for BigDecimal."""
+"""Characters of a token from which on Jackson uses its own parser for BigDecimal."""
 
-_NASTY: Final = "2.2250738585072012e-308"
-_OF_NASTY: Final = 5e-324
-"""Number on which old JDKs loop, and Jackson's replacement for a double."""
+_LOOPING_NUMBER: Final = "2.2250738585072012e-308"
+_LOOPING_DOUBLE: Final = 5e-324
+"""Number on which old JDKs loop forever, and the double that Jackson returns for it."""
 
 _DIGITS_AT_ONCE: Final = 4000
-"""Digits that CPython converts at a time (its guard against quadratic time)."""
+"""Most digits that are converted at a time: CPython refuses more than 4300 (quadratic time)."""
 
 
 def integer(token: str) -> int:
@@ -41,7 +41,7 @@ def integer(token: str) -> int:
 def _fits_decimal(token: str, *, of_long_tokens: bool) -> bool:
     """True if BigDecimal can hold the exponent of a token.
 
-    `of_long_tokens`: FastDoubleParser reads long tokens, and checks the scale alone.
+    `of_long_tokens`: FastDoubleParser reads tokens from `_LONG_TOKEN` on; it checks only the scale.
     """
     mantissa, _, exponent = token.lower().partition("e")
     digits = exponent.lstrip("+-").lstrip("0") or "0"
@@ -80,9 +80,9 @@ class NumberRules(NamedTuple):
     """The behaviours of a profile that affect numbers, small enough for a cache key."""
 
     limited: bool
-    """Jackson 2.15's limits hold."""
+    """True if the limits of Jackson 2.15 hold."""
     as_double: bool
-    """A token becomes a double directly, without a BigDecimal in between."""
+    """True if a token becomes a double directly, without a BigDecimal in between."""
     huge_exponent: HugeExponent
 
 
@@ -92,22 +92,27 @@ def number_rules(profile: Profile) -> NumberRules:
 
 
 def floating(token: str, rules: NumberRules) -> float:
-    """Double of a token with a fraction or exponent; raises `Undecodable` by the rules."""
+    """Double of a token with a fraction or exponent, as a release's Jackson reads it.
+
+    Raises:
+        Undecodable: it has too many digits, or its exponent is too large.
+    """
     if rules.limited and len(token) > MAX_DIGITS < sum(map(str.isdigit, token)):
         raise Undecodable(TOO_MANY_DIGITS)
-    if token == _NASTY and rules.as_double:
-        return _OF_NASTY
+    if token == _LOOPING_NUMBER and rules.as_double:
+        return _LOOPING_DOUBLE
     number = float(token)
     if number == 0 or number in _INFINITIES:
-        return _extreme(token, number, rules)
+        return _zero_or_infinite(token, number, rules)
     return number
 
 
-def _extreme(token: str, number: float, rules: NumberRules) -> float:
+def _zero_or_infinite(token: str, number: float, rules: NumberRules) -> float:
     """Double of a token that is zero or infinite, perhaps through its exponent alone."""
     survivors = _SURVIVORS[rules.huge_exponent]
-    fits = _fits_decimal(token, of_long_tokens=not survivors)
-    if not fits and number not in survivors:
+    has_decimal = _fits_decimal(token, of_long_tokens=not survivors)
+    if not has_decimal and number not in survivors:
         raise Undecodable("an exponent beyond 2**31")
     is_zero = not token.lower().partition("e")[0].strip("-0.")
-    return 0.0 if is_zero and fits and not rules.as_double else number
+    # A BigDecimal has no negative zero.
+    return 0.0 if is_zero and has_decimal and not rules.as_double else number

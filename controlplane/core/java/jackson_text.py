@@ -13,16 +13,16 @@ from typing import Literal, NamedTuple
 from controlplane.core.java.json_errors import Undecodable
 
 _CHUNK = 4000
-"""Units that Jackson converts from UTF-32 at a time: a bad character spoils its whole chunk."""
+"""UTF-16 units that Jackson converts from UTF-32 at a time; a bad character loses its chunk."""
 
 _UTF32_BYTES = 4
 
 _LAST_PLANE = 0x10
-"""End of Unicode's planes, for UTF-32."""
+"""Last of Unicode's planes; a plane is the upper half of a character's number."""
 
 
 class DocumentText(NamedTuple):
-    """A document as units: the bytes of UTF-8, or else UTF-16 units."""
+    """A document as units. `in_bytes`: a unit is a byte of UTF-8; otherwise it is one of UTF-16."""
 
     units: str
     in_bytes: bool
@@ -46,16 +46,16 @@ _FIRST_BYTES: tuple[tuple[bytes, _Charset | None, int], ...] = (
     (rb".\0", "utf-16-le", 0),
     (rb"", "utf-8", 0),
 )
-"""Encodings by the first bytes of a document (None: refused), with the length of the mark."""
+"""First bytes of a document (a pattern), its encoding (None: refused), and bytes of the mark."""
 
-_RULES = tuple(
+_ENCODING_RULES = tuple(
     (re.compile(first, re.DOTALL), charset, mark) for first, charset, mark in _FIRST_BYTES
 )
 
 
 def read_text(value: bytes) -> DocumentText:
     """Units of a document; raises `Undecodable` for byte orders that Jackson refuses."""
-    charset, mark = _guessed(value)
+    charset, mark = _guess_encoding(value)
     body = value[mark:]
     if charset is None:
         raise Undecodable("UTF-32 of a mixed byte order")
@@ -65,16 +65,17 @@ def read_text(value: bytes) -> DocumentText:
     return _from_utf16(body, order) if charset.startswith("utf-16") else _from_utf32(body, order)
 
 
-def _guessed(value: bytes) -> tuple[_Charset | None, int]:
-    return next((row[1], row[2]) for row in _RULES if row[0].match(value))
+def _guess_encoding(value: bytes) -> tuple[_Charset | None, int]:
+    """Encoding that Jackson guesses (None: refused), and bytes of the byte order mark."""
+    return next((charset, mark) for first, charset, mark in _ENCODING_RULES if first.match(value))
 
 
 def write_text(text: DocumentText, like: bytes) -> bytes:
-    """A document of other units in the same encoding."""
-    charset, mark = _guessed(like)
+    """Encode a document with the encoding and the byte order mark of the document `like`."""
+    charset, mark = _guess_encoding(like)
     if text.in_bytes or charset is None:
         return like[:mark] + text.units.encode("latin-1")
-    cut_off = b"\0" if text.broken else b""
+    cut_off = b"\0" if text.broken else b""  # a part of a character, so that the end is broken
     return like[:mark] + joined(text.units).encode(charset, "surrogatepass") + cut_off
 
 
@@ -83,14 +84,18 @@ def unread_bytes(text: DocumentText, value: bytes) -> bytes:
     if not text.broken:
         return b""
     characters = len(joined(text.units))
-    return value[_guessed(value)[1] + _UTF32_BYTES * characters :]
+    return value[_guess_encoding(value)[1] + _UTF32_BYTES * characters :]
 
 
 _UNPAIRED = re.compile("([\ud800-\udbff][\udc00-\udfff])|[\ud800-\udbff](?s:.)?|[\udc00-\udfff]")
 
 
 def _from_utf16(body: bytes, order: str) -> DocumentText:
-    """Java's decoder: U+FFFD for a lone surrogate; a high one also consumes the next unit."""
+    """Units as Java's decoder reads them.
+
+    A lone surrogate becomes U+FFFD; a high one also consumes the next unit. An odd byte at the end
+    becomes U+FFFD, unless a high surrogate has consumed it.
+    """
     count, remainder = divmod(len(body), 2)
     units = "".join(map(chr, struct.unpack_from(f"{order}{count}H", body)))
     tail = "\ufffd" if remainder and not "\ud800" <= units[-1:] <= "\udbff" else ""
@@ -100,6 +105,7 @@ def _from_utf16(body: bytes, order: str) -> DocumentText:
 
 
 def _from_utf32(body: bytes, order: str) -> DocumentText:
+    """UTF-16 units of UTF-32; broken at a number beyond U+10FFFF, or within a last character."""
     count, remainder = divmod(len(body), 4)
     units: list[str] = []
     for code in struct.unpack_from(f"{order}{count}I", body):
@@ -112,8 +118,8 @@ def _from_utf32(body: bytes, order: str) -> DocumentText:
 
 
 def utf32_error(value: bytes) -> str:
-    """Jackson's words for the first thing in a broken UTF-32 document that is no character."""
-    charset, mark = _guessed(value)
+    """Jackson's message for the first invalid or incomplete character of broken UTF-32."""
+    charset, mark = _guess_encoding(value)
     order = ">" if charset == "utf-32-be" else "<"
     whole = len(value) - (len(value) - mark) % _UTF32_BYTES
     units = 0
@@ -133,7 +139,16 @@ def split_pair(code: int) -> str:
     return chr(0xD800 + (code >> 10)) + chr(0xDC00 | code & 0x3FF)
 
 
-_SHORT = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", '"': '"', "/": "/", "\\": "\\"}
+_SHORT_ESCAPES = {
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    '"': '"',
+    "/": "/",
+    "\\": "\\",
+}
 
 _ESCAPE = re.compile(r"\\(?:u(....)|(.))")
 _ESCAPE_OR_BYTES = re.compile(
@@ -143,7 +158,7 @@ _ESCAPE_OR_BYTES = re.compile(
 _ESCAPED_SURROGATES = re.compile(
     r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD]([89abAB]..|[c-fC-F]..)|\\."
 )
-"""Escapes; the group matches a surrogate whose partner is not next to it."""
+"""Escapes. The group matches in an escaped surrogate whose partner is not next to it."""
 
 _ESCAPED_PAIR = re.compile(r"\\u[dD][89abAB]..\\u[dD][c-fC-F]..")
 
@@ -162,7 +177,7 @@ def joined(units: str) -> str:
 
 def _unescaped(escape: re.Match[str]) -> str:
     digits, short = escape.group(1, 2)
-    return chr(int(digits, 16)) if digits else _SHORT[short]
+    return chr(int(digits, 16)) if digits else _SHORT_ESCAPES[short]
 
 
 def _unescaped_bytes(escape: re.Match[str]) -> str:
@@ -170,7 +185,10 @@ def _unescaped_bytes(escape: re.Match[str]) -> str:
 
 
 class StringDecoder(NamedTuple):
-    """Decodes the units between the quotes of strings, or of names."""
+    """Decodes the units between the quotes of strings, or of names (`is_name`).
+
+    `in_bytes`: units are bytes. `encoded_surrogates`: UTF-8 may hold surrogates (CESU).
+    """
 
     in_bytes: bool
     is_name: bool
@@ -197,7 +215,7 @@ class StringDecoder(NamedTuple):
         if not self.in_bytes:
             return len(_ESCAPE.sub(_unescaped, body))
         if not self.encoded_surrogates:
-            body = _ESCAPED_PAIR.sub("four", body)
+            body = _ESCAPED_PAIR.sub("four", body)  # any four bytes: a pair takes four in UTF-8
         return len(_ESCAPE.sub(_unescaped_bytes, body))
 
     def _character(self, match: re.Match[str]) -> str:
@@ -207,6 +225,7 @@ class StringDecoder(NamedTuple):
         return self._decoded(sequence) if sequence else _unescaped(match)
 
     def _decoded(self, sequence: str) -> str:
+        """Units of one UTF-8 sequence of 2 to 4 bytes; overlong forms are accepted."""
         code = ord(sequence[0]) & _LEAD_BITS[len(sequence)]
         for unit in sequence[1:]:
             code = code << 6 | ord(unit) & 0x3F
@@ -222,7 +241,10 @@ class StringDecoder(NamedTuple):
             raise Undecodable("a name with half of a surrogate pair")
 
     def _pair(self, code: int) -> str:
-        """Two units of a four-byte sequence; overlong forms overflow Jackson's sums."""
+        """Two units of a four-byte sequence; `code` counts from U+10000.
+
+        It is negative for overlong forms, at which Jackson's sums overflow.
+        """
         if code >= 0 or self.is_name:
             return split_pair(code)
         return chr(0xD800 | (code >> 10) & 0xFFFF) + chr(0xDC00 | code & 0x3FF)

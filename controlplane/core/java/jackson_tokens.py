@@ -1,11 +1,12 @@
 """Tokenizer with Jackson's rules: reads the tokens of a document one by one.
 
-`jackson` makes values of the tokens. Request bodies (`rest/bodies/`) are bound to them directly,
-because a worker reports the first of several faults. The order of reading is therefore Jackson's.
-The value after a name is looked at together with the name. A string is read only when its text is
-needed.
+`jackson` makes values of the tokens. Request bodies (`rest/bodies/`) are bound to tokens directly.
+A worker reports the first of several faults, so the order of reading is Jackson's:
 
-A reader with error texts of its own overrides `malformed` and `exceeded`.
+- The beginning of a value is read together with the name before it.
+- The rest of a string is read only when its text is needed.
+
+A subclass with error texts of its own overrides `malformed` and `exceeded`.
 """
 
 import re
@@ -20,6 +21,7 @@ from controlplane.core.java.java_library import is_identifier_part, utf16_units
 from controlplane.core.java.json_errors import Undecodable
 from controlplane.core.releases.profiles import Profile
 
+# Possessive quantifiers never backtrack, so matching takes linear time.
 _STRING = r'"([^"\\\x00-\x1f]*+(?:\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})[^"\\\x00-\x1f]*+)*+)"'
 _COLON = r"[ \t\n\r]*+:[ \t\n\r]*+"
 SPACE = re.compile(r"[ \t\n\r]*+")
@@ -35,7 +37,10 @@ _AFTER_NUMBER: Final = " \t\r\n"
 
 
 class Limit(NamedTuple):
-    """A limit of Jackson's StreamReadConstraints: Jackson's name for it, and its getter's."""
+    """Limit of Jackson's StreamReadConstraints. `error` is our text for it.
+
+    `subject` and `getter` are Jackson's names in its own message.
+    """
 
     maximum: int
     subject: str
@@ -57,7 +62,7 @@ STRING_UNITS: Final = Limit(
 
 
 class TokenKind(Enum):
-    """Kind of a token: Jackson's name, and its description of such a value."""
+    """Kind of a token: Jackson's name for it, and Jackson's description of such a value."""
 
     OBJECT = "START_OBJECT", "Object value"
     END_OBJECT = "END_OBJECT", "Object value"
@@ -73,7 +78,7 @@ class TokenKind(Enum):
 
 
 class Token(msgspec.Struct, frozen=True, gc=False):
-    """A token and the unit at which it begins. The `text` of a string is read later."""
+    """Token and the index of its first unit. `Tokens.text_of` reads the `text` of a string."""
 
     kind: TokenKind
     at: int
@@ -81,7 +86,7 @@ class Token(msgspec.Struct, frozen=True, gc=False):
 
 
 class Scope(msgspec.Struct, frozen=True, gc=False):
-    """An open object, an open array, or the document."""
+    """An open object, an open array, or the document. `at`: index of its first unit."""
 
     kind: TokenKind | None
     at: int
@@ -89,18 +94,18 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 
 
 class SyntaxPart(Enum):
-    """Part of a document that is missing or malformed, with its name in the parser's errors."""
+    """Part of a document that is missing or malformed: a number, and its name in our errors."""
 
     VALUE = 1, "a value"
     VALUE_END = 2, "the end of the value"
-    """A number or a word is followed by a unit that belongs to it."""
+    """A unit that cannot follow a number or a literal."""
     STRING = 3, "a value"
     NAME = 4, "a name"
     COLON = 5, "a name"
     COMMA = 6, "a comma or the end of the container"
 
 
-# Each attribute of an Enum costs a call in Python 3.11, and a token takes a dozen of them.
+# In Python 3.11 an Enum attribute costs a call; a token would take a dozen.
 _OBJECT, _ARRAY, _NAME = TokenKind.OBJECT, TokenKind.ARRAY, TokenKind.NAME
 _STRING_VALUE, _INTEGER, _FLOAT = TokenKind.STRING, TokenKind.INTEGER, TokenKind.FLOAT
 
@@ -118,14 +123,14 @@ _KINDS: Final = {
 
 
 class Tokens:
-    """Pass over the tokens of one document. It may stop at any token."""
+    """Reads the tokens of one document in order; the caller may stop at any token."""
 
     def __init__(self, text: DocumentText, profile: Profile, *, leading_zeros: bool) -> None:
-        """Begin a pass. `leading_zeros`: `01` is a number."""
+        """Begin at the first unit. `leading_zeros`: accept numbers such as `01`."""
         self.units = text.units
         self.profile = profile
         self.at = 0
-        """The next unit to read."""
+        """Index of the next unit to read."""
         self.last: TokenKind | None = None
         """Jackson's current token: the last one that was read without a fault."""
         self.scopes = [_ROOT]
@@ -137,35 +142,35 @@ class Tokens:
         surrogates = profile.json_encoded_surrogates
         self._strings = StringDecoder(text.in_bytes, False, surrogates)
         self._names = StringDecoder(text.in_bytes, True, surrogates)
-        self._value: Token | None = None
-        self._unread: Token | None = None
-        self._string = ""
+        self._pending_value: Token | None = None  # read with the name before it, not returned yet
+        self._unread_string: Token | None = None  # last string, if its text is not read yet
+        self._string_text = ""
 
     def next(self) -> Token | None:
         """The next token; None at the end of the document."""
-        if self._value is not None:
-            token, self._value = self._value, None
-            return self._entered(token)
-        if self._unread is not None:
-            self.text_of(self._unread)
+        if self._pending_value is not None:
+            token, self._pending_value = self._pending_value, None
+            return self._enter(token)
+        if self._unread_string is not None:
+            self.text_of(self._unread_string)
         if (unit := self.units[self.at : self.at + 1]) <= " ":
             unit = self._skip_space()
         scope = self.scopes[-1]
         if unit == scope.closing and (unit or not self._broken):
-            return self._closed(scope)
+            return self._close(scope)
         if scope.kind is not None and self.last not in _OPENING:
             if unit != ",":
                 self.malformed(SyntaxPart.COMMA, self.at)
             self.at += 1
             if self.units[self.at : self.at + 1] <= " ":
                 self._skip_space()
-        return self._name() if scope.kind is _OBJECT else self._entered(self._begun())
+        return self._read_name() if scope.kind is _OBJECT else self._enter(self._begin_value())
 
     def text_of(self, token: Token) -> str:
         """The text of the last token: a string's characters, a number's spelling."""
-        if token is self._unread:
-            self._unread, self._string = None, self._read_string(token.at)
-        return self._string if token.kind is _STRING_VALUE else token.text
+        if token is self._unread_string:
+            self._unread_string, self._string_text = None, self._read_string(token.at)
+        return self._string_text if token.kind is _STRING_VALUE else token.text
 
     def check_number(self, token: Token) -> None:
         """Raise an error for a number with more digits than Jackson reads."""
@@ -173,7 +178,7 @@ class Tokens:
 
     @property
     def last_at(self) -> int:
-        """Start of the token `last`, or of a value that fails after it."""
+        """Index of the first unit of the token `last`, or of a value that fails after it."""
         return self._name_at if self.last is _NAME else self._value_at
 
     @property
@@ -182,13 +187,13 @@ class Tokens:
         return self.units[self.at : self.at + 1]
 
     def malformed(self, part: SyntaxPart, at: int, reason: str = "") -> NoReturn:
-        """Raise the error for a part that is not as it has to be; `at` is where it begins."""
+        """Raise the error for a missing or malformed part that begins at the unit `at`."""
         if part is SyntaxPart.VALUE_END and len(self.scopes) > 1:
             part = SyntaxPart.COMMA
         raise Undecodable(reason or f"no JSON: {part.value[1]} is missing at position {at}")
 
     def exceeded(self, limit: Limit, size: int) -> NoReturn:  # noqa: ARG002 - for overriding
-        """Raise the error for a value of a size beyond a limit."""
+        """Raise the error for a value whose size is beyond a limit."""
         raise Undecodable(limit.error)
 
     def _check_size(self, limit: Limit, size: int) -> None:
@@ -204,18 +209,18 @@ class Tokens:
 
     # --- structure ----------------------------------------------------------------------------
 
-    def _entered(self, token: Token) -> Token:
+    def _enter(self, token: Token) -> Token:
         """Return a value; a container becomes the open scope."""
         kind = self.last = token.kind
         if kind is _STRING_VALUE:
-            self._unread = token
+            self._unread_string = token
         elif kind in _OPENING:
             if self._limited and len(self.scopes) > DEPTH.maximum:
                 self.exceeded(DEPTH, len(self.scopes))
             self.scopes.append(Scope(kind, token.at, _CLOSING[token.text]))
         return token
 
-    def _closed(self, scope: Scope) -> Token | None:
+    def _close(self, scope: Scope) -> Token | None:
         """Return the end of the open container; None at the end of the document."""
         if scope is _ROOT:
             self.last = None
@@ -226,8 +231,8 @@ class Tokens:
         self.last = _ENDS[scope.closing]
         return Token(self.last, self._value_at)
 
-    def _name(self) -> Token:
-        """Return the name of an entry, and look at its value."""
+    def _read_name(self) -> Token:
+        """Return the name of an entry, and read the beginning of its value."""
         at = self.at
         name_match = STRING.match(self.units, at)
         if name_match is None:
@@ -244,13 +249,13 @@ class Tokens:
         if colon is None:
             self.malformed(SyntaxPart.COLON, at)
         self.at = colon.end()
-        self._value = self._begun()
+        self._pending_value = self._begin_value()
         return Token(_NAME, at, name)
 
     # --- values -------------------------------------------------------------------------------
 
-    def _begun(self) -> Token:
-        """Return a scalar, or the beginning of a container or a string."""
+    def _begin_value(self) -> Token:
+        """Read and return a scalar, or the beginning of a container or a string."""
         at = self.at
         if self.units[at : at + 1] == '"':
             self._value_at, self.at = at, at + 1
@@ -260,12 +265,13 @@ class Tokens:
             self.malformed(SyntaxPart.VALUE, at)
         self._value_at, self.at = at, value.end()
         if value.lastgroup == "number":
-            return self._number(value[0])
+            return self._read_number(value[0])
         if value.lastgroup == "literal" and self._continues_word(self.unit):
             self.malformed(SyntaxPart.VALUE_END, self.at)
         return Token(_KINDS[value[0]], at, value[0])
 
     def _read_string(self, at: int) -> str:
+        """Read the string whose opening quote is at `at`, and return its characters."""
         string = STRING.match(self.units, at)
         if string is None:
             self.malformed(SyntaxPart.STRING, at)
@@ -278,7 +284,8 @@ class Tokens:
             self._check_size(STRING_UNITS, len(utf16_units(text)))
         return text
 
-    def _number(self, text: str) -> Token:
+    def _read_number(self, text: str) -> Token:
+        """Check a number and the unit after it; leading zeros are left out of the token's text."""
         if padded := _LEADING_ZEROS.match(text):
             if not self._leading_zeros:
                 self.malformed(SyntaxPart.VALUE, self._value_at, "a number with leading zeros")
@@ -293,7 +300,10 @@ class Tokens:
         return token
 
     def _continues_number(self, unit: str, text: str, *, is_integer: bool) -> bool:
-        """True if Jackson fails at the unit after a number while it reads the number."""
+        """True if Jackson, while it reads a number, fails at the unit after it.
+
+        `text` is the number; at the root only white space may follow it.
+        """
         if not unit or unit in _AFTER_NUMBER:
             return not unit and self._broken
         if len(self.scopes) == 1:
@@ -301,9 +311,10 @@ class Tokens:
         return (unit == "." and is_integer) or (unit in "eE" and "e" not in text.lower())
 
     def _continues_word(self, unit: str) -> bool:
-        """True if Jackson fails at the unit after a word. A byte beyond ASCII always fails.
+        """True if Jackson fails at the unit after a literal. A byte beyond ASCII always fails.
 
-        Jackson also takes that byte for the one after it, because it has not moved past it.
+        Jackson decodes the character that begins with such a byte without moving past the byte. So
+        it reads the byte again as the second byte of the character, which is invalid.
         """
         if not unit:
             return self._broken

@@ -17,17 +17,17 @@ from typing import TypeVar
 
 _INT_BITS, _LONG_BITS = 32, 64
 _UNSIGNED = 0xFFFFFFFF
-"""Mask of the 32 bits of an int."""
+"""Mask of 32 bits, to compute with an `int` as an unsigned number."""
 _INT_DIGITS, _LONG_DIGITS = 10, 19
-"""Decimal digits of a 32- or 64-bit integer, without leading zeros."""
+"""Most decimal digits of a 32- or 64-bit integer, without leading zeros."""
 
 _CAPACITY = 16
 _TREEIFY_CHAIN = 8
 _TREEIFY_CAPACITY = 64
-"""java.util.HashMap: initial capacity; a bucket longer than 8 doubles a table smaller than 64."""
+"""java.util.HashMap: initial capacity; a bucket of more than 8 doubles a table below 64."""
 
 _REMEMBERED_NAMES = 4096
-"""Keys whose hash is cached: every map has the same few names."""
+"""Most keys whose hash is cached: maps share few different names."""
 
 _PLAIN_FROM, _PLAIN_TO = -3, 7
 """Range in which Double.toString writes no exponent: from 10**-3 up to below 10**7."""
@@ -38,16 +38,16 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*+(?:[A-Za-z0-9+/]{2}(?:==)?|[A-Za-z0
 
 
 def wrap(number: int, bits: int) -> int:
-    """Low bits of an integer as a signed number."""
+    """The low `bits` bits of an integer, as a signed number."""
     half = 1 << bits - 1
     return (number + half) % (1 << bits) - half
 
 
 def fits(number: int, bits: int) -> bool:
-    """True if an integer is a signed one of so many bits.
+    """True if an integer fits into `bits` bits, as a signed number.
 
-    `number in range(…)` says the same for an exact `int`. For None, or a subclass of `int`, it
-    walks through the whole range, which takes minutes for 32 bits.
+    `number in range(…)` does the same for an exact `int`. For None or a subclass of `int` it walks
+    through the whole range, which takes minutes for 32 bits.
     """
     limit = 1 << bits - 1
     return -limit <= number < limit
@@ -102,6 +102,7 @@ def hash_code(text: str) -> int:
 
 @lru_cache(_REMEMBERED_NAMES)
 def _spread(text: str) -> int:
+    """Hash code as HashMap spreads it: the upper half is mixed into the lower one."""
     code = hash_code(text) & _UNSIGNED
     return code ^ code >> 16
 
@@ -109,22 +110,22 @@ def _spread(text: str) -> int:
 def hash_map_order(keys: Iterable[str], capacity: int = _CAPACITY) -> list[str]:
     """Iteration order of a java.util.HashMap over string keys.
 
-    The keys are put in the given order into a table of `capacity` buckets, a power of two; the
-    default is that of `new HashMap<>()`. The first place of a repeated key counts.
+    The keys are put in the given order into a table of `capacity` buckets, a power of two. The
+    default is the capacity of `new HashMap<>()`. A repeated key keeps its first place.
     """
-    return _iterated({key: _spread(key) for key in keys}, capacity)
+    return _iteration_order({key: _spread(key) for key in keys}, capacity)
 
 
 _Key = TypeVar("_Key")
 
 
 def hash_order(codes: Mapping[_Key, int], capacity: int = _CAPACITY) -> list[_Key]:
-    """Iteration order of a HashMap over any keys; values are hash codes, in insertion order."""
+    """Iteration order of a HashMap over any keys; `codes`: their hash codes, as inserted."""
     spreads = {key: code & _UNSIGNED for key, code in codes.items()}
-    return _iterated({key: code ^ code >> 16 for key, code in spreads.items()}, capacity)
+    return _iteration_order({key: code ^ code >> 16 for key, code in spreads.items()}, capacity)
 
 
-def _iterated(spreads: Mapping[_Key, int], capacity: int) -> list[_Key]:
+def _iteration_order(spreads: Mapping[_Key, int], capacity: int) -> list[_Key]:
     """Iteration order of keys whose hash codes are already spread.
 
     A table doubles above three quarters of its capacity. It also doubles if a bucket exceeds eight
@@ -173,7 +174,7 @@ def patched_hash_map(
 
 
 def table_size(entries: int) -> int:
-    """Capacity of `new HashMap<>(entries)`: the smallest power of two that is not below it."""
+    """Capacity of `new HashMap<>(entries)`: the smallest power of two not below `entries`."""
     return 1 << (entries - 1).bit_length()
 
 
@@ -207,7 +208,7 @@ def split_dashes(text: str) -> list[str]:
 
 
 def _digit(char: str) -> int | None:
-    """Character.digit(char, 10): digits beyond U+FFFF are two chars, and so no digits."""
+    """Character.digit(char, 10). None beyond U+FFFF: Java sees two chars, neither a digit."""
     return unicodedata.decimal(char, None) if char <= "\uffff" else None
 
 
@@ -222,18 +223,19 @@ def parse_int(text: str) -> int | None:
 
 
 def parse_long(text: str) -> int | None:
-    """Long.parseLong; None where that throws. As `parse_int`, with 64 bits."""
+    """Long.parseLong; None where that throws. Takes the same texts as `parse_int`, in 64 bits."""
     return _parse(text, _LONG_BITS)
 
 
 def _parse(text: str, bits: int) -> int | None:
+    """Signed decimal integer of a text; None if it is malformed or exceeds `bits` bits."""
     sign, digits = (text[0], text[1:]) if text[:1] in {"+", "-"} else ("+", text)
     values = [_digit(char) for char in digits]
     if not values or None in values:
         return None
     significant = "".join(map(str, values)).lstrip("0") or "0"
     if len(significant) > _LONG_DIGITS:
-        return None
+        return None  # `int` would take quadratic time, or raise
     number = int(sign + significant)
     return number if number == wrap(number, bits) else None
 
@@ -241,8 +243,8 @@ def _parse(text: str, bits: int) -> int | None:
 def double_text(number: float) -> str:
     """Double.toString of JDK 19 and later: the shortest digits that identify the number.
 
-    `1.0E10`, `1.0E-5`, `0.001`, `Infinity`, `NaN`. Older JDKs write one digit too many for a few
-    numbers (2.0E-3 style cases of JDK-4511638), and are equal otherwise.
+    `1.0E10`, `1.0E-5`, `0.001`, `Infinity`, `NaN`. Older JDKs write a digit too many for a few
+    numbers (JDK-4511638), and the same text for all others.
     """
     if not math.isfinite(number):
         return "NaN" if math.isnan(number) else "-Infinity" if number < 0 else "Infinity"
@@ -250,7 +252,7 @@ def double_text(number: float) -> str:
 
 
 def decimal_layout(sign: str, digits: str, power: int) -> str:
-    """Digits as Double.toString and Float.toString lay them out.
+    """Text of a sign and significant digits, as Double.toString and Float.toString write it.
 
     `power` is the power of ten of the first digit.
     """
@@ -275,10 +277,12 @@ def _shortest(number: float) -> tuple[str, str, int]:
 
 
 def _significant(text: str) -> str:
+    """Digits of a number's text, without zeros at both ends."""
     return text.partition("e")[0].replace(".", "").strip("0")
 
 
 def _positional(digits: str, power: int) -> str:
+    """Significant digits with a point and without an exponent; `power`: that of the first one."""
     if power < 0:
         return "0." + "0" * (-power - 1) + digits
     whole = digits[: power + 1].ljust(power + 1, "0")
@@ -286,10 +290,10 @@ def _positional(digits: str, power: int) -> str:
 
 
 def decode_key(key: bytes) -> str:
-    """Kafka's StringDeserializer: UTF-8, with Java's number of U+FFFD for bad bytes.
+    """Decode a key as Kafka's StringDeserializer: UTF-8, with U+FFFD for bad bytes.
 
-    Java writes as many as Python, one for each maximal broken start of a character. The exception
-    is a surrogate encoded as UTF-8, whole (`ED A0 80`) or cut off (`ED A0`), which gives only one.
+    Java writes one U+FFFD for each maximal broken start of a character, as Python does. They differ
+    for a surrogate encoded as UTF-8, whole (`ED A0 80`) or cut off (`ED A0`): Java writes only one.
     """
     try:
         return key.decode()

@@ -1,8 +1,8 @@
 """JSON as a Connect worker reads and writes it: JsonConverter, and Jackson's trees beneath it.
 
 Reading differs between releases (fields `json_*` of a `Profile`), and from every Python parser.
-msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads what msgspec
-refuses. Checks detect in advance what msgspec would read differently.
+msgspec reads ordinary JSON, which is nearly all JSON. The parser in `jackson` reads the rest: JSON
+that msgspec refuses, or that checks find to be read differently by msgspec.
 """
 
 import math
@@ -31,24 +31,25 @@ __all__ = [
     "encode_hash_order",
 ]
 
-_LONGS: Final = range(-(2**63), 2**63)
+_LONG_RANGE: Final = range(-(2**63), 2**63)
 
 _PLAIN_BYTES: Final = 1000
+"""Jackson's limits on levels and on digits. A document of so few bytes breaks no limit."""
 _PLAIN_NAME: Final = 50_000
-"""Sizes of documents. Up to the first, no limit of Jackson's can be broken. Up to the second, no
-limit on the length of a name can be broken."""
+"""Jackson's limit on the bytes of a name."""
 
 _DIGITS: Final = b"0123456789"
 _LONG_DIGITS: Final = 19
-"""Digits below which every integer fits into 64 bits."""
+"""An integer with fewer digits fits into 64 bits."""
 _ZEROS: Final = bytes.maketrans(_DIGITS, b"0" * len(_DIGITS))
 """Turns every digit into a zero, so that a run of digits can be found by a text search."""
 
 
 @cache
-def _decoder(
+def _decoder_for(
     limited: bool, as_double: bool, huge_exponent: HugeExponent
 ) -> msgspec.json.Decoder[object]:
+    """Decoder of ordinary JSON that reads fractions by the rules of some releases."""
     rules = NumberRules(limited, as_double, huge_exponent)
     return msgspec.json.Decoder(float_hook=lambda token: floating(token, rules))
 
@@ -56,8 +57,8 @@ def _decoder(
 def decode(value: bytes, profile: Profile) -> object:
     """Decode bytes to the value that a worker of a release gets.
 
-    Returns None, bool, int (64 bits, wrapped), float, str (may hold lone surrogates), list, or dict
-    (in order of appearance; the last of equal names wins).
+    Returns None, bool, int, float, str, list or dict. An int is wrapped to 64 bits. A str may hold
+    lone surrogates. A dict has the order of appearance; the last of equal names wins.
 
     Raises:
         Undecodable: the release throws a DataException.
@@ -66,7 +67,7 @@ def decode(value: bytes, profile: Profile) -> object:
     if len(value) > _PLAIN_BYTES and not _is_plain(value):
         return jackson.parse(value, profile)
     try:
-        decoded = _decoded(value, profile)
+        decoded = _decode_ordinary(value, profile)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return jackson.parse(value, profile)
     if not _has_digits(value, _LONG_DIGITS) or _has_only_longs(decoded):
@@ -77,7 +78,7 @@ def decode(value: bytes, profile: Profile) -> object:
 def decode_tree(value: bytes, profile: Profile) -> object:
     """Decode bytes to the tree that a worker of a release reads when schemas are enabled.
 
-    As `decode`, but integers keep their size, and a number with a fraction or an exponent is a
+    Unlike `decode`, integers keep their size. A number with a fraction or an exponent is a
     `Decimal` with all of its digits. A document without a value is None.
 
     Raises:
@@ -85,19 +86,19 @@ def decode_tree(value: bytes, profile: Profile) -> object:
     """
     if len(value) <= _PLAIN_BYTES or _is_plain(value):
         with suppress(msgspec.DecodeError, ValueError, RecursionError):
-            return _TREE.decode(value)
+            return _TREE_DECODER.decode(value)
     return jackson.parse_tree(value, profile)
 
 
 class _Envelope(msgspec.Struct, forbid_unknown_fields=True):
-    """A document of JsonConverter with schemas."""
+    """Document of JsonConverter with schemas enabled: the texts of its two fields."""
 
     schema: msgspec.Raw
     payload: msgspec.Raw
 
 
-_TREE: Final = msgspec.json.Decoder[object](float_hook=big_decimal)
-_ENVELOPE: Final = msgspec.json.Decoder(_Envelope)
+_TREE_DECODER: Final = msgspec.json.Decoder[object](float_hook=big_decimal)
+_ENVELOPE_DECODER: Final = msgspec.json.Decoder(_Envelope)
 
 
 def decode_envelope(value: bytes) -> tuple[bytes, bytes] | None:
@@ -108,7 +109,7 @@ def decode_envelope(value: bytes) -> tuple[bytes, bytes] | None:
     if len(value) > _PLAIN_BYTES and not _is_plain(value):
         return None
     try:
-        envelope = _ENVELOPE.decode(value)
+        envelope = _ENVELOPE_DECODER.decode(value)
     except (msgspec.DecodeError, ValueError, RecursionError):
         return None
     return bytes(envelope.schema), bytes(envelope.payload)
@@ -122,20 +123,23 @@ def _found_fraction(_token: str) -> float:
     raise _FractionFound
 
 
-_WHOLE: Final = msgspec.json.Decoder[object](float_hook=_found_fraction)
+_WHOLE_NUMBER_DECODER: Final = msgspec.json.Decoder[object](float_hook=_found_fraction)
 
 
-def _decoded(value: bytes, profile: Profile) -> object:
-    """Value by msgspec. The profile matters only for fractions, which are rare."""
+def _decode_ordinary(value: bytes, profile: Profile) -> object:
+    """Decode ordinary JSON by msgspec. The profile matters only for fractions, which are rare."""
     try:
-        return _WHOLE.decode(value)
+        return _WHOLE_NUMBER_DECODER.decode(value)
     except _FractionFound:
         rules = profile.json_limits, profile.json_negative_zero, profile.json_huge_exponent
-        return _decoder(*rules).decode(value)
+        return _decoder_for(*rules).decode(value)
 
 
 def _is_plain(value: bytes) -> bool:
-    """True if no limit of Jackson's can be broken. Reads bytes: msgspec drops repeated fields."""
+    """True if the document breaks none of Jackson's limits; False: it may break one.
+
+    The bytes are checked, because the decoded value lacks repeated fields.
+    """
     if len(value) > _PLAIN_NAME and _may_have_long_name(value):
         return False
     if value.count(b"[") + value.count(b"{") > _PLAIN_BYTES:
@@ -144,14 +148,15 @@ def _is_plain(value: bytes) -> bool:
 
 
 def _may_have_long_name(value: bytes) -> bool:
-    """True if a quoted text may be too long; a quote within quotes would hide it."""
+    """True if a name may be too long: a text between quotes is, or has an escaped quote."""
     return b'\\"' in value or max(map(len, value.split(b'"'))) > _PLAIN_NAME
 
 
 def _has_digits(value: bytes, count: int) -> bool:
-    """True if so many digits may stand in a row: they would cover one of every `count` bytes.
+    """True if `count` digits stand in a row.
 
-    Removing the digits is six times as fast as searching for one.
+    Such a row covers one of every `count` bytes, so these bytes are checked first. Removing all
+    digits from them is six times as fast as searching for one.
     """
     sample = value[count - 1 :: count]
     has_digit = len(sample.translate(None, _DIGITS)) != len(sample)
@@ -160,7 +165,7 @@ def _has_digits(value: bytes, count: int) -> bool:
 
 def _has_only_longs(decoded: object) -> bool:
     """True if all integers fit into 64 bits. msgspec reads larger ones, which Java wraps."""
-    reached = [decoded]
+    reached = [decoded]  # grows while the loop reads it: no recursion
     for value in reached:
         if isinstance(value, str):
             continue
@@ -168,7 +173,7 @@ def _has_only_longs(decoded: object) -> bool:
             reached.extend(value.values())
         elif isinstance(value, list):
             reached.extend(value)
-        elif isinstance(value, int) and value not in _LONGS:
+        elif isinstance(value, int) and value not in _LONG_RANGE:
             return False
     return True
 
@@ -177,26 +182,26 @@ def encode(value: object) -> bytes:
     """Encode a decoded value as Jackson does: no spaces, fields in dict order."""
     if _is_simple(value):
         with suppress(UnicodeEncodeError):  # half a surrogate pair
-            written = _SIMPLE.encode(value)
+            written = _SIMPLE_ENCODER.encode(value)
             if b"\\" not in written and written.isascii():  # nothing that Jackson spells otherwise
                 return written
     return _encode(value, iter)
 
 
 def encode_hash_order(value: object) -> bytes:
-    """Encode with the fields of every object in the order of a java.util.HashMap.
+    """Encode as `encode`, but with the fields of every object in the order of a HashMap.
 
-    Connect writes maps that it has read before in this order.
+    Connect writes a map in this order if it has read it before.
     """
     return _encode(value, hash_map_order)
 
 
-_SIMPLE = msgspec.json.Encoder()
-_SMALL = range(-(2**31), 2**31)
+_SIMPLE_ENCODER = msgspec.json.Encoder()
+_SMALL_INTEGERS = range(-(2**31), 2**31)
 
 
 _SIMPLE_DEPTH = 8
-"""Levels of nesting of a simple value; deeper ones are written without recursion."""
+"""Most levels of a simple value, which is written by recursion."""
 
 
 def _is_simple(value: object, depth: int = _SIMPLE_DEPTH) -> bool:
@@ -210,7 +215,7 @@ def _is_simple(value: object, depth: int = _SIMPLE_DEPTH) -> bool:
         return False
     for member in members:
         kind = type(member)
-        if kind in _WRITTEN_ALIKE or (kind is int and member in _SMALL):
+        if kind in _WRITTEN_ALIKE or (kind is int and member in _SMALL_INTEGERS):
             continue
         if not depth or not _is_simple(member, depth - 1):
             return False
@@ -269,6 +274,7 @@ _COMMA, _END_LIST, _END_MAP = _Punctuation(","), _Punctuation("]"), _Punctuation
 
 
 def _encode(value: object, order: Callable[[Iterable[str]], Iterable[str]]) -> bytes:
+    """Encode without recursion, with the fields of each object in the given order."""
     pieces: list[str] = []
     waiting = [value]
     while waiting:

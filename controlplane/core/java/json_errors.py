@@ -2,8 +2,8 @@
 
 
 class Undecodable(ValueError):
-    """Kafka throws a DataException: the bytes are no JSON for this release. Says why and where."""
+    """Kafka throws a DataException: the bytes are no JSON for this release. It names the cause."""
 
 
 class StackOverflow(ValueError):
-    """Kafka throws a StackOverflowError: the nesting is deeper than the parser's stack."""
+    """Kafka throws a StackOverflowError: the nesting is deeper than Java's stack allows."""

@@ -16,12 +16,12 @@ _WORD = 0xFFFFFFFF
 
 
 def is_integer(value: Any) -> bool:
-    """True for a whole number; booleans are none."""
+    """True if a value is an integer and not a boolean."""
     return isinstance(value, int) and not isinstance(value, bool)
 
 
 def members(value: Any) -> Iterable[Any]:
-    """Values directly inside of an object or a list; none for other values."""
+    """Values directly inside an object or a list; empty for other values."""
     if isinstance(value, Mapping):
         return value.values()
     return value if isinstance(value, list | tuple) else ()
@@ -38,10 +38,10 @@ def value_hash(value: Any, *, as_longs: bool) -> int:
     `as_longs`: every integer is a Long. Otherwise it has the smallest class that holds it; the
     codes differ for negative numbers only.
     """
-    reached = [value]
+    reached = [value]  # grows while the loop reads it: no recursion
     for item in reached:
         reached += _parts(item)
-    codes: dict[int, int] = {}
+    codes: dict[int, int] = {}  # by identity: containers are not hashable
     for item in reversed(reached):  # members before their container
         if isinstance(item, dict):
             code = sum(hash_code(name) ^ codes[id(part)] for name, part in item.items())
@@ -62,6 +62,7 @@ def _parts(value: Any) -> list[Any]:
 
 
 def _scalar_hash(value: Any, *, as_longs: bool) -> int:
+    """`hashCode` of a null, Boolean, integer, Double or String, with any number of bits."""
     match value:
         case None:
             return 0
@@ -77,11 +78,12 @@ def _scalar_hash(value: Any, *, as_longs: bool) -> int:
 
 
 def _integer_hash(number: int, *, as_longs: bool) -> int:
+    """`hashCode` of an Integer, Long or BigInteger, with any number of bits."""
     if fits(number, _INT_BITS) and not as_longs:
         return number
     if fits(number, _LONG_BITS):
         return number ^ number >> 32
-    code = 0
+    code = 0  # as BigInteger.hashCode: the words of the magnitude, from the highest
     for word in reversed(range(0, number.bit_length(), 32)):
         code = 31 * code + (abs(number) >> word & _WORD) & _WORD
     return code if number > 0 else -code

@@ -11,12 +11,12 @@ ErrorPageStyle = Literal["problem", "old table", "table", "table of 12"]
 
 
 class Jetty(NamedTuple):
-    """One version of Jetty. The last fields are only for Jetty 9."""
+    """One version of Jetty. The fields with a default tell how Jetty 9 treats request targets."""
 
     version: str
     page: ErrorPageStyle
     home: str
-    """Address of the project in the page."""
+    """Address of the Jetty project in the error page."""
     takes_nul: bool = False
     """True if a path may contain `%00`."""
     path_parameters: str | None = "Ambiguous path parameters"
@@ -35,10 +35,12 @@ _OWN: Final = "https://jetty.org/"
 
 
 def _oldest(version: str, page: ErrorPageStyle) -> Jetty:
+    """Jetty up to 9.4.24."""
     return Jetty(version, page, _HTTP, True, None, "Bad URI", "Bad URI")
 
 
 def _nine(version: str, home: str = _ECLIPSE, *, takes_user: bool = True) -> Jetty:
+    """Jetty from 9.4.44 on."""
     return Jetty(version, "table", home, takes_user=takes_user)
 
 
@@ -90,16 +92,16 @@ SERVERS: Final[tuple[tuple[str, Jetty], ...]] = (
     ("4.2.0", _12._replace(version="12.0.22")),
     ("4.2.1", _12._replace(version="12.0.34")),
 )
-"""First release with each server, oldest first."""
+"""(first Kafka release with the server, server), oldest first."""
 
 
 class Jackson(NamedTuple):
-    """Differences of old versions of Jackson in the places of their errors."""
+    """Version of Jackson: the places in its errors. Both fields are False in current versions."""
 
     points_at_token: bool = False
-    """Errors within a field point at the last token read."""
+    """True if errors within a field point at the last token that was read."""
     counts_end_again: bool = False
-    """Errors at the end of a body add the body's length to the column at each look."""
+    """True if each look at a body's end adds the body's length to the column of an error."""
 
 
 JACKSONS: Final[tuple[tuple[str, Jackson], ...]] = (
@@ -107,4 +109,4 @@ JACKSONS: Final[tuple[tuple[str, Jackson], ...]] = (
     ("2.5.0", Jackson(points_at_token=True)),
     ("2.6.2", Jackson()),
 )
-"""First release with each, oldest first: up to 2.10.0, up to 2.10.2, and later ones."""
+"""(first Kafka release, library), oldest first: Jackson to 2.10.0, to 2.10.2, and later."""

@@ -1,7 +1,7 @@
-"""Computes a result for many releases, once for each group that cannot differ.
+"""Computes a result for many releases, once for each group of releases with the same result.
 
-Nearly all releases read most of a log alike. The behaviours that a result depends on are not
-declared anywhere. They are recorded while the result is computed.
+Nearly all releases read most of a log alike. No code declares the behaviours that a result depends
+on. A stand-in for the profile records them while the result is computed.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class _RecordingProfile:
-    """Stand-in for a profile. Its `vars` are the behaviours that were read so far."""
+    """Stand-in for a profile. Its `vars` are the behaviours that were read from it so far."""
 
     __slots__ = ("__dict__", "_profile")
 
@@ -21,7 +21,7 @@ class _RecordingProfile:
         self._profile = profile
 
     def __getattr__(self, name: str) -> Any:
-        # Called for unknown fields only: later accesses find the value in the instance.
+        # Python calls this only for the first read: later reads find the value in the instance.
         value = getattr(self._profile, name)
         vars(self)[name] = value
         return value
@@ -31,7 +31,7 @@ def of_each(profiles: Iterable[Profile], compute: Callable[[Profile], T]) -> Ite
     """Compute a result for each profile, in their order. Results are shared: do not change them.
 
     `compute` must depend on nothing that changes except the fields of its profile. A result must
-    not hold the profile, and nothing may be computed later.
+    not hold the profile or be lazy: fields that are read after `compute` are not recorded.
     """
     results: list[tuple[Mapping[str, Any], T]] = []
     for profile in profiles:
@@ -75,7 +75,7 @@ class _AgreedProfile:
 def as_one(profiles: Sequence[Profile]) -> Profile:
     """A stand-in for all of these profiles, while they agree in every behaviour that is read.
 
-    Reading another behaviour raises `Disagreement`. Nothing that is kept may hold the stand-in.
+    Reading another behaviour raises `Disagreement`. A result must not hold the stand-in.
     """
     return cast("Profile", _AgreedProfile(profiles))
 

@@ -4,9 +4,8 @@
 does, not after a release. The rest of the program reads a profile's fields (`if
 profile.commit_needs_config`) and never compares version numbers.
 
-The fields are documented here. The table `behaviours` has their releases and reasons. Profiles are
-computed from it, so two releases with the same row have equal profiles. `PROFILES` lists each once,
-under its first release.
+This module documents the fields. Profiles are computed from the table `BEHAVIOURS`, which has the
+releases and reasons. Releases with equal fields are in `PROFILES` once, under the first of them.
 """
 
 import re
@@ -19,6 +18,8 @@ from controlplane.core.releases.behaviours import BEHAVIOURS, Behaviour
 from controlplane.core.releases.bundled_libraries import JACKSONS, SERVERS, Jackson, Jetty
 
 CrossOrigin = Literal["filter", "handler", "ours"]
+"""Implementation of CORS: Jetty's filter, Jetty 12's handler, or ours."""
+
 HugeExponent = Literal["infinity_or_zero", "infinity_only", "undecodable"]
 """Value of a number with an exponent beyond 2**31."""
 
@@ -28,7 +29,10 @@ class UnknownRelease(ValueError):
 
 
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
-    """Behaviours of one Kafka release. `BEHAVIOURS` has the reason and the spans of each field."""
+    """Behaviours of one Kafka release. `BEHAVIOURS` has the reason and the spans of each field.
+
+    The text of a field tells what holds if it is True; *elsewhere* means: if it is False.
+    """
 
     release: str
 
@@ -40,13 +44,13 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     json_encoded_surrogates: bool
     """Surrogates encoded as UTF-8 (CESU) are text; elsewhere undecodable."""
     json_negative_zero: bool
-    """`-0.0` keeps its sign."""
+    """`-0.0` keeps its sign; elsewhere it is 0.0."""
     json_limits: bool
-    """Undecodable over 1000 levels, 1000 digits or 50 000 bytes of a name."""
+    """JSON with more than 1000 levels, 1000 digits or 50 000 bytes of a name is undecodable."""
     json_parser_recurses: bool
     """Deep nesting overflows the stack even if the JSON is cut off later."""
     json_huge_exponent: HugeExponent
-    """Value of `1e99999999999`."""
+    """Value of a number such as `1e99999999999`."""
 
     # --- reading the config topic -----------------------------------------------------------
     target_states: bool
@@ -70,7 +74,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     fencing: bool
     """Task-count records are read; generations and pending fencing are kept."""
     session_keys: bool
-    """Session keys are read."""
+    """Session keys are read; elsewhere their records are unknown."""
     session_key_fields_required: bool
     """A session key that lacks a field is poison (NullPointerException)."""
     restart_requests: bool
@@ -97,11 +101,11 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- reading the status topic -----------------------------------------------------------
     statuses: bool
-    """There is a status topic."""
+    """Workers have a status topic."""
     status_restarting: bool
-    """RESTARTING is a state."""
+    """RESTARTING is a valid state."""
     status_stopped: bool
-    """STOPPED is a state."""
+    """STOPPED is a valid state."""
     status_topics: bool
     """Active topics are read."""
     status_version: bool
@@ -163,7 +167,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_internal_any_type: bool
     """Requests between workers may have any `Content-Type`."""
     rest_timeouts_name_stage: bool
-    """A time-out error names what the worker is doing."""
+    """A time-out error names the stage that the worker is in."""
     rest_server: Literal["jetty 9", "jetty 12", "ours"]
     """HTTP server, by what it refuses before Connect sees it. Jetty 12 refuses encoded slashes,
     percent signs and control characters in a path."""
@@ -172,9 +176,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_location_verbatim: bool
     """`Location` escapes only characters that are illegal in a path; braces are a template."""
     rest_kip_offsets: bool
-    """Offsets are answered, and accepted, in the representation of KIP-875."""
+    """Answers and requests have offsets in the representation of KIP-875."""
     rest_kip_topics_reset: bool
-    """A reset of active topics answers that it is done, as in KIP-558; elsewhere accepted."""
+    """A reset of active topics answers 200, as in KIP-558; elsewhere 202 (accepted)."""
 
     # --- reading request bodies (Jackson) ---------------------------------------------------
     rest_bad_body_is_client_error: bool
@@ -185,7 +189,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_body_source_hidden: bool
     """Errors about bodies hide the Java class that was read from."""
     rest_body_error_placed_before: bool
-    """Errors point at the wrong character; elsewhere after it."""
+    """Errors point at the offending character; elsewhere after it."""
     rest_body_word_placed_before: bool
     """Errors about an unknown word point at its beginning; elsewhere at its end."""
     rest_body_switches: bool
@@ -193,7 +197,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     rest_body_out_of_token: bool
     """Type errors say "out of START_ARRAY token" (Jackson 2.10); later "from Array value"."""
     rest_body_extra_end_known: bool
-    """An unmatched closing bracket has its own error; elsewhere it is a wrong bracket."""
+    """An unmatched closing bracket has an error of its own; elsewhere that of a wrong bracket."""
     rest_body_stray_bracket: bool
     """The list of known fields ends in an unmatched bracket."""
 
@@ -262,7 +266,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
     # --- validating configs -----------------------------------------------------------------
     refuses_nulls: bool
-    """A config must not contain null."""
+    """A config with a null value is refused."""
     plugins_take_nulls: bool
     """Null passes under a key that the plugin defines, and fails at start."""
     missing_class_is_client_error: bool
@@ -270,7 +274,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     missing_type_counts_twice: bool
     """A transformation or predicate without a class of its kind counts as two errors."""
     sink_errors_listed: bool
-    """Errors of sink rules are listed; elsewhere the worker fails at the first one."""
+    """Errors of rules for sinks are listed; elsewhere the worker fails at the first one."""
     converters_validated: bool
     """Configs of converters are validated."""
     overrides_validated: bool
@@ -312,7 +316,7 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         return _bundled(JACKSONS, self.kafka_release)
 
     def within(self, since: str | None, until: str | None) -> bool:
-        """True if the release lies in a span; None: no bound."""
+        """True if the release is at least `since` and before `until`; None: no such bound."""
         at = _number(self.kafka_release)
         begun = since is None or _number(since) <= at
         return begun and (until is None or at < _number(until))
@@ -332,7 +336,7 @@ _LINES = (
     "2.2:0-2 2.3:0-1 2.4:0-1 2.5:0-1 2.6:0-3 2.7:0-2 2.8:0-2 3.0:0-2 3.1:0-2 3.2:0-3 3.3:0-2 "
     "3.4:0-1 3.5:0-2 3.6:0-2 3.7:0-2 3.8:0-1 3.9:0-2 4.0:0-2 4.1:0-2 4.2:0-1 4.3:0-0"
 )
-"""Every release line with its patches, oldest first."""
+"""Every release line, oldest first, as `line:first patch-last patch`."""
 
 KIP = "kip"
 """Name of our own profile: reads like the newest release, without its defects."""
@@ -351,17 +355,19 @@ RELEASES = _releases()
 """All known releases, oldest first."""
 
 NEWEST = RELEASES[-1]
+"""Newest known release."""
 
 _NUMBERS_KEPT = 512
-"""Size of the cache of release numbers: all known ones, and some invented by clients."""
+"""Most cached release numbers: all known ones, and some that clients invent."""
 
 
 @lru_cache(_NUMBERS_KEPT)
 def _number(release: str) -> tuple[int, ...]:
+    """Numbers of a release's name; they compare in the order of releases."""
     return tuple(int(part) for part in release.split("."))
 
 
-def _value(behaviour: Behaviour, release: str) -> Any:
+def _value_in(behaviour: Behaviour, release: str) -> Any:
     at = _number(release)
     for first, end, value in behaviour.spans:
         if _number(first) <= at and (end is None or at < _number(end)):
@@ -372,7 +378,7 @@ def _value(behaviour: Behaviour, release: str) -> Any:
 @cache
 def _profile(release: str) -> Profile:
     if release != KIP:
-        row = {behaviour.field: _value(behaviour, release) for behaviour in BEHAVIOURS}
+        row = {behaviour.field: _value_in(behaviour, release) for behaviour in BEHAVIOURS}
         return Profile(release=release, **row)
     newest = _profile(NEWEST)
     ours = {row.field: row.kip for row in BEHAVIOURS if row.kip is not None}
@@ -410,7 +416,7 @@ def resolve(name: str) -> ResolvedProfile:
     if text in RELEASES:
         return ResolvedProfile(_profile(text))
     if not _RELEASE.fullmatch(text):
-        raise UnknownRelease(_unknown(name))
+        raise UnknownRelease(_unknown_release(name))
     line = [release for release in RELEASES if release.startswith(text + ".")]
     if line:
         return ResolvedProfile(_profile(line[-1]))
@@ -421,7 +427,7 @@ def resolve(name: str) -> ResolvedProfile:
     if patches:
         last = patches[-1]
         return ResolvedProfile(_profile(last), f"release {name} is not known; read as {last}")
-    raise UnknownRelease(_unknown(name))
+    raise UnknownRelease(_unknown_release(name))
 
 
 def check_support(profile: Profile, *, exactly_once: bool) -> None:
@@ -438,25 +444,26 @@ def check_support(profile: Profile, *, exactly_once: bool) -> None:
 
 
 def since(field: str) -> str:
-    """First release that has a behaviour, given by its field of `Profile`."""
+    """First release with a behaviour; `field` is the name of a `Profile` field."""
     return next(release for release in RELEASES if getattr(_profile(release), field))
 
 
 NAME_DIGITS = 6
-"""Digits of each number in a release's name."""
+"""Most digits of each number in a release's name."""
 
 NAME_SHOWN = 40
-"""Characters of a name that a message quotes."""
+"""Most characters of a name that a message quotes."""
 
 _RELEASE = re.compile(rf"\d{{1,{NAME_DIGITS}}}(\.\d{{1,{NAME_DIGITS}}}){{1,3}}", re.ASCII)
 
 
-def _unknown(name: str) -> str:
+def _unknown_release(name: str) -> str:
     quoted = name if len(name) <= NAME_SHOWN else name[: NAME_SHOWN - 1] + "…"
     return f"unknown release {quoted!r}: use {RELEASES[0]} to {NEWEST}, a line such as 3.9, or kip"
 
 
 def _distinct() -> tuple[Profile, ...]:
+    """Profiles that differ in more than their release, and `kip`."""
     first: dict[Profile, Profile] = {}
     for release in RELEASES:
         profile = _profile(release)
@@ -467,9 +474,13 @@ def _distinct() -> tuple[Profile, ...]:
 PROFILES = _distinct()
 """Each distinct profile once, under its first release, oldest first; then `kip`."""
 
-_FIRST = {msgspec.structs.replace(profile, release=""): profile for profile in reversed(PROFILES)}
+_FIRST_BY_BEHAVIOURS = {
+    msgspec.structs.replace(profile, release=""): profile for profile in reversed(PROFILES)
+}
 
 
 def first_alike(profile: Profile) -> Profile:
-    """The one of `PROFILES` with the same behaviours."""
-    return profile if profile in PROFILES else _FIRST[msgspec.structs.replace(profile, release="")]
+    """The profile in `PROFILES` that has the same behaviours."""
+    if profile in PROFILES:
+        return profile
+    return _FIRST_BY_BEHAVIOURS[msgspec.structs.replace(profile, release="")]

@@ -1,13 +1,14 @@
 """Kafka's default partitioner: murmur2 over the key's bytes.
 
-Workers use it. A foreign writer may have another one: librdkafka's default is CRC32. It puts a key
-into a partition where compaction never compares it with the worker's records of that key (edge 26
-of `tests/core/test_edges.py`).
+Workers use it. A foreign writer may have another partitioner: librdkafka's default is CRC32. Then
+records of one key are in two partitions, and compaction does not compare them (edge 26 of
+`tests/core/test_edges.py`).
 """
 
 from controlplane.core.plan import Draft
 from controlplane.core.state import ClusterState
 
+# Constants of murmur2 in Kafka's `Utils`.
 _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
@@ -20,7 +21,10 @@ def partition_of(key: bytes, partitions: int) -> int:
 
 
 def draft_partition(draft: Draft, state: ClusterState) -> int:
-    """Partition that a draft is written to: the one it names, or that of its key."""
+    """Partition that a draft is written to: the one it names, or that of its key.
+
+    The number of the topic's partitions is that of its ends in the state.
+    """
     if draft.partition is not None:
         return draft.partition
     return partition_of(draft.key, sum(topic == draft.topic for topic, _ in state.ends))

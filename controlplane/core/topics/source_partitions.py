@@ -1,7 +1,8 @@
 """Finds a connector's source offsets: their topics and their keys.
 
-One source partition may be in several topics, and in one topic under several spellings of its key:
-fields in another order, white space, escapes. Java compares partitions; compaction compares bytes.
+One source partition may be in several topics. In one topic its key may have several spellings, with
+fields in another order, white space or escapes. Java compares partitions; compaction compares
+bytes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -45,7 +46,8 @@ def topics_of(state: ClusterState, config: Properties) -> list[str]:
 def own_offsets_topics(state: ClusterState, command: AnyCommand) -> set[str]:
     """Connectors' own offsets topics that a decision depends on, by present and requested config.
 
-    A reader must follow them before: it would find them only after the config has been written.
+    A reader must follow them before the decision. A config reveals its topic to the reader only
+    once it has been written.
     """
     present = state.config.connectors.get(getattr(command, "connector", ""))
     configs = (present, getattr(command, "config", None))
@@ -56,10 +58,10 @@ def own_offsets_topics(state: ClusterState, command: AnyCommand) -> set[str]:
 def spellings(
     state: ClusterState, topic: str, connector: str
 ) -> dict[PartitionIdentity, list[SpelledPartition]]:
-    """Keys with a value in a topic, by their source partition; the best key first.
+    """Keys with a value in a topic, by their source partition.
 
-    The best is the key that a worker would write, then the smallest. The first one written is
-    unknown: a snapshot does not show it, as it depends on how the log was loaded.
+    The key that a worker would write comes first, the others follow in byte order. The order of
+    writing is unknown here: the order of a snapshot depends on how the log was loaded.
     """
     partitions: dict[PartitionIdentity, list[SpelledPartition]] = {}
     for key in _keys_of(connector, state.offsets.get(topic, OffsetState())):
@@ -123,10 +125,10 @@ def offsets_by_connector(state: ClusterState) -> Callable[[str], ClusterState]:
     return with_offsets_of
 
 
-def _by_name(topic: OffsetState, profile: Profile) -> dict[str, dict[bytes | None, bytes | None]]:
+def _by_name(offsets: OffsetState, profile: Profile) -> dict[str, dict[bytes | None, bytes | None]]:
     """Offsets by connector. Keys whose text does not show their connector are parsed."""
-    partitions: dict[str, dict[bytes | None, bytes | None]] = {}
-    for key, value in topic.values.items():
+    by_name: dict[str, dict[bytes | None, bytes | None]] = {}
+    for key, value in offsets.values.items():
         if key is not None and _is_plain(key):
             name = key[2 : key.find(b'"', 2)].decode("ascii")
         else:
@@ -134,25 +136,23 @@ def _by_name(topic: OffsetState, profile: Profile) -> dict[str, dict[bytes | Non
             if isinstance(subject, Invalid):
                 continue
             name = subject.connector
-        partitions.setdefault(name, {})[key] = value
-    return partitions
+        by_name.setdefault(name, {})[key] = value
+    return by_name
 
 
 def _is_plain(key: bytes) -> bool:
-    """True if a key begins with a quoted name in plain ASCII without escapes."""
+    """True if a key begins with `["` and is ASCII without escapes: its bytes show the name."""
     return key[:2] == b'["' and b"\\" not in key and key.isascii()
 
 
-def _keys_of(name: str, topic: OffsetState) -> list[bytes]:
+def _keys_of(name: str, offsets: OffsetState) -> list[bytes]:
     """Keys that may belong to a connector; the others are excluded without parsing.
 
-    The name of a key that begins with plain quoted ASCII, without escapes, can be compared as
-    bytes.
+    The name in a plain key (`_is_plain`) is compared as bytes.
     """
     prefix = b'["' + name.encode("utf-8", "surrogatepass") + b'"'
-    size = len(prefix)
     return [
         key
-        for key in topic.values
-        if key is not None and (key[:size] == prefix or not _is_plain(key))
+        for key in offsets.values
+        if key is not None and (key.startswith(prefix) or not _is_plain(key))
     ]

@@ -1,9 +1,9 @@
 """Watermark of a topic: the prefix of the order to which nothing is expected to be added.
 
-A record may come late: its writer's clock is behind, or another append overtook it. It then
-precedes records of other partitions that have been read already. So a prefix counts as settled only
-if it lies some time before the latest record. In stream processing this is a watermark with an
-allowed lateness. The latest record counts, not a clock.
+A record may come late: its writer's clock is behind, or another append overtook it. In the order it
+then precedes records that have been read already. So a prefix counts as settled only if it lies
+some time before the latest record. In stream processing this is a watermark with an allowed
+lateness. The time is that of the latest record, not of a clock.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ NEVER_MS = -(2**63)
 
 
 class Watermark:
-    """Watermark of one topic. Begins at a cut with known running maxima; `add` all later records.
+    """Watermark of one topic. It begins at a cut (`ends`, `latest`); `add` all later records.
 
     The settled records are a prefix of the one order: `ends`, with the running maxima `latest`.
     """
@@ -26,9 +26,10 @@ class Watermark:
         self.ends = list(ends)
         """Offset after the last settled record, by partition."""
         self.latest = list(latest)
-        """Running maximum of the timestamps up to there, by partition."""
+        """Running maximum of the timestamps up to there, in ms, by partition."""
         self._lateness_ms = lateness_ms
         self._top_ms = max(latest, default=NEVER_MS)
+        # (running maximum, offset) of the records that are not settled, by partition.
         self._pending: list[deque[tuple[int, int]]] = [deque() for _ in ends]
 
     def add(self, batch: Batch) -> None:
@@ -38,6 +39,7 @@ class Watermark:
         times = running_max(batch.timestamps, before_ms)
         pending.extend(zip(times, batch.offsets, strict=True))
         self._top_ms = max(self._top_ms, times[-1])
+        # A later latest record can settle records of every partition.
         for partition in range(len(self.ends)):
             self._settle(partition)
 
