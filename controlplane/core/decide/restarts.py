@@ -84,10 +84,9 @@ def _request(state: ClusterState, command: RestartConnector, context: Context) -
         if not context.profile.restart_writes_first:
             return refusal
         return Plan(steps, Outcome(refusal=refusal), "restart")
-    facts = {
-        "restarting": list(_selected_instances(state, command, reported))
-    }  # a list, as JSON decodes it
-    return Plan(steps, Outcome(facts=facts), "restart")
+    # The log stores the outcome as JSON, which decodes a tuple as a list.
+    restarting = list(_selected_instances(state, command, reported))
+    return Plan(steps, Outcome(facts={"restarting": restarting}), "restart")
 
 
 def _selected_instances(

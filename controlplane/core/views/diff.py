@@ -161,6 +161,8 @@ def _change(
     now: _ComparedFact | None,
     states: tuple[ClusterState, ClusterState],
 ) -> Change | None:
+    """Difference in one fact; None: both states agree. A missing fact is absent from its state."""
+    # A connector without a committed task set has no tasks.
     absent = 0 if place.aspect is Aspect.TASKS else None
     values = [fact.value if fact is not None else absent for fact in (was, now)]
     if same(*values):
@@ -172,7 +174,7 @@ def _change(
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality that also compares kinds of numbers: in Java 1, 1.0 and true differ."""
+    """True if two values are equal in Java, where 1, 1.0 and true differ."""
     return left is right or bool(frozen(left) == frozen(right))
 
 
@@ -184,17 +186,17 @@ def _cause(
     `added`: True if only `after` has the fact, False if only `before`, None if both. Offsets in two
     partitions do not show which record is later. Two rules do:
 
-    1. A record that only one of the states has read comes after all that both have read.
-    2. Every release obeys each tombstone among the same records. So a fact that only one state has
-       was written after whatever removed it in the other state.
+    1. A record that only one state has read comes after all records that both have read.
+    2. Among the same records, every release obeys every tombstone. So a fact that only one state
+       has was written after the record that removed it from the other state.
     """
     old, new = _records(facts, before), _records(facts, after)
-    unread = _unread(old, after) or _unread(new, before)
+    unread = _unread_records(old, after) or _unread_records(new, before)
     if unread:
-        return max(unread, key=_offset)
+        return max(unread, key=_offset_of)
     if len({place[:2] for place in (*old, *new)}) > 1 and added is not None:
-        return max(new if added else old, key=_offset, default=None)
-    return max((*old, *new), key=_offset, default=None)
+        return max(new if added else old, key=_offset_of, default=None)
+    return max((*old, *new), key=_offset_of, default=None)
 
 
 def _records(facts: list[_ComparedFact], state: ClusterState) -> list[Position]:
@@ -204,12 +206,12 @@ def _records(facts: list[_ComparedFact], state: ClusterState) -> list[Position]:
     return [place for place in places if place is not None]
 
 
-def _unread(places: list[Position], state: ClusterState) -> list[Position]:
+def _unread_records(places: list[Position], state: ClusterState) -> list[Position]:
     """Records that a state has not read."""
     return [place for place in places if place.offset >= state.ends.get(place[:2], 0)]
 
 
-def _offset(place: Position) -> int:
+def _offset_of(place: Position) -> int:
     return place.offset
 
 
@@ -245,7 +247,8 @@ def _about_tasks(state: ClusterState, name: str, other: ClusterState) -> _Facts:
     count, tasks = config.task_counts.get(name, 0), config.tasks.get(name, {})
     if tasks is other.config.tasks.get(name) and count == other.config.task_counts.get(name, 0):
         return
-    listed = range(count) if 0 <= count < len(tasks) else tasks  # ids beyond the count are hidden
+    # Readers do not see the ids beyond the count. The shorter of the two is iterated.
+    listed = range(count) if 0 <= count < len(tasks) else tasks
     for task in listed:
         if task < count and task in tasks:
             yield _FactPlace(name, Aspect.TASK_CONFIG, str(task)), _ComparedFact(tasks[task], place)
@@ -286,7 +289,7 @@ def _about_active_topic(state: ClusterState, name: str, _: ClusterState, *, topi
 
 
 def plain_status(status: Status) -> dict[str, Any]:
-    """Fields of a status that are compared."""
+    """Compared fields of a status: `state`, `worker_id`, and `trace` if there is one."""
     shown = {"state": status.state.value, "worker_id": status.worker_id}
     return shown | ({"trace": status.trace} if status.trace else {})
 
