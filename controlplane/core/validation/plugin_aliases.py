@@ -25,7 +25,7 @@ from controlplane.core.validation.subject import ValidationSubject
 
 
 class _AliasList(NamedTuple):
-    """Names and kinds for one of the two lists of aliases."""
+    """One of the two lists of aliases: its key, group and interface."""
 
     key: str
     """Key of the list."""
@@ -46,14 +46,14 @@ _LISTS = (
 
 
 def aliased_keys(subject: ValidationSubject) -> Iterator[ConfigKey]:
-    """Keys of all plugins that the config lists."""
+    """Keys of all transformations and predicates that the config lists."""
     for listed in _LISTS:
         for alias in _aliases(subject, listed):
             yield from _keys(subject, listed, alias)
 
 
 def check_aliased(subject: ValidationSubject, checked: KeyChecks) -> None:
-    """Check the classes of these plugins and recommend the available ones."""
+    """Check the classes of these plugins, and recommend the available classes and versions."""
     for listed in _LISTS:
         for alias in _aliases(subject, listed):
             names = [plugin.class_name for plugin in subject.path.of_kind(listed.kind)]
@@ -80,8 +80,9 @@ def _aliases(subject: ValidationSubject, listed: _AliasList) -> list[str]:
 
 
 def _keys(subject: ValidationSubject, listed: _AliasList, alias: str) -> Iterator[ConfigKey]:
+    """Keys of one alias: its type, its version if the release has one, then its class's keys."""
     prefix, group = f"{listed.key}.{alias}.", f"{listed.group}: {alias}"
-    kind = ConfigKey(
+    type_key = ConfigKey(
         name=prefix + "type",
         type="CLASS",
         required=True,
@@ -92,11 +93,11 @@ def _keys(subject: ValidationSubject, listed: _AliasList, alias: str) -> Iterato
         width="LONG",
         display_name=f"{listed.interface} type for {alias}",
     )
-    yield kind
-    java_class = _class_of(subject, listed, kind)
+    yield type_key
+    java_class = _class_of(subject, listed, type_key)
     if subject.profile.versioned_plugins:
         yield msgspec.structs.replace(
-            kind,
+            type_key,
             name=prefix.removesuffix(".") + VERSION,
             type="STRING",
             required=False,
@@ -107,7 +108,7 @@ def _keys(subject: ValidationSubject, listed: _AliasList, alias: str) -> Iterato
         )
     if java_class is not None:
         first = 2 if subject.profile.versioned_plugins else 1
-        yield from embedded(_own_keys(subject, listed, java_class), prefix, group, first)
+        yield from embedded(_class_keys(subject, listed, java_class), prefix, group, first)
 
 
 def _class_of(subject: ValidationSubject, listed: _AliasList, key: ConfigKey) -> JavaClass | None:
@@ -120,20 +121,21 @@ def _class_of(subject: ValidationSubject, listed: _AliasList, key: ConfigKey) ->
     return java_class if isinstance(java_class, JavaClass) else None
 
 
-def _own_keys(
+def _class_keys(
     subject: ValidationSubject, listed: _AliasList, java_class: JavaClass
 ) -> Iterator[ConfigKey]:
-    """Keys of the class itself, without those that all plugins of the kind have."""
+    """Keys that all plugins of the kind have, then the other keys of the class."""
     shared = subject.path.definition(listed.kind)
     yield from shared
-    masked = {key.name for key in shared}
+    shared_names = {key.name for key in shared}
     for plugin in subject.path.named(java_class.name):
         if plugin.type == listed.kind:
             keys = subject.path.keys_of(plugin) or ()
-            yield from (key for key in keys if key.name not in masked)
+            yield from (key for key in keys if key.name not in shared_names)
 
 
 def _check_negation(subject: ValidationSubject, listed: _AliasList, alias: str) -> None:
+    """Check that a negation has a predicate. Raises `InvalidValue`."""
     negate, predicate = f"{listed.key}.{alias}.negate", f"{listed.key}.{alias}.predicate"
     is_alone = negate in subject.config and predicate not in subject.config
     if is_alone and listed.kind == "transformation":
@@ -162,16 +164,16 @@ def _check_type(
         raise InvalidValue.value(key, java_class, f"Not a {listed.interface}")
     elif is_abstract(java_class):
         raise InvalidValue.value(key, java_class, f"{listed.interface} {abstract(java_class)}")
-    why = _UNMADE.get(java_class.defect)
-    if why is not None:
+    reason = _INSTANTIATION_ERRORS.get(java_class.defect)
+    if reason is not None:
         versioned = subject.profile.versioned_plugins
         shown = java_class.name if versioned else java_class
-        why = "Instantiation error" if versioned else f"{why} {java_class.name}"
-        error = f"Error getting config definition from {listed.interface}: {why}"
+        reason = "Instantiation error" if versioned else f"{reason} {java_class.name}"
+        error = f"Error getting config definition from {listed.interface}: {reason}"
         raise InvalidValue.value(key, shown, error)
 
 
-_UNMADE: Mapping[Defect | None, str] = {
+_INSTANTIATION_ERRORS: Mapping[Defect | None, str] = {
     "no suitable constructor": "Could not find a public no-argument constructor for",
     "private constructor": "Could not instantiate class",
     "constructor throws": "Could not instantiate class",
