@@ -215,8 +215,8 @@ class Source:
                     yield task.record(line, part, {"line": (at := at + 1)})
 
     The runtime resumes `read` when it wants more. Pause, stop, back-pressure and commits need no
-    code: a stop closes the generator, so its `finally` runs. Each task has an instance of its own,
-    and the connector has another one, on which `split` and `watch` are called.
+    code: a stop closes the generator, so its `finally` runs. Each task has an instance of its own.
+    The connector has another one, for `split` and `watch`.
     """
 
     kind: ClassVar[Literal["source"]] = "source"

@@ -48,6 +48,7 @@ class JsonReader:
         return None if node is None else self._schema(node)
 
     def _schema(self, node: Any) -> Schema:
+        """Read a schema with all of its attributes; the default is read under the schema itself."""
         name = node.get("type") if isinstance(node, dict) else None
         if not isinstance(name, str):
             raise DataError("Schema must contain 'type' field")
@@ -70,11 +71,13 @@ class JsonReader:
         return schema
 
     def _structure(self, kind: SchemaType, node: dict[str, Any]) -> Schema:
+        """A schema of this type with its members: elements, keys and values, or fields."""
         if kind is SchemaType.ARRAY:
             if node.get("items") is None:
                 raise DataError("Array schema did not specify the element type")
             return Schema.array(self._schema(node["items"]))
         if kind is SchemaType.MAP:
+            # Kafka requires both attributes before it reads either.
             members = []
             for name, attribute in (("key", "keys"), ("value", "values")):
                 if attribute not in node:
@@ -124,6 +127,7 @@ class JsonReader:
         return [self.value(members, element) for element in elements] if is_container else []
 
     def _map(self, schema: Schema, node: Any) -> dict[Any, Any]:
+        """Read an object if the keys are strings, and otherwise a list of pairs."""
         keys, values = schema.key, schema.value
         assert keys is not None
         assert values is not None

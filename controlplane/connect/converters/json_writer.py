@@ -122,6 +122,7 @@ class JsonWriter:
         return [self.value(members, element) for element in value]
 
     def _map(self, schema: Schema | None, value: Any) -> Any:
+        """An object if all keys are strings (with a schema: by its type), else a list of pairs."""
         if not isinstance(value, dict):
             raise _wrong_class(schema, value)
         keys, values = (None, None) if schema is None else (schema.key, schema.value)

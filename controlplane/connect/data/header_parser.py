@@ -107,6 +107,7 @@ class _HeaderTokens:
         return True
 
     def _read(self) -> str:
+        """Read a delimiter, or the text up to the next delimiter without a backslash before it."""
         start, escaped = self.at, False
         while self.at < len(self.units):
             unit = self.units[self.at]
@@ -148,6 +149,7 @@ class _HeaderParser:
             if tokens.take("{"):
                 return self._map()
         except DataError:
+            # A malformed array or map is text.
             tokens.rewind(start)
         token = tokens.next()
         stripped = trim(token)
@@ -164,6 +166,11 @@ class _HeaderParser:
         return False
 
     def _scalar(self, token: str, *, embedded: bool) -> SchemaAndValue:
+        """A date, a number, or the whole string as text.
+
+        Raises:
+            DataError: an embedded value is neither a date nor a number.
+        """
         is_digit = _DIGIT.match(token) is not None
         if is_digit and (temporal := self._temporal_of_tokens(token)):
             return temporal
@@ -209,6 +216,7 @@ class _HeaderParser:
             common.merge(element)
             elements.append(element.value if element else None)
             position = tokens.mark
+            # The loop takes the bracket again, and ends.
             if tokens.take("]"):
                 tokens.rewind(position)
             elif not tokens.take(","):

@@ -42,6 +42,7 @@ def project(source: Schema, value: Any, target: Schema) -> Any:
 
 
 def _check_compatible(source: Schema, target: Schema) -> None:
+    """Check types, names and parameters. Raises `_ProjectionError`."""
     if source.type is not target.type and not _is_promotable(source.type, target.type):
         raise _ProjectionError(
             f"Schema type mismatch. source type: {source.type} and target type: {target.type}"
@@ -94,6 +95,7 @@ def _primitive(value: Any, target: Schema) -> Any:
 
 
 def _struct(source: Schema, value: Struct, target: Schema) -> Struct:
+    """Project each field of the target; a field that only the target has gets its default."""
     projected = Struct(target)
     for target_field in target.fields:
         name, schema = target_field.name, target_field.schema

@@ -295,6 +295,7 @@ def validate(schema: Schema, value: Any, field: str | None = None) -> None:
 
 
 def _validate(schema: Schema, value: Any, location: str) -> None:
+    """Check a value and its members; `location` names the value in messages."""
     if value is None:
         if not schema.is_optional:
             raise DataError(

@@ -66,6 +66,7 @@ def _joined(brackets: str, parts: Iterable[str]) -> str:
 
 
 def _scalar(schema: Schema | None, value: Any) -> str:
+    """Text of a value without members. The schema decides between a float's and a double's form."""
     kind = schema.type if schema else None
     if isinstance(value, float) or (
         is_integer(value) and kind in {SchemaType.FLOAT32, SchemaType.FLOAT64}

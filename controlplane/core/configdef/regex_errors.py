@@ -48,7 +48,10 @@ _REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
 def _match_ways(pattern: str, length: int) -> float:
-    """Upper bound of the ways in which a pattern can match a text of this length."""
+    """Upper bound of the ways in which a pattern can match a text of this length.
+
+    A quantifier has `length + 1` ways at most, and a repeated group has no bound here.
+    """
     bare = _ATOM.sub("x", pattern)
     if _REPEATED_GROUP.search(bare):
         return math.inf

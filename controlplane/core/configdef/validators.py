@@ -65,6 +65,8 @@ def _validator_of(why: _FindFault) -> _Validator:
 
 
 def _range(least: str, most: str | None, or_null: str | None) -> _Validator:
+    """Numbers between two limits, both included; `most` None: no upper limit."""
+
     def why(value: Any) -> str | None:
         if value is None:
             return None if or_null else "Value must be non-null"
@@ -146,6 +148,7 @@ def _non_empty_list() -> _Validator:
 
 
 def _distinct(options: str | None, at_least_one: str | None, or_null: str | None) -> _Validator:
+    """Lists without repeated or empty elements. `options` None: any element is valid."""
     one_of = None if options is None else _one_of(options)
 
     def check(name: str, values: list[str] | None) -> None:
@@ -241,6 +244,8 @@ def _anything() -> _Validator:
 
 
 def _renames() -> _Validator:
+    """Lists of `from:to` (`ReplaceField`)."""
+
     def check(_name: str, mappings: list[str] | None) -> None:
         if mappings is None:  # Kafka fails with a NullPointerException
             raise InvalidValue.value("renames", mappings, "Invalid rename mapping: null")
@@ -252,6 +257,8 @@ def _renames() -> _Validator:
 
 
 def _casting_spec() -> _Validator:
+    """Lists of `field:type`, or a single `type` for the whole value (`Cast`)."""
+
     def check(_name: str, mappings: list[str] | None) -> None:
         if not mappings:
             raise InvalidValue("Must specify at least one field to cast.")

@@ -4,9 +4,9 @@ An earlier connector of that name may have left offsets: deleting a connector ke
 plan removes those first, then writes the requested ones, and writes the connector config last. No
 task starts before the config is there.
 
-A crash in between may lose the earlier connector's offsets. It never leaves a mixture of both
-positions, neither to this connector nor to the next of that name. A creation that is taken back
-leaves the old offsets or none.
+A crash in between may lose the earlier connector's offsets. It never leaves a mixture of old and
+requested offsets, neither to this connector nor to a later one of that name. A creation that is
+taken back leaves the old offsets or none.
 """
 
 import msgspec

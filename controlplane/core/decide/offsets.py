@@ -53,7 +53,7 @@ class ConnectorOffsets(Protocol):
         ...
 
     def fence(self) -> tuple[Step, ...]:
-        """Steps to take before anything is written."""
+        """Steps that fence tasks before anything is written; sinks have none."""
         ...
 
     def wipe(self, known: Offsets) -> tuple[Step, ...]:

@@ -98,6 +98,7 @@ def recover(
         return Recovery(
             RecoveryKind.TAKEN_BACK, Plan(_steps_up_to(plan, failed.step)), _reported(failed)
         )
+    # Exceptions 3 and 5: the present state determines the steps.
     if isinstance(command, commands.RestoreConnector) or undoable:
         return Recovery(
             RecoveryKind.REPEATED, Plan(decision.steps, plan.outcome, decision.commit_point)
@@ -110,7 +111,7 @@ def _reported(failed: ReportedFailure | None) -> Rejected | None:
 
 
 _EVENTS = (commands.RestartConnector, commands.RestartTask)
-"""Commands that are never repeated."""
+"""Commands that recovery never repeats (exception 4)."""
 
 HasHappened = Callable[[ClusterState, AnyCommand], bool]
 
@@ -121,6 +122,7 @@ def _never(_state: ClusterState, _command: AnyCommand) -> bool:
 
 def _created(state: ClusterState, command: AnyCommand) -> bool:
     assert isinstance(command, commands.CreateConnector)
+    # The plan adds a missing name to the config.
     present = state.config.connectors.get(command.connector)
     return present is not None and dict(present) == {**command.config, "name": command.connector}
 

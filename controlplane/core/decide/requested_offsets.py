@@ -1,7 +1,7 @@
 """Orders requested offsets as the maps of a worker do.
 
-A worker copies the offsets from one `HashMap` to the next, and writes them in the order of the last
-map. Partitions that are equal in Java become one: the first spelling stays, the last offset wins.
+A worker copies the offsets from one `HashMap` to the next. It writes them in the order of the last
+one. Partitions that are equal in Java become one: the first spelling stays, the last offset wins.
 A profile that does not write in hash order keeps the order of the request.
 """
 

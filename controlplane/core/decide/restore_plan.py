@@ -15,7 +15,7 @@ A connector that did not exist in the past is deleted last. Its offsets can be c
 Offsets are written only while the connector is STOPPED and has no tasks. The undo stops a running
 connector first. The log does not show when its tasks end. They learn of the stop later, and commit
 their offsets once more when they shut down. Exactly-once support fences them. Without it, a client
-that must be sure stops the connector and waits for its tasks to end before the undo.
+that must be sure first stops the connector and waits for its tasks to end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -93,7 +93,7 @@ UndoPart = (
     | StopConnector
     | AlterOffsets
 )
-"""One command of an undo."""
+"""Union of the commands that can be part of an undo."""
 
 NextCommand = Callable[[ClusterState, _Undo], UndoPart | Rejected | None]
 """Next command of an undo, by the state after the commands before it; None: nothing to do."""

@@ -1,9 +1,9 @@
 """Offsets of source connectors: records in the worker's offsets topic or the connector's own.
 
-A connector with an offsets topic of its own stores its offsets there, and the worker's topic holds
-a copy in case that setting is removed. Readers fall back to the copy for a missing partition, so
-the order matters (KAFKA-15018). Removals go to the copy first, or else a crash would revive an old
-offset. Values go there last, as best effort.
+A connector may store its offsets in an offsets topic of its own. The worker's topic then holds a
+copy, in case that setting is removed. Readers fall back to the copy for a missing partition, so
+the order of writes matters (KAFKA-15018). Removals go to the copy first, or else a crash would
+revive an old offset. Values go there last, as best effort.
 
 The profile decides the key bytes of a partition's record. Releases serialise the parsed key again,
 in the order of Java's maps. So they miss a record whose key has its fields in another order. `kip`
@@ -61,11 +61,11 @@ class SourceOffsets:
         return fencing(self._state, self._name, self._context) if self._state.exactly_once else ()
 
     def wipe(self, known: Offsets) -> tuple[Step, ...]:
-        """Steps that remove these offsets."""
+        """Steps that remove these offsets, named `wipe`."""
         return self._steps("wipe", known)
 
     def write(self, requested: Offsets) -> tuple[Step, ...]:
-        """Steps that set and remove these offsets."""
+        """Steps that set and remove these offsets, named `write`."""
         return self._steps("write", requested)
 
     def start_over(self, known: Offsets) -> tuple[Step, ...]:

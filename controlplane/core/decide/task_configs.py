@@ -1,7 +1,7 @@
 """Publishes the tasks of a connector, and fences those of earlier generations (KIP-618).
 
 A task set is one record per task and a commit with their number. Readers keep the task records
-aside until the commit arrives, so no reader sees the effect of a crash between them.
+aside until the commit arrives. So a crash between the records has no effect for readers.
 """
 
 from collections.abc import Sequence

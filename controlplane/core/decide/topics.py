@@ -10,7 +10,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 
 LEVELS = frozenset({"OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL"})
-"""Levels of Log4j, in capitals."""
+"""Names of Log4j's levels, in upper case."""
 
 
 def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan | Rejected:

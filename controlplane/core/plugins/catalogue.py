@@ -13,8 +13,8 @@ JSON list as answered by `GET /connector-plugins` of a worker, with optional fur
 shorter (`key_definition.WrittenKey`). A plugin without `config` accepts every setting.
 `offset_hooks` explains `alter_offsets`. Kafka's own plugins need only their class.
 
-The file may also be an object with that list and with documentation of Kafka's own settings, as
-`controlplane plugins harvest` writes it:
+The file may also be an object with that list and with documentation of Kafka's own settings.
+`controlplane plugins harvest` writes this form:
 
     {"plugins": […], "documentation": {"producer": {"linger.ms": "…"}}}
 """

@@ -162,6 +162,7 @@ def _file_stream_source(config: JsonObject, offsets: Offsets) -> HookOutcome:
 
 
 def _file_position(partition: JsonObject | None, offset: JsonObject) -> None:
+    """Check of `FileStreamSourceConnector`: a position of 0 or more in a named file."""
     if "position" not in offset:
         raise _HookRefusal("Offset objects should either be null or contain the key 'position'")
     position = offset["position"]

@@ -38,8 +38,8 @@ SECRET_KEYS = (
     r"auth\.user\.info",
     r"authorization",
 )
-"""Parts of config keys that mark a secret, in any case. A leak cannot be undone, so the list
-prefers too many."""
+"""Parts of config keys that mark a secret, in upper or lower case. A leak cannot be undone, so the
+list includes doubtful words."""
 
 _ANY_KEY = "|".join(SECRET_KEYS)
 _SECRET = re.compile(_ANY_KEY, re.IGNORECASE)

@@ -101,6 +101,7 @@ class _KeyFindings(NamedTuple):
 
 
 def _findings_of(config: Properties, context: Context) -> _KeyFindings | ValidationFailure:
+    """Results for every key, or the exception that the worker throws."""
     subject = ValidationSubject.of(config, context)
     plugin = find_connector(subject)
     if isinstance(plugin, ValidationFailure):

@@ -60,6 +60,7 @@ def _clients(subject: ValidationSubject, kind: str) -> Iterator[str]:
 def _checked_overrides(
     subject: ValidationSubject, client: str, prefix: str, texts: Properties
 ) -> Validation:
+    """Result of the overrides of one client. Raises `InvalidValue`."""
     # Older releases parse the overrides of every client by the definition of the producer.
     by_client = subject.profile.overrides_by_client
     definition = subject.path.definition(client if by_client else "producer")
@@ -106,6 +107,7 @@ def check_converters(
 def _checked_converter(
     subject: ValidationSubject, role: str, java_class: JavaClass
 ) -> Iterator[Validation]:
+    """Result of one converter's settings; none if its definition is unknown."""
     prefix = f"{role}.converter."
     kind = "header_converter" if role == "header" else "converter"
     for plugin in subject.path.named(java_class.name):

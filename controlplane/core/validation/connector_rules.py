@@ -87,6 +87,7 @@ def _topic_errors(subject: ValidationSubject) -> Iterator[tuple[str, str]]:
 def _dead_letter_errors(
     subject: ValidationSubject, dead_letter_topic: str
 ) -> Iterator[tuple[str, str]]:
+    """Errors if the sink would read its own topic for dead letters."""
     listed = subject.profile.sink_errors_listed
     topics, pattern = _topics(subject), subject.config.get(_REGEX) or ""
     if dead_letter_topic in topics:

@@ -178,9 +178,9 @@ _TopicValues = tuple[str, Mapping[bytes | None, bytes | None]]
 def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     """Offsets of every source partition of a connector (`Worker#sourceConnectorOffsets`).
 
-    Partitions that are nested, or whose offset cannot be decoded, are left out. An offset is None
-    if the worker looks it up under other bytes than the log has, as it serialises the parsed key
-    again.
+    Partitions that are nested, or whose offset cannot be decoded, are left out. A worker that
+    serialises the parsed key again may look up other bytes than the log has. The offset is then
+    None.
     """
     return all_source_offsets(state, name).shown
 
@@ -283,6 +283,7 @@ def half_done(state: ClusterState) -> list[UnfinishedChange]:
 
 
 def _unfinished_changes(state: ClusterState, name: str) -> Iterator[UnfinishedChangeKind]:
+    """Unfinished changes of one connector; several may hold at once."""
     config, target_state = state.config, state.config.targets.get(name)
     if config.deferred.get(name):
         yield UnfinishedChangeKind.TASKS_WAIT_FOR_COMMIT

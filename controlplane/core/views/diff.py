@@ -1,6 +1,6 @@
 """Differences between two states, as typed facts with the record that causes each.
 
-The states may be one log as two releases read it, one worker at two points in time, or two logs.
+The states may be of one log read by two releases, of one worker at two times, or of two logs.
 The cause is the last record that changed the fact in either state. For two releases that is the
 record that they read differently.
 """
@@ -43,7 +43,7 @@ class Change(msgspec.Struct, frozen=True):
     before: Any
     after: Any
     cause: Position | None
-    """Record that changed the fact last; None: unknown in both states (untraced offsets)."""
+    """Record that changed the fact last; None: unknown. Offsets have causes only if traced."""
 
 
 class _FactPlace(NamedTuple):
@@ -59,6 +59,7 @@ class _ComparedFact(NamedTuple):
 
     value: Any
     changed: _FactPlace
+    """Key in `ClusterState.changed`."""
     keys: tuple[tuple[str, bytes | None], ...] = ()
     """For offsets: (topic, raw key) of the records that may be the cause."""
 
@@ -103,8 +104,8 @@ def changed_by(
 ) -> list[Change]:
     """Differences that one record made to its connector: the `diff` of the states around it.
 
-    Reads only facts that the record can change, so the cost depends on the record and its changes,
-    not on the size of the connector. If the log spells a source partition in several ways, the
+    Reads only facts that the record can change. So the cost does not depend on the size of the
+    connector. If the log spells a source partition in several ways, the
     record's spelling is used.
     """
     topics = after.topics

@@ -32,21 +32,21 @@ class Danger(Enum):
     """Kinds of hazards, the worst first."""
 
     STOPS_WORKER = "stops a worker"
-    """At start the worker exits, every time; a running one is blocked or loses a batch."""
+    """The worker exits at each start; a running worker is blocked or loses a batch."""
     LOSES_BATCH = "loses the rest of a batch"
     """The lost records depend on where the poll batch ends, so members differ."""
     READ_FAILS = "makes reads fail"
     """Requests for the connector's tasks fail, including those of rebalances."""
     OFFSETS_DISAGREE = "keeps members from agreeing"
-    """Config offsets of members never become equal: the group rebalances for ever."""
+    """Config offsets of members never become equal, so the group rebalances without end."""
     PARTITION_ORDER = "depends on the order between partitions"
     """Two workers that read the same log may permanently have different states."""
     OFFSET_UNREACHABLE = "cannot be reached by its key"
-    """Reads show null. A reset writes its tombstone under other bytes, so the task continues."""
+    """Reads show null. A reset writes its tombstone under another key, so the offset stays."""
 
 
 class Hazard(msgspec.Struct, frozen=True):
-    """One hazard: the record behind it, and its effect."""
+    """One hazard: the record that causes it, and its effect."""
 
     danger: Danger
     position: Position
@@ -137,6 +137,7 @@ class _OrderedLog(msgspec.Struct, frozen=True):
 def _ordered_log(
     entries: Mapping[str, Sequence[Entry]], topics: Topics, exactly_once: bool
 ) -> _OrderedLog:
+    """The log, with the config offset of every release computed once."""
     config_entries = entries.get(topics.config, ())
     # A foreign record may be large: it is decoded once for all releases that read it alike.
     ends = {
@@ -314,7 +315,7 @@ def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 
 def _config_partitions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Config records outside partition 0."""
+    """Hazard of a config topic with records outside partition 0."""
     strays = [entry for entry in log.visible(log.topics.config) if entry.partition]
     if strays:
         refused = profile.config_partition_required

@@ -71,7 +71,7 @@ class History(NamedTuple):
     """Records and events of one connector."""
 
     records: list[Entry]
-    """Records that concern it, in the one order."""
+    """Records that concern it, in the one order (`core.order`)."""
     events: list[HistoryEvent]
     """Effects of the records; some records have none."""
 
@@ -133,14 +133,14 @@ class HistorySearch:
             self._ordering.keep(placed)
 
     def matches(self) -> Iterator[Entry]:
-        """The matching records so far, in the one order."""
+        """The matching records so far, in the one order (`core.order`)."""
         return self._ordering.entries()
 
 
 def events(
     entries: Iterable[Entry], name: str, profile: Profile, topics: Topics
 ) -> Iterator[HistoryEvent]:
-    """Effects of each record. `entries` are the connector's own, in the one order."""
+    """Effects of each record. `entries` are the connector's own, in the order of `core.order`."""
     reading = HistoryFold(name, profile, topics)
     for entry in entries:
         yield from reading.apply(entry)
