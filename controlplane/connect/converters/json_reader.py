@@ -56,12 +56,12 @@ class JsonReader:
         if kind is None:
             raise DataError(f"Unknown schema type: {name}")
         schema = self._structure(kind, node)
-        text = {name: node[name] for name in ("name", "doc") if isinstance(node.get(name), str)}
+        texts = {name: node[name] for name in ("name", "doc") if isinstance(node.get(name), str)}
         schema = schema.replace(
             is_optional=node.get("optional") is True,
             version=narrow_int(version) if is_integer(version := node.get("version")) else None,
             parameters=_parameters(node.get("parameters")),
-            **text,
+            **texts,
         )
         if "default" in node:
             default = self.value(schema, node["default"])

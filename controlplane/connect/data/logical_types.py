@@ -86,11 +86,11 @@ def _from_timestamp(_schema: Schema, value: dt.datetime) -> int:
 
 
 def _from_decimal(schema: Schema, value: Decimal) -> bytes:
-    scale, own = _scale(schema), scale_of(value)
-    if own != scale:
+    scale, value_scale = _scale(schema), scale_of(value)
+    if value_scale != scale:
         raise DataError(
             "Decimal value has mismatching scale for given Decimal schema. "
-            f"Schema has scale {scale}, value has scale {own}."
+            f"Schema has scale {scale}, value has scale {value_scale}."
         )
     number = unscaled(value)
     # The fewest bytes with room for the sign, as of `BigInteger.toByteArray`.

@@ -53,9 +53,11 @@ def _check_compatible(source: Schema, target: Schema) -> None:
             f"source name: {_name_text(source.name)} and target name: {_name_text(target.name)}"
         )
     if source.parameters != target.parameters:
-        own, other = _parameters_text(source.parameters), _parameters_text(target.parameters)
+        source_text = _parameters_text(source.parameters)
+        target_text = _parameters_text(target.parameters)
         raise _ProjectionError(
-            f"Schema parameters not equal. source parameters: {own} and target parameters: {other}"
+            f"Schema parameters not equal. source parameters: {source_text} "
+            f"and target parameters: {target_text}"
         )
 
 
@@ -115,16 +117,17 @@ def _struct(source: Schema, value: Struct, target: Schema) -> Struct:
 
 
 def _array(source: Schema, value: Any, target: Schema) -> Any:
-    own, other = _members(source), _members(target)
-    projected = (project(own, element, other) for element in value)
+    source_member, target_member = _members(source), _members(target)
+    projected = (project(source_member, element, target_member) for element in value)
     return tuple(projected) if isinstance(value, tuple) else list(projected)
 
 
 def _map(source: Schema, value: dict[Any, Any], target: Schema) -> dict[Any, Any]:
-    own_keys, keys = _required_schema(source.key), _required_schema(target.key)
-    own, other = _members(source), _members(target)
+    source_key, target_key = _required_schema(source.key), _required_schema(target.key)
+    source_member, target_member = _members(source), _members(target)
     return {
-        project(own_keys, key, keys): project(own, member, other) for key, member in value.items()
+        project(source_key, key, target_key): project(source_member, member, target_member)
+        for key, member in value.items()
     }
 
 

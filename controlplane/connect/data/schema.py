@@ -98,8 +98,8 @@ class Schema:
         """
         schemas = {**(fields or {}), **named}
         numbered = enumerate(schemas.items())
-        made = tuple(Field(field, index, schema) for index, (field, schema) in numbered)
-        return cls(SchemaType.STRUCT, name=name, fields=made)
+        struct_fields = tuple(Field(field, index, schema) for index, (field, schema) in numbered)
+        return cls(SchemaType.STRUCT, name=name, fields=struct_fields)
 
     @classmethod
     def array(cls, value: "Schema") -> "Schema":
@@ -143,8 +143,16 @@ class Schema:
     def _identity(self) -> tuple[Any, ...]:
         parameters = None if self.parameters is None else frozenset(self.parameters.items())
         default = frozen(self.default)
-        text = (self.name, self.version, self.doc, parameters)
-        return (self.type, self.is_optional, default, *text, self.fields, self.key, self.value)
+        attributes = (self.name, self.version, self.doc, parameters)
+        return (
+            self.type,
+            self.is_optional,
+            default,
+            *attributes,
+            self.fields,
+            self.key,
+            self.value,
+        )
 
     @cached_property
     def _hash(self) -> int:
@@ -314,15 +322,17 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
                 raise DataError("Struct schemas do not match.")
             value.validate()
         case SchemaType.ARRAY if isinstance(value, list | tuple):
-            elements = _member_schema(schema.value, element := f"element of array {location}")
+            elements = _member_schema(
+                schema.value, element_location := f"element of array {location}"
+            )
             for member in value:
-                _validate(elements, member, element)
+                _validate(elements, member, element_location)
         case SchemaType.MAP if isinstance(value, dict):
-            keys = _member_schema(schema.key, key := f"key of map {location}")
-            values = _member_schema(schema.value, part := f"value of map {location}")
+            keys = _member_schema(schema.key, key_location := f"key of map {location}")
+            values = _member_schema(schema.value, value_location := f"value of map {location}")
             for name, member in value.items():
-                _validate(keys, name, key)
-                _validate(values, member, part)
+                _validate(keys, name, key_location)
+                _validate(values, member, value_location)
 
 
 def has_class(schema: Schema, value: Any) -> bool:

@@ -124,8 +124,8 @@ def embedded(keys: Iterable[ConfigKey], prefix: str, group: str, first: int) -> 
     """
     keys = list(keys)
     order = groups(keys)
-    placed = sorted(keys, key=lambda key: _display_order(key, order))
-    return [key.embedded(prefix, group, place) for place, key in enumerate(placed, first)]
+    displayed = sorted(keys, key=lambda key: _display_order(key, order))
+    return [key.embedded(prefix, group, place) for place, key in enumerate(displayed, first)]
 
 
 _IMPORTANCES = ("HIGH", "MEDIUM", "LOW")

@@ -50,13 +50,13 @@ def validator(words: str) -> _Validator:
     raise UnknownWords(words)
 
 
-def _validator_of(why: _FindFault) -> _Validator:
+def _validator_of(find_fault: _FindFault) -> _Validator:
     """Validator that reports the value and its error, as most of Kafka's do."""
 
     def check(name: str, value: Any) -> None:
-        wrong = why(value)
-        if wrong is not None:
-            raise InvalidValue.value(name, value, wrong)
+        fault = find_fault(value)
+        if fault is not None:
+            raise InvalidValue.value(name, value, fault)
 
     return check
 
@@ -67,7 +67,7 @@ def _validator_of(why: _FindFault) -> _Validator:
 def _range(least: str, most: str | None, or_null: str | None) -> _Validator:
     """Numbers between two limits, both included; `most` None: no upper limit."""
 
-    def why(value: Any) -> str | None:
+    def find_fault(value: Any) -> str | None:
         if value is None:
             return None if or_null else "Value must be non-null"
         if value < float(least):
@@ -76,7 +76,7 @@ def _range(least: str, most: str | None, or_null: str | None) -> _Validator:
             return f"Value must be no more than {most}"
         return None
 
-    return _validator_of(why)
+    return _validator_of(find_fault)
 
 
 def _one_of(options: str) -> _Validator:
@@ -92,8 +92,8 @@ def _one_of(options: str) -> _Validator:
 
 def _one_of_any_case(options: str) -> _Validator:
     allowed = options.split(", ")
-    wrong = f"String must be one of (case insensitive): {options}"
-    return _validator_of(lambda text: None if text and text.upper() in allowed else wrong)
+    fault = f"String must be one of (case insensitive): {options}"
+    return _validator_of(lambda text: None if text and text.upper() in allowed else fault)
 
 
 def _non_null() -> _Validator:
@@ -105,7 +105,7 @@ def _non_empty() -> _Validator:
 
 
 def _without_controls() -> _Validator:
-    def why(text: str | None) -> str | None:
+    def find_fault(text: str | None) -> str | None:
         if text is None:
             return None
         if not text:
@@ -114,7 +114,7 @@ def _without_controls() -> _Validator:
         error = "String may not contain control sequences but had the following ASCII chars: "
         return error + ", ".join(codes) if codes else None
 
-    return _validator_of(why)
+    return _validator_of(find_fault)
 
 
 _CONTROLS = frozenset((*range(0x20), *range(0x7F, 0xA0)))
@@ -122,11 +122,11 @@ _CONTROLS = frozenset((*range(0x20), *range(0x7F, 0xA0)))
 
 
 def _regex() -> _Validator:
-    def why(pattern: str | None) -> str | None:
-        wrong = _NO_PATTERN if pattern is None else pattern_error(pattern)
-        return None if wrong is None else f"Invalid regex: {wrong}"
+    def find_fault(pattern: str | None) -> str | None:
+        fault = _NO_PATTERN if pattern is None else pattern_error(pattern)
+        return None if fault is None else f"Invalid regex: {fault}"
 
-    return _validator_of(why)
+    return _validator_of(find_fault)
 
 
 _NO_PATTERN = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
@@ -137,10 +137,10 @@ _NO_PATTERN = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
 
 
 def _unique(_what: str) -> _Validator:
-    def why(values: list[str]) -> str | None:
+    def find_fault(values: list[str]) -> str | None:
         return "Duplicate alias provided." if len(values) > len(set(values)) else None
 
-    return _validator_of(why)
+    return _validator_of(find_fault)
 
 
 def _non_empty_list() -> _Validator:

@@ -185,11 +185,11 @@ def _oversized(command: commands.AnyCommand, decision: object, context: Context)
     if text is None or not context.profile.records_bounded or not isinstance(decision, Plan):
         return None
     drafts = (draft for step in decision.steps for draft in step.records)
-    fit = all(
+    all_fit = all(
         len(draft.key) + len(draft.value or b"") + OVERHEAD_BYTES <= REQUEST_MAX_BYTES
         for draft in drafts
     )
-    return None if fit else Rejected(Reason.FAILED, text)
+    return None if all_fit else Rejected(Reason.FAILED, text)
 
 
 # --- the whole answer -----------------------------------------------------------------------------
@@ -244,8 +244,8 @@ def _with_connector(outcome: Outcome, after: ClusterState, name: str, plugins: P
     view = views.connector(after, name, plugins)
     if view is None:
         return outcome
-    left = ConnectorAfterCommand(view.config, len(view.tasks), view.type)
-    return msgspec.structs.replace(outcome, connector=left)
+    connector = ConnectorAfterCommand(view.config, len(view.tasks), view.type)
+    return msgspec.structs.replace(outcome, connector=connector)
 
 
 def _with_status(outcome: Outcome, after: ClusterState, name: str, plugins: Plugins) -> Outcome:
@@ -254,8 +254,8 @@ def _with_status(outcome: Outcome, after: ClusterState, name: str, plugins: Plug
         return outcome
     view = views.status(after, name, plugins)
     assert view is not None  # A plan with `restarting` requires a reported status.
-    left = LeftStatus(view.type, view.connector, tuple(view.tasks.items()))
-    return msgspec.structs.replace(outcome, status=left)
+    status = LeftStatus(view.type, view.connector, tuple(view.tasks.items()))
+    return msgspec.structs.replace(outcome, status=status)
 
 
 _COMPLETIONS: Mapping[type, _CompleteOutcome] = {

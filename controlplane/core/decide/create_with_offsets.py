@@ -116,10 +116,10 @@ def _creation(
     return (msgspec.structs.replace(first, absent=name), *rest)
 
 
-def outcome_of(done: HookSuccess) -> Outcome:
+def outcome_of(hook_result: HookSuccess) -> Outcome:
     """Outcome of a creation with offsets; its message depends on the hook (KIP-995)."""
     text = "The offsets for this connector have been set successfully"
-    if not done.definite:
+    if not hook_result.definite:
         text = (
             "The framework-managed offsets for this connector have been set successfully. However, "
             "if this connector manages offsets externally, they will need to be manually set in "

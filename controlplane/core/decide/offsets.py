@@ -56,7 +56,7 @@ class ConnectorOffsets(Protocol):
         """Steps that fence tasks before anything is written; sinks have none."""
         ...
 
-    def wipe(self, known: Offsets) -> tuple[Step, ...]:
+    def wipe(self, stored: Offsets) -> tuple[Step, ...]:
         """Steps that remove all stored offsets."""
         ...
 
@@ -64,7 +64,7 @@ class ConnectorOffsets(Protocol):
         """Steps that set and remove the given offsets."""
         ...
 
-    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
         """Steps that remove all stored offsets. A failed removal is completed, not reverted."""
         ...
 

@@ -103,20 +103,20 @@ def restore(state: ClusterState, command: RestoreConnector, context: Context) ->
     """Plan the commands that restore what differs; without steps if nothing differs."""
     undo = _Undo(command, context)
     steps: list[Step] = []
-    now = state
+    planned_state = state
     for part in _parts_in_order(command):
-        part_command = part(now, undo)
+        part_command = part(planned_state, undo)
         if part_command is None:
             continue
         decision = (
             part_command
             if isinstance(part_command, Rejected)
-            else _plan_of_part(now, part_command, context)
+            else _plan_of_part(planned_state, part_command, context)
         )
         if not isinstance(decision, Plan):
             return decision
         steps += decision.steps
-        now = predicted_state(now, decision)
+        planned_state = predicted_state(planned_state, decision)
     present = command.connector in state.config.connectors
     created = command.config is not None and not present
     return Plan(
@@ -177,11 +177,11 @@ def _less_activity(state: ClusterState, undo: _Undo) -> UndoPart | None:
         return None
     if _must_stop(state, undo.command):
         return StopConnector(undo.connector)
-    now, target = state.config.targets.get(undo.connector), undo.command.target
-    if now is None or target is None:
+    present_target, target = state.config.targets.get(undo.connector), undo.command.target
+    if present_target is None or target is None:
         return None
     activity = list(_TARGET_COMMANDS)
-    less = activity.index(target) < activity.index(now)
+    less = activity.index(target) < activity.index(present_target)
     return _TARGET_COMMANDS[target](undo.connector) if less else None
 
 

@@ -74,7 +74,7 @@ class SinkOffsets:
         """No steps: Kafka refuses to change the offsets of a group with members."""
         return ()
 
-    def wipe(self, _known: Offsets) -> tuple[Step, ...]:
+    def wipe(self, _stored: Offsets) -> tuple[Step, ...]:
         """Delete the group, even one without committed offsets (KIP-875)."""
         return (Step("wipe", action=DeleteGroup(self._name, self._group, self._admin)),)
 
@@ -93,9 +93,9 @@ class SinkOffsets:
         action = AlterGroup(self._name, self._group, set_, removed, self._admin)
         return (Step("write", action=action),)
 
-    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
         """Delete the group; a single action, so it is never half done."""
-        return self.wipe(known)
+        return self.wipe(stored)
 
     def start_at(self, requested: Offsets) -> tuple[Step, ...]:
         """Set offsets of the group that `start_over` deleted; undone by deleting it again."""

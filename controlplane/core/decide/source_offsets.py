@@ -60,21 +60,21 @@ class SourceOffsets:
         """Steps that fence leftover tasks; none without exactly-once support."""
         return fencing(self._state, self._name, self._context) if self._state.exactly_once else ()
 
-    def wipe(self, known: Offsets) -> tuple[Step, ...]:
+    def wipe(self, stored: Offsets) -> tuple[Step, ...]:
         """Steps that remove these offsets, named `wipe`."""
-        return self._steps("wipe", known)
+        return self._steps("wipe", stored)
 
     def write(self, requested: Offsets) -> tuple[Step, ...]:
         """Steps that set and remove these offsets, named `write`."""
         return self._steps("write", requested)
 
-    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
         """Remove all offsets, perhaps from two topics; the undo of a step repeats the step.
 
         A crash may leave some of the offsets: a position that never existed. How many are left is
         unknown, so the undo completes the removal.
         """
-        return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))
+        return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(stored))
 
     def start_at(self, requested: Offsets) -> tuple[Step, ...]:
         """Set offsets of partitions that have none; the undo of a step removes its offsets."""

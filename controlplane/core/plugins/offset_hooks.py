@@ -71,19 +71,19 @@ def undisturbing(hook: Hook) -> Hook:
 
 def _copied(value: Any) -> Any:
     """Deep copy of maps and lists. Not recursive: they may be nested deeper than Python's stack."""
-    holder: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any]] = [(holder, 0, value)]
-    while waiting:
-        into, place, item = waiting.pop()
+    root: list[Any] = [None]
+    pending: list[tuple[Any, Any, Any]] = [(root, 0, value)]
+    while pending:
+        container, place, item = pending.pop()
         if isinstance(item, Mapping):
-            into[place] = dict.fromkeys(item)
-            waiting += [(into[place], name, member) for name, member in item.items()]
+            container[place] = dict.fromkeys(item)
+            pending += [(container[place], name, member) for name, member in item.items()]
         elif isinstance(item, list):
-            into[place] = [None] * len(item)
-            waiting += [(into[place], index, member) for index, member in enumerate(item)]
+            container[place] = [None] * len(item)
+            pending += [(container[place], index, member) for index, member in enumerate(item)]
         else:
-            into[place] = item
-    return holder[0]
+            container[place] = item
+    return root[0]
 
 
 # --- words --------------------------------------------------------------------------------------
@@ -117,13 +117,13 @@ def parse_hook(words: str, defaults: Mapping[str, str | None] | None = None) -> 
 
 
 def _cases(text: str) -> Iterable[tuple[str, Hook]]:
-    at = 0
-    while at < len(text):
-        case = _CASE_WORDS.match(text, at)
+    start = 0
+    while start < len(text):
+        case = _CASE_WORDS.match(text, start)
         if case is None:
-            raise UnknownHook(f"{text[at:]!r} does not say what the hook does")
+            raise UnknownHook(f"{text[start:]!r} does not say what the hook does")
         yield case[1], parse_hook(case[2])
-        at = case.end()
+        start = case.end()
 
 
 def _by_key(

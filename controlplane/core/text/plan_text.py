@@ -52,11 +52,11 @@ def plan_text(plan: Plan | Rejected, state: ClusterState) -> str:
     """Format a plan for the log of `state`, as lines; a refusal as one line."""
     if isinstance(plan, Rejected):
         return f"refused: {short(redacted_refusal(plan.sentence))}"
-    text = [amount(plan), *_aligned(list(lines(plan, state)))]
+    text_lines = [amount(plan), *_aligned(list(lines(plan, state)))]
     if plan.steps and plan.commit_point is not None:
-        text.append(f"commit point: {plan.commit_point}")
-    text += (f"assumed: {short(assumption)}" for assumption in plan.assumed)
-    return "\n".join(text)
+        text_lines.append(f"commit point: {plan.commit_point}")
+    text_lines += (f"assumed: {short(assumption)}" for assumption in plan.assumed)
+    return "\n".join(text_lines)
 
 
 def amount(plan: Plan) -> str:

@@ -143,20 +143,20 @@ def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hi
     Everything beneath a secret's key is hidden, too. `mark` gives the value to show instead of each
     redacted one. The function is not recursive: values may be nested deeper than Python's stack.
     """
-    holder: list[Any] = [None]
-    waiting: list[_PendingValue] = [(holder, 0, value, is_secret(key))]
-    while waiting:
-        into, place, item, secret = waiting.pop()
+    root: list[Any] = [None]
+    pending: list[_PendingValue] = [(root, 0, value, is_secret(key))]
+    while pending:
+        container, place, item, secret = pending.pop()
         if isinstance(item, str) or not isinstance(item, _CONTAINERS):
             shown = _redacted_leaf(item, secret=secret)
-            into[place] = shown if shown == item else mark(item, shown)
+            container[place] = shown if shown == item else mark(item, shown)
         elif isinstance(item, list | tuple):
-            into[place] = [None] * len(item)
-            waiting += [(into[place], index, part, secret) for index, part in enumerate(item)]
+            container[place] = [None] * len(item)
+            pending += [(container[place], index, part, secret) for index, part in enumerate(item)]
         else:
-            into[place] = dict.fromkeys(item)
-            waiting += _members(into[place], item, secret=secret)
-    return holder[0]
+            container[place] = dict.fromkeys(item)
+            pending += _members(container[place], item, secret=secret)
+    return root[0]
 
 
 _CONTAINERS = (dict, list, tuple, Mapping)
@@ -166,9 +166,9 @@ _PendingValue = tuple[Any, Any, Any, bool]
 """A value still to be redacted: container, place in it, value, and True if it is secret."""
 
 
-def _members(into: Any, item: Mapping[str, Any], *, secret: bool) -> Iterator[_PendingValue]:
+def _members(container: Any, item: Mapping[str, Any], *, secret: bool) -> Iterator[_PendingValue]:
     for name, member in item.items():
-        yield into, name, member, secret or is_secret(name)
+        yield container, name, member, secret or is_secret(name)
 
 
 def _redacted_leaf(value: Any, *, secret: bool) -> Any:

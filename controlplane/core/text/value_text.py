@@ -33,18 +33,18 @@ def plain(value: Any, depth_max: int | None = None) -> Any:
     NaN and infinities become text, as in Jackson. The function is not recursive: values may be
     nested deeper than Python's stack.
     """
-    holder: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any, int]] = [(holder, 0, value, 1)]
-    while waiting:
-        into, place, item, depth = waiting.pop()
+    root: list[Any] = [None]
+    pending: list[tuple[Any, Any, Any, int]] = [(root, 0, value, 1)]
+    while pending:
+        container, place, item, depth = pending.pop()
         if not isinstance(item, Mapping | list | tuple | range):
-            into[place] = _without_infinities(item)
+            container[place] = _without_infinities(item)
         elif depth_max is not None and depth > depth_max:
-            into[place] = ELLIPSIS
+            container[place] = ELLIPSIS
         else:
-            into[place], members = _empty_container(item)
-            waiting += [(into[place], at, member, depth + 1) for at, member in members]
-    return holder[0]
+            container[place], members = _empty_container(item)
+            pending += [(container[place], index, member, depth + 1) for index, member in members]
+    return root[0]
 
 
 def _empty_container(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:

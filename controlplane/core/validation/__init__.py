@@ -93,11 +93,11 @@ class _KeyFindings(NamedTuple):
         recommend(self.subject, self.plugin, self.checked)
         hide_unused(self.checked)
         hide_unused(self.own)
-        named = {key.name: key for key in (*self.keys, *self.own_keys)}
+        keys_by_name = {key.name: key for key in (*self.keys, *self.own_keys)}
         group_names = list(dict.fromkeys((*groups(self.keys), *groups(self.own_keys))))
         values = (*in_hash_order(self.checked), *in_hash_order(self.own))
         name = self.subject.config["connector.class"] or ""
-        return merged(generated(name, named, values, group_names), *self.parts)
+        return merged(generated(name, keys_by_name, values, group_names), *self.parts)
 
 
 def _findings_of(config: Properties, context: Context) -> _KeyFindings | ValidationFailure:

@@ -147,8 +147,8 @@ def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], prefix: 
         for check in values
     )
     groups = (keys[check.name].group for check in values if check.name in keys)
-    named = dict.fromkeys(group for group in groups if group is not None)
-    return Validation("", sum(bool(check.errors) for check in values), tuple(named), configs)
+    group_names = dict.fromkeys(group for group in groups if group is not None)
+    return Validation("", sum(bool(check.errors) for check in values), tuple(group_names), configs)
 
 
 def merged(first: Validation, *more: Validation) -> Validation:

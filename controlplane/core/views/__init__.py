@@ -230,8 +230,8 @@ def _first_value(topics: list[_TopicValues], key: bytes) -> tuple[str, bytes | N
 
 def unreadable_offsets(state: ClusterState) -> Iterator[UnreadableOffset]:
     """Source offsets of any connector whose value cannot be decoded."""
-    for topic, part in state.offsets.items():
-        for key, value in part.values.items():
+    for topic, offset_state in state.offsets.items():
+        for key, value in offset_state.values.items():
             offset = decode_offset(value, state.profile)
             if not isinstance(offset, Invalid):
                 continue

@@ -79,9 +79,9 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
 
 def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
     """The differences of `diff`, one connector at a time."""
-    old_of, new_of = offsets_by_connector(before), offsets_by_connector(after)
+    old_state_of, new_state_of = offsets_by_connector(before), offsets_by_connector(after)
     for name in sorted({*connector_names(before), *connector_names(after)}):
-        yield from _differing((old_of(name), new_of(name)), name, _FACT_READERS)
+        yield from _differing((old_state_of(name), new_state_of(name)), name, _FACT_READERS)
 
 
 def connector_names(state: ClusterState) -> list[str]:
@@ -158,19 +158,19 @@ def _changes(
 
 def _change(
     place: _FactPlace,
-    was: _ComparedFact | None,
-    now: _ComparedFact | None,
+    old_fact: _ComparedFact | None,
+    new_fact: _ComparedFact | None,
     states: tuple[ClusterState, ClusterState],
 ) -> Change | None:
     """Difference in one fact; None: both states agree. A missing fact is absent from its state."""
     # A connector without a committed task set has no tasks.
     absent = 0 if place.aspect is Aspect.TASKS else None
-    values = [fact.value if fact is not None else absent for fact in (was, now)]
+    values = [fact.value if fact is not None else absent for fact in (old_fact, new_fact)]
     if same(*values):
         return None
-    facts = [fact for fact in (was, now) if fact is not None]
+    facts = [fact for fact in (old_fact, new_fact) if fact is not None]
     before, after = values
-    added = None if len(facts) > 1 else was is None
+    added = None if len(facts) > 1 else old_fact is None
     return Change(*place, before, after, _cause(facts, *states, added=added))
 
 
@@ -227,9 +227,9 @@ def _about_config(state: ClusterState, name: str, other: ClusterState) -> _Facts
     config = state.config.connectors.get(name, {})
     if config is other.config.connectors.get(name):
         return
-    whole = _FactPlace(name, Aspect.CONFIG)
+    config_key = _FactPlace(name, Aspect.CONFIG)
     for key, value in config.items():
-        yield _FactPlace(name, Aspect.CONFIG, key), _ComparedFact(value, whole)
+        yield _FactPlace(name, Aspect.CONFIG, key), _ComparedFact(value, config_key)
 
 
 def _about_target(state: ClusterState, name: str, _: ClusterState) -> _Facts:

@@ -211,19 +211,21 @@ def _poison_reason(fate: RecordFate, profile: Profile) -> str:
 def _offsets_disagree(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Records at the end of the config topic that only some members can read."""
     tail = log.config
-    mine = _config_offset(tail, profile, exactly_once=log.exactly_once)
+    own_end = _config_offset(tail, profile, exactly_once=log.exactly_once)
     reported: set[tuple[str, int]] = set()
     for exactly_once in (False, True):
-        behind: dict[int, list[str]] = defaultdict(list)
-        for other, theirs in zip(PROFILES, log.config_ends[exactly_once], strict=True):
+        releases_by_end: dict[int, list[str]] = defaultdict(list)
+        for other, other_end in zip(PROFILES, log.config_ends[exactly_once], strict=True):
             if exactly_once and not other.exactly_once_support:
                 continue
-            if theirs != mine and (other.release, theirs) not in reported:
-                behind[theirs].append(other.release)
-        reported |= {(release, end) for end, releases in behind.items() for release in releases}
-        for theirs, releases in sorted(behind.items()):
+            if other_end != own_end and (other.release, other_end) not in reported:
+                releases_by_end[other_end].append(other.release)
+        reported |= {
+            (release, end) for end, releases in releases_by_end.items() for release in releases
+        }
+        for other_end, releases in sorted(releases_by_end.items()):
             yield _disagreement(
-                tail, mine, theirs, _member_releases(releases, exactly_once=exactly_once)
+                tail, own_end, other_end, _member_releases(releases, exactly_once=exactly_once)
             )
 
 
@@ -232,11 +234,12 @@ def _member_releases(releases: list[str], *, exactly_once: bool) -> str:
     return f"{span} with exactly-once support" if exactly_once else span
 
 
-def _disagreement(tail: Sequence[Entry], mine: int, theirs: int, members: str) -> Hazard:
-    last = max(mine, theirs) - 1
+def _disagreement(tail: Sequence[Entry], own_end: int, other_end: int, members: str) -> Hazard:
+    last = max(own_end, other_end) - 1
     position = next((entry.position for entry in tail if entry.offset == last), tail[-1].position)
     reason = (
-        f"this worker's config offset ends at {mine}, that of members of {members} at {theirs}: "
+        f"this worker's config offset ends at {own_end}, "
+        f"that of members of {members} at {other_end}: "
         "the group rebalances until another record that all can read is appended"
     )
     return Hazard(Danger.OFFSETS_DISAGREE, position, reason)
@@ -316,13 +319,13 @@ def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 def _config_partitions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Hazard of a config topic with records outside partition 0."""
-    strays = [entry for entry in log.visible(log.topics.config) if entry.partition]
-    if strays:
+    misplaced = [entry for entry in log.visible(log.topics.config) if entry.partition]
+    if misplaced:
         refused = profile.config_partition_required
         danger = Danger.STOPS_WORKER if refused else Danger.PARTITION_ORDER
         effect = "a worker refuses to start on it" if refused else "nothing defines their order"
         reason = f"the config topic has more than one partition: {effect}"
-        yield Hazard(danger, strays[0].position, reason)
+        yield Hazard(danger, misplaced[0].position, reason)
 
 
 # --- keys ------------------------------------------------------------------------------------
