@@ -134,7 +134,7 @@ def _valid_config(
 
 
 def _misnamed(name: str, config: Properties) -> Rejected | None:
-    """Refuse a config whose `name` is another connector's; None: no or the same name."""
+    """Refuse a config whose `name` is another connector's; None: the name matches or is absent."""
     configured_name = config.get("name")
     if configured_name is None or configured_name == name:
         return None

@@ -5,10 +5,10 @@ commands that make it do less come first, and those that make it do more come la
 the config, and then the offsets, because the config determines where they are stored. The gaps are
 the crash points, named after the command and its step:
 
-    stop-tasks, stop-state | pause-state   it does less; nothing at all if offsets are restored
-    put-config | create-config             its config is restored; it does no more than before
-    offsets-write, …                       its offsets are restored; it still does not run
-    pause-state | resume-state             it is as it was
+    stop-tasks, stop-state | pause-state   less activity; none if offsets are restored
+    put-config | create-config             config restored; activity as before
+    offsets-write, …                       offsets restored; still no activity
+    pause-state | resume-state             target state restored
 
 A connector that did not exist in the past is deleted last. Its offsets can be changed only before.
 

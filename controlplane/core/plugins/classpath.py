@@ -44,7 +44,11 @@ class ClassPath:
         self._prepared: dict[tuple[Any, ...], Definition] = {}
 
     def _is_listed(self, plugin: Plugin) -> bool:
-        """True if the worker's scan for plugins accepts the class."""
+        """True if the worker's scan for plugins accepts the class.
+
+        Abstract classes are never listed. A class with another defect is listed if the scan does
+        not instantiate it.
+        """
         if plugin.defect in {None, "abstract"}:
             return plugin.defect is None
         return not self._profile.plugins_instantiated and plugin.type not in CONNECTORS

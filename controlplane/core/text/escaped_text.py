@@ -20,6 +20,8 @@ _ESCAPE: Final = re.compile(
     r"|(?P<name>quot|apos|lt|gt|amp|colon|equals|commat|sol);)",
     re.DOTALL,
 )
+"""One escape; the name of its group selects the decoder. An escape character that is itself escaped
+again and again (`%2525…`, `&amp;amp;…`) counts as one level."""
 _ZERO: Final = re.compile(r"(?P<zero>\x00)")
 """A zero byte. ASCII in UTF-16, read as bytes, has one per character.
 

@@ -44,14 +44,18 @@ list includes doubtful words."""
 _ANY_KEY = "|".join(SECRET_KEYS)
 _SECRET = re.compile(_ANY_KEY, re.IGNORECASE)
 _REFERENCE = re.compile(r"(\$\{(?!encrypted:)[^{}:]*+:[^{}]*+\})")
+"""Reference to a config provider. An encrypted value is not a reference."""
 _USER_INFO = re.compile(r"""(?P<name>(?<=://)[^/?#:@\s"']*:)(?P<value>[^/?#\s"']+)(?=@)""")
+"""Password in the user part of a URL."""
 _SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
 _AUTHORIZED = re.compile(rf"(?P<name>\b{_SCHEMES}\s+)(?P<value>[\w.~+/=-]+)", re.IGNORECASE)
+"""Credentials after the scheme of an `Authorization` header."""
 _PRIVATE_KEY = re.compile(
     r"(?P<name>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?P<value>.*?)"
     r"(?=-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
+"""Body of a private key in PEM, up to its last line or the end of the text."""
 _INSIDE = r"""(?:"(?:\\.|[^"\\])*+"|[^\[\]{}"])*+"""
 _BRACKETED = rf"\{{{_INSIDE}\}}|\[{_INSIDE}\]|[\[{{].*\Z"
 """A list or map that is a secret. A nested one extends to the end of the text."""
@@ -66,6 +70,7 @@ _ASSIGNED = re.compile(
     rf"""|(?:{_BRACKETED})[^\s&;,"']*|(?:{_SCHEMES}\s+)?(?:\\\r?\n[ \t]*+|[^\s&;,"'])+)""",
     re.IGNORECASE | re.DOTALL,
 )
+"""`key=value` or `key: value`, quoted or not."""
 _ELEMENT = re.compile(
     rf"(?P<name><(?=[^\s<>/]*?(?:{_ANY_KEY}))[^\s<>/]++(?:\s[^<>]*+)?>\s*+(?:<!\[CDATA\[)?+)"
     r"(?P<value>[^<\s][^<]*+)",

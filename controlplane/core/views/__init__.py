@@ -27,7 +27,7 @@ worker runs out of memory, and so would this process."""
 
 
 class ReadFailed(Exception):
-    """A worker of this profile fails to answer. The message is Java's."""
+    """A worker of this profile fails to answer. The message is Java's, except for `TASKS_MAX`."""
 
 
 class ConnectorView(msgspec.Struct, frozen=True):

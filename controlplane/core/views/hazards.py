@@ -275,7 +275,7 @@ def task_rivals(entries: Iterable[Entry], profile: Profile) -> Iterator[TaskRiva
     """Task statuses whose fate depends on the order between partitions.
 
     See edge 20 of docs/releases.md. `entries` are the records of the status topic that the worker
-    sees, in the one order.
+    sees, in the one order (`core.order`).
     """
     # The last tombstone of a connector in each partition, in the order of reading.
     removed: dict[str, dict[int, Position]] = defaultdict(dict)
