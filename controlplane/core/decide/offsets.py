@@ -49,7 +49,7 @@ class ConnectorOffsets(Protocol):
         ...
 
     def removals(self) -> Offsets | AskGroup | Rejected:
-        """Every stored partition with offset None, a question if none are read yet, or a refusal."""
+        """Every stored partition with offset None, a question if they are unread, or a refusal."""
         ...
 
     def fence(self) -> tuple[Step, ...]:
