@@ -36,7 +36,7 @@ def key(  # noqa: PLR0913 - the parts of a definition, by name only
 
 
 def _text(default: Any) -> str:
-    """Return a default as a config writes it."""
+    """Return a default as the text in a config: `true`, `a,b`, `5`."""
     if isinstance(default, bool):
         return str(default).lower()
     if isinstance(default, list | tuple):

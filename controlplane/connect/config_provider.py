@@ -14,8 +14,8 @@ class ProvidedValue(NamedTuple):
 
     value: str
     ttl_ms: int | None = None
-    """Lifetime in milliseconds; then the connectors that use the value are restarted. None: it
-    does not expire."""
+    """Lifetime in milliseconds, after which the connectors that use the value are restarted.
+    None: it does not expire."""
 
 
 class ConfigProvider(ABC):
@@ -26,8 +26,8 @@ class ConfigProvider(ABC):
 
     @abstractmethod
     def get(self, path: str, key: str) -> ProvidedValue | None:
-        """Return the value of a key; None if there is none: the reference then stays as it is.
+        """Return the value of a key; None: there is none, and the reference stays as it is.
 
         Raises:
-            Exception: it cannot be read; the connector or task is FAILED.
+            Exception: the value cannot be read; the connector or task is FAILED.
         """

@@ -2,7 +2,7 @@
 
 
 class ConnectError(Exception):
-    """A connector cannot go on; its task fails (`ConnectException`)."""
+    """A connector cannot continue; its task fails (`ConnectException`)."""
 
 
 class DataError(ConnectError):

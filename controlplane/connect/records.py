@@ -8,10 +8,10 @@ import msgspec
 from controlplane.connect.data import Schema
 
 Primitive = str | int | float | bool | bytes | None
-"""Value in a source partition or offset; Connect allows nothing else there."""
+"""Value in a source partition or offset; Connect allows no other types there."""
 
 PartitionFields = Mapping[str, Primitive]
-"""Names a part of the source: a file, a table. Each part has its own offset."""
+"""Fields that name a part of the source, such as a file or table; each has its own offset."""
 
 OffsetFields = Mapping[str, Primitive]
 """Position within a source partition, in the author's own fields."""
@@ -62,10 +62,11 @@ class SinkRecord(msgspec.Struct, frozen=True, kw_only=True):
     timestamp_type: Literal["CreateTime", "LogAppendTime", "NoTimestampType"] = "CreateTime"
     headers: tuple[RecordHeader, ...] = ()
     original_topic: str | None = None
-    """Topic before any transformation (KIP-793); None: `topic`. The same holds for the two below.
-    """
+    """Topic before any transformation (KIP-793); None: `topic`."""
     original_kafka_partition: int | None = None
+    """Partition before any transformation; None: `kafka_partition`."""
     original_kafka_offset: int | None = None
+    """Offset before any transformation; None: `kafka_offset`."""
 
 
 class RecordMetadata(NamedTuple):

@@ -19,7 +19,7 @@ KafkaOffsets = Mapping[KafkaPartition, int]
 
 
 class SentReport(Protocol):
-    """A report of a record that is on its way: `await` it, or `wait` in plain code."""
+    """A report that is being written: `await` it in a coroutine, or `wait` in plain code."""
 
     def __await__(self) -> Generator[Any, None, None]:
         """Wait in a coroutine until the report is in the log, or has failed."""
@@ -54,11 +54,11 @@ class SinkTaskContext(Protocol):
         ...
 
     def rewind(self, offsets: KafkaOffsets) -> None:
-        """Consume these partitions from these offsets on, after the present call."""
+        """Consume these partitions from these offsets on; takes effect after the present call."""
         ...
 
     def retry_after(self, seconds: float) -> None:
-        """Set the pause before the batch is put again after a `RetriableError`."""
+        """Set the pause in seconds before a batch is put again after a `RetriableError`."""
         ...
 
     def pause(self, *partitions: KafkaPartition) -> None:
@@ -74,9 +74,9 @@ class SinkTaskContext(Protocol):
         ...
 
     def report(self, record: SinkRecord, error: BaseException) -> "SentReport":
-        """Report a record that the sink cannot take, as `errors.*` says (KIP-610).
+        """Report a record that the sink cannot take; the settings `errors.*` decide how (KIP-610).
 
-        Offsets are committed only when the report is in the log; no need to wait for it.
+        The runtime commits offsets only once the report is in the log. The task need not wait.
 
         Raises:
             ConnectError: `errors.tolerance` is `none`.
@@ -114,7 +114,7 @@ class Sink:
         return [config] * limit
 
     def watch(self, connector: ConnectorContext) -> Any:
-        """Run beside the tasks and call `connector.request_reconfiguration()` when they change.
+        """Run beside the tasks; call `connector.request_reconfiguration()` when they must change.
 
         Write it as `async def`: a stop cancels it. A plain `def` gets no notice of a stop.
         """
@@ -137,7 +137,7 @@ class Sink:
         """Make everything so far durable; these offsets are committed when this returns."""
 
     def pre_commit(self, task: SinkTaskContext, offsets: KafkaOffsets) -> Any:
-        """Return the offsets that may be committed; None: those of `flush`, which is called."""
+        """Return the offsets to commit; None: the runtime calls `flush` and commits `offsets`."""
 
     def close(self, task: SinkTaskContext, partitions: Sequence[KafkaPartition]) -> Any:
         """Take note of partitions that the task no longer consumes."""
@@ -159,14 +159,18 @@ class SinkTask:
         """Take note of partitions that the task consumes from now on."""
 
     def put(self, records: Sequence[SinkRecord]) -> Any:
-        """Write records; the list may be empty."""
+        """Write records; the list may be empty.
+
+        Raises:
+            RetriableError: the same records are put again after a pause.
+        """
         raise NotImplementedError(f"{type(self).__name__}.put is missing")
 
     def flush(self, offsets: KafkaOffsets) -> Any:
         """Make everything so far durable; these offsets are committed when this returns."""
 
     def pre_commit(self, offsets: KafkaOffsets) -> Any:
-        """Return the offsets that may be committed; None: all of `offsets`, after a `flush`."""
+        """Return the offsets to commit; None: the runtime calls `flush` and commits `offsets`."""
 
     def close(self, partitions: Sequence[KafkaPartition]) -> Any:
         """Take note of partitions that the task no longer consumes."""

@@ -25,8 +25,9 @@ ResolvedConfig = Mapping[str, str]
 """Config of a connector or task, with references to config providers resolved."""
 
 OffsetPairs = Sequence[OffsetPair]
+"""Source partitions with their offsets."""
 
-# --- what `read` yields ---------------------------------------------------------------------------
+# --- items that `read` yields ---------------------------------------------------------------------
 
 
 class Idle(msgspec.Struct, frozen=True):
@@ -36,10 +37,10 @@ class Idle(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Offsets without a record: everything that was yielded before is covered by them.
+    """Offsets without a record; they cover everything that was yielded before.
 
     They are committed once every earlier record of the task is acknowledged. This goes beyond
-    KIP-910, whose `update_offsets` is called when the records are sent.
+    KIP-910, which calls `update_offsets` as soon as the records are sent.
     """
 
     offsets: tuple[OffsetPair, ...]
@@ -54,7 +55,7 @@ class TransactionAbort(msgspec.Struct, frozen=True):
 
 
 Item = SourceRecord | Sequence[SourceRecord] | Idle | Mark | TransactionCommit | TransactionAbort
-"""A list is one batch. Single records gather up to the next `Idle`, or a limit."""
+"""A list is one batch. Single records gather into a batch up to the next `Idle` or a limit."""
 
 
 # --- contexts -------------------------------------------------------------------------------------
@@ -122,9 +123,9 @@ class SourceTaskContext(Protocol):
 
     @property
     def transaction(self) -> TransactionContext | None:
-        """Transaction of the task; None unless the connector sets the boundaries (KIP-618).
+        """Transaction of the task (KIP-618).
 
-        It is None without exactly-once support, too.
+        None: the connector does not set the boundaries, or exactly-once support is off.
         """
         ...
 
@@ -182,19 +183,19 @@ class SourceRun:
         )
 
     def idle(self, seconds: float = 1.0) -> Idle:
-        """Tell that nothing is to be read for this many seconds. Yield it instead of sleeping."""
+        """Return a pause of this many seconds. Yield it instead of sleeping."""
         return Idle(seconds)
 
     def mark(self, offsets: OffsetPairs) -> Mark:
-        """Offsets that cover everything yielded so far."""
+        """Return offsets that cover everything yielded so far; yield them to commit them."""
         return Mark(tuple(offsets))
 
     def commit(self) -> TransactionCommit:
-        """End the transaction after the records so far (`transaction.boundary=connector`)."""
+        """Return an end of the transaction to yield (`transaction.boundary=connector`)."""
         return TransactionCommit()
 
     def abort(self) -> TransactionAbort:
-        """Drop the records since the last end of a transaction."""
+        """Return an item that drops the records since the last end of a transaction."""
         return TransactionAbort()
 
 
@@ -214,8 +215,8 @@ class Source:
                     yield task.record(line, part, {"line": (at := at + 1)})
 
     The runtime resumes `read` when it wants more. Pause, stop, back-pressure and commits need no
-    code: a stop closes the generator, so its `finally` runs. Each task has an instance of its own,
-    and the connector has another one, on which `split` and `watch` are called.
+    code: a stop closes the generator, so its `finally` runs. Each task has an instance of its own.
+    The connector has another one, for `split` and `watch`.
     """
 
     kind: ClassVar[Literal["source"]] = "source"
@@ -231,7 +232,7 @@ class Source:
         """Generate records from the committed offsets on. The task ends when the generator does.
 
         The status then stays RUNNING, like that of a Kafka task whose `poll` returns no more
-        records. Any exception ends a generator, also `RetriableError`: the task is FAILED.
+        records. Any exception ends the generator, even a `RetriableError`: the task is FAILED.
         """
         raise NotImplementedError(f"{type(self).__name__}.read is missing")
 
@@ -241,7 +242,7 @@ class Source:
         return [config]
 
     def watch(self, connector: ConnectorContext) -> Any:
-        """Run beside the tasks and call `connector.request_reconfiguration()` when they change.
+        """Run beside the tasks; call `connector.request_reconfiguration()` when they must change.
 
         Write it as `async def`: a stop cancels it. A plain `def` gets no notice of a stop.
         """
@@ -260,7 +261,7 @@ class Source:
         """Take note that offsets were committed."""
 
 
-# --- Connect's own shape --------------------------------------------------------------------------
+# --- classes with Kafka's methods -----------------------------------------------------------------
 
 
 class SourceTask:
@@ -275,7 +276,8 @@ class SourceTask:
     def poll(self) -> Any:
         """Return records; None or an empty list if there are none now. May block for a while.
 
-        After a `RetriableError` it is called again.
+        Raises:
+            RetriableError: the runtime calls it again.
         """
         raise NotImplementedError(f"{type(self).__name__}.poll is missing")
 

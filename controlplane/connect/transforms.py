@@ -1,4 +1,4 @@
-"""Single-message transformations and predicates (KIP-66, KIP-585); some of Kafka's ship here.
+"""Single-message transformations and predicates (KIP-66, KIP-585), with some of Kafka's own.
 
     class Masked(Transformation):
         config = (key("field"),)
@@ -116,10 +116,10 @@ class RecordIsTombstone(Predicate):
 _PACKAGE = "org.apache.kafka.connect.transforms"
 
 TRANSFORMATIONS: Mapping[str, type[Transformation]] = {f"{_PACKAGE}.Filter": Filter}
-"""Transformations that ship, by Kafka's class names."""
+"""Included transformations by Kafka's class names."""
 
 PREDICATES: Mapping[str, type[Predicate]] = {
     f"{_PACKAGE}.predicates.{predicate.__name__}": predicate
     for predicate in (TopicNameMatches, HasHeaderKey, RecordIsTombstone)
 }
-"""Predicates that ship, by Kafka's class names."""
+"""Included predicates by Kafka's class names."""

@@ -18,7 +18,7 @@ from controlplane.core.java.json_converter import (
 )
 from controlplane.core.releases.profiles import Profile
 
-_ENABLE: Final = ConfigKey(name="schemas.enable", type="BOOLEAN", default="true")
+_SCHEMAS_ENABLE: Final = ConfigKey(name="schemas.enable", type="BOOLEAN", default="true")
 _CACHE_SIZE: Final = ConfigKey(name="schemas.cache.size", type="INT", default="1000")
 _DECIMALS: Final = ConfigKey(
     name="decimal.format",
@@ -26,10 +26,10 @@ _DECIMALS: Final = ConfigKey(
     default="BASE64",
     valid=("(case insensitive) [BASE64, NUMERIC]",),
 )
-_REPLACE: Final = ConfigKey(name="replace.null.with.default", type="BOOLEAN", default="true")
+_REPLACE_NULLS: Final = ConfigKey(name="replace.null.with.default", type="BOOLEAN", default="true")
 
 _RELEASE: Final = Profile.of("3.9.1")
-"""The release whose Jackson reads the documents."""
+"""Profile whose Jackson version reads the documents."""
 
 _NO_ENVELOPE: Final = (
     'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
@@ -49,8 +49,8 @@ class JsonConverter(PlainConverter):
         converter.configure({"schemas.enable": "false"}, is_key=False)
         converter.from_connect("orders", SchemaAndValue({"id": 7}))  # b'{"id":7}'
 
-    The entries of a dict keep their order. (A Java worker writes those that it has read before in
-    the order of a HashMap.) Without a schema an `int` is an INT64 and a `float` a FLOAT64.
+    The entries of a dict keep their order. A Java worker writes the entries that it has read in the
+    order of a HashMap. Without a schema an `int` is an INT64 and a `float` a FLOAT64.
     """
 
     def __init__(self) -> None:
@@ -62,21 +62,22 @@ class JsonConverter(PlainConverter):
         Raises:
             ConnectError: a setting is invalid.
         """
-        replace_nulls = setting(config, _REPLACE) is True
+        replace_nulls = setting(config, _REPLACE_NULLS) is True
         decimals = str(setting(config, _DECIMALS)).upper()
         size = setting(config, _CACHE_SIZE)
         assert isinstance(size, int)
-        self._has_schemas = setting(config, _ENABLE) is True
+        self._has_schemas = setting(config, _SCHEMAS_ENABLE) is True
         self._reader = JsonReader(replace_nulls=replace_nulls)
         self._writer = JsonWriter(plain_decimals=decimals == "NUMERIC", replace_nulls=replace_nulls)
-        self._written = _SchemaCache[Schema, bytes](size)
-        self._read = _SchemaCache[bytes, Schema](size)
+        self._written_schemas = _SchemaCache[Schema, bytes](size)
+        self._read_schemas = _SchemaCache[bytes, Schema](size)
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
         """The JSON of a value; None for null without a schema.
 
         Raises:
-            DataError: the value is not what its schema says, or Connect has no type for it.
+            DataError: the value does not fit its schema, Connect has no type for it, or it is
+                nested too deeply.
         """
         if datum.value is None and datum.schema is None:
             return None
@@ -90,17 +91,17 @@ class JsonConverter(PlainConverter):
     def _schema_json(self, schema: Schema | None) -> bytes:
         if schema is None:
             return b"null"
-        written = self._written.get(schema)
+        written = self._written_schemas.get(schema)
         if written is None:
             written = json_converter.encode(self._writer.schema(schema))
-            self._written.put(schema, written)
+            self._written_schemas.put(schema, written)
         return written
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
         """The value of a document, with the schema in it.
 
         Raises:
-            DataError: the bytes are no JSON, or lack expected fields.
+            DataError: the bytes are not JSON, lack expected fields, or are nested too deeply.
         """
         if value is None:
             return SchemaAndValue(None)
@@ -110,6 +111,7 @@ class JsonConverter(PlainConverter):
             raise DataError(_NOT_READ) from error
 
     def _with_schema(self, value: bytes) -> SchemaAndValue:
+        """The value of a document with `schema` and `payload`; equal schemas are read once."""
         parts = decode_envelope(value)
         if parts is None:
             tree = decode_tree(value, _RELEASE)
@@ -117,11 +119,11 @@ class JsonConverter(PlainConverter):
                 raise DataError(_NO_ENVELOPE)
             return self._typed(self._reader.schema(tree["schema"]), tree["payload"])
         written, payload = parts
-        schema = self._read.get(written)
+        schema = self._read_schemas.get(written)
         if schema is None:
             schema = self._reader.schema(decode_tree(written, _RELEASE))
             if schema is not None:
-                self._read.put(written, schema)
+                self._read_schemas.put(written, schema)
         return self._typed(schema, decode_tree(payload, _RELEASE))
 
     def _typed(self, schema: Schema | None, tree: Any) -> SchemaAndValue:
@@ -139,21 +141,22 @@ _Item = TypeVar("_Item")
 
 
 class _SchemaCache(Generic[_Key, _Item]):
-    """The schemas that were converted last, up to a number."""
+    """Least-recently-used cache of conversions of schemas, with at most `size` of them."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._items: dict[_Key, _Item] = {}
 
     def get(self, key: _Key) -> _Item | None:
-        """The result for a schema; None if it is not kept."""
+        """The conversion of a schema; None: not in the cache."""
         item = self._items.get(key)
+        # Only a full cache evicts: until then, the order of use is not kept.
         if item is not None and len(self._items) == self._size:
-            self._items[key] = self._items.pop(key)  # the last one used stays longest
+            self._items[key] = self._items.pop(key)
         return item
 
     def put(self, key: _Key, item: _Item) -> None:
-        """Keep the result for a schema."""
+        """Keep the conversion of a schema, and evict the least recently used one if full."""
         self._items[key] = item
         if len(self._items) > self._size:
             del self._items[next(iter(self._items))]

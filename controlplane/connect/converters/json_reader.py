@@ -1,4 +1,6 @@
-"""Connect's values and schemas of JSON (`JsonConverter.convertToConnect`, `asConnectSchema`).
+"""Reader of Connect's values and schemas from JSON.
+
+Kafka: `JsonConverter.convertToConnect`, `asConnectSchema`.
 
 Jackson is lenient, and so is Kafka's converter: a text under the schema INT32 is 0.
 """
@@ -28,30 +30,25 @@ from controlplane.core.java.json_values import is_integer
 _QUADRUPLE: Final = r"[A-Za-z0-9+/]{4}|[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}="
 _BASE64: Final = re.compile(rf"(?:[\x00-\x20]*(?:{_QUADRUPLE}))*+[\x00-\x20]*")
 _QUADRUPLES: Final = re.compile(_QUADRUPLE)
-_BITS: Final = {
-    SchemaType.INT8: 8,
-    SchemaType.INT16: 16,
-    SchemaType.INT32: 32,
-    SchemaType.INT64: 64,
-}
 
 
 class JsonReader:
     """Values and schemas from the trees of `json_converter.decode_tree`."""
 
     def __init__(self, *, replace_nulls: bool) -> None:
-        """Make a reader; `replace_nulls`: a null is the default of its schema, if it has one."""
+        """`replace_nulls`: a null is read as the default of its schema, if there is one."""
         self._replace_nulls = replace_nulls
 
     def schema(self, node: Any) -> Schema | None:
         """The schema that a JSON schema describes; None for null.
 
         Raises:
-            DataError: it describes none.
+            DataError: the node describes no schema.
         """
         return None if node is None else self._schema(node)
 
     def _schema(self, node: Any) -> Schema:
+        """Read a schema with all of its attributes; the default is read under the schema itself."""
         name = node.get("type") if isinstance(node, dict) else None
         if not isinstance(name, str):
             raise DataError("Schema must contain 'type' field")
@@ -59,12 +56,12 @@ class JsonReader:
         if kind is None:
             raise DataError(f"Unknown schema type: {name}")
         schema = self._structure(kind, node)
-        text = {name: node[name] for name in ("name", "doc") if isinstance(node.get(name), str)}
+        texts = {name: node[name] for name in ("name", "doc") if isinstance(node.get(name), str)}
         schema = schema.replace(
             is_optional=node.get("optional") is True,
             version=narrow_int(version) if is_integer(version := node.get("version")) else None,
             parameters=_parameters(node.get("parameters")),
-            **text,
+            **texts,
         )
         if "default" in node:
             default = self.value(schema, node["default"])
@@ -74,11 +71,13 @@ class JsonReader:
         return schema
 
     def _structure(self, kind: SchemaType, node: dict[str, Any]) -> Schema:
+        """A schema of this type with its members: elements, keys and values, or fields."""
         if kind is SchemaType.ARRAY:
             if node.get("items") is None:
                 raise DataError("Array schema did not specify the element type")
             return Schema.array(self._schema(node["items"]))
         if kind is SchemaType.MAP:
+            # Kafka requires both attributes before it reads either.
             members = []
             for name, attribute in (("key", "keys"), ("value", "values")):
                 if attribute not in node:
@@ -104,10 +103,10 @@ class JsonReader:
         return tuple(fields)
 
     def value(self, schema: Schema, node: Any) -> Any:
-        """The value of a node.
+        """The value of a node under a schema.
 
         Raises:
-            DataError: the node cannot be such a value.
+            DataError: the node does not fit the schema.
         """
         if node is None:
             if schema.default is not None and self._replace_nulls:
@@ -128,6 +127,7 @@ class JsonReader:
         return [self.value(members, element) for element in elements] if is_container else []
 
     def _map(self, schema: Schema, node: Any) -> dict[Any, Any]:
+        """Read an object if the keys are strings, and otherwise a list of pairs."""
         keys, values = schema.key, schema.value
         assert keys is not None
         assert values is not None
@@ -135,18 +135,20 @@ class JsonReader:
             if not isinstance(node, dict):
                 raise DataError(
                     "Maps with string fields should be encoded as JSON objects, but found "
-                    f"{_kind(node)}"
+                    f"{_node_type(node)}"
                 )
             return {name: self.value(values, member) for name, member in node.items()}
         if not isinstance(node, list):
             raise DataError(
                 "Maps with non-string fields should be encoded as JSON array of tuples, but found "
-                f"{_kind(node)}"
+                f"{_node_type(node)}"
             )
         entries: dict[Any, Any] = {}
         for pair in node:
             if not isinstance(pair, list):
-                raise DataError(f"Found invalid map entry instead of array tuple: {_kind(pair)}")
+                raise DataError(
+                    f"Found invalid map entry instead of array tuple: {_node_type(pair)}"
+                )
             if len(pair) != 2:
                 raise DataError(
                     f"Found invalid map entry, expected length 2 but found :{len(pair)}"
@@ -157,7 +159,9 @@ class JsonReader:
 
     def _struct(self, schema: Schema, node: Any) -> Struct:
         if not isinstance(node, dict):
-            raise DataError(f"Structs should be encoded as JSON objects, but found {_kind(node)}")
+            raise DataError(
+                f"Structs should be encoded as JSON objects, but found {_node_type(node)}"
+            )
         record = Struct(schema)
         for field in schema.fields:
             record[field.name] = self.value(field.schema, node.get(field.name))
@@ -179,7 +183,7 @@ def _is_number(node: Any) -> bool:
     return isinstance(node, Decimal) or is_integer(node)
 
 
-def _kind(node: Any) -> str:
+def _node_type(node: Any) -> str:
     """Node type in Kafka's messages (`JsonNode.getNodeType`)."""
     kinds = (
         (type(None), "NULL"),
@@ -214,7 +218,7 @@ def _double(_reader: JsonReader, _schema: Schema, node: Any) -> float:
         return 0.0
     try:
         return float(node)
-    except OverflowError:  # an integer
+    except OverflowError:  # An integer beyond the doubles.
         return float("inf") if node > 0 else float("-inf")
 
 
@@ -226,7 +230,7 @@ def _string(_reader: JsonReader, _schema: Schema, node: Any) -> str | None:
     return node if isinstance(node, str) else None
 
 
-def _bytes(_reader: JsonReader, _schema: Schema, node: Any) -> bytes | None:
+def _bytes_value(_reader: JsonReader, _schema: Schema, node: Any) -> bytes | None:
     if not isinstance(node, str):
         return None
     content = _from_base64(node)
@@ -236,7 +240,10 @@ def _bytes(_reader: JsonReader, _schema: Schema, node: Any) -> bytes | None:
 
 
 def _from_base64(text: str) -> bytes | None:
-    """Bytes as Jackson decodes them: white space between quadruples, padding in the middle."""
+    """Bytes of a Base64 text; None: it is not Base64.
+
+    As in Jackson, white space may come between quadruples, and padding in the middle.
+    """
     stripped = trim(text)
     if not _BASE64.fullmatch(stripped):
         return None
@@ -249,20 +256,20 @@ _READERS: Final[Mapping[SchemaType, Callable[[JsonReader, Schema, Any], Any]]] =
     SchemaType.FLOAT64: _double,
     SchemaType.BOOLEAN: _boolean,
     SchemaType.STRING: _string,
-    SchemaType.BYTES: _bytes,
+    SchemaType.BYTES: _bytes_value,
     SchemaType.ARRAY: JsonReader._array,  # noqa: SLF001
     SchemaType.MAP: JsonReader._map,  # noqa: SLF001
     SchemaType.STRUCT: JsonReader._struct,  # noqa: SLF001
 }
 
 
-def _decimal(schema: Schema, node: Any) -> Decimal:
+def _decimal_value(schema: Schema, node: Any) -> Decimal:
     if _is_number(node):
         return node if isinstance(node, Decimal) else Decimal(node)
     if not isinstance(node, str):
         raise DataError(
             "Invalid type for Decimal, underlying representation should be numeric or bytes but "
-            f"was {_kind(node)}"
+            f"was {_node_type(node)}"
         )
     content = _from_base64(node)
     if not content:
@@ -279,7 +286,7 @@ def _date_or_time(schema: Schema, node: Any) -> Any:
         kind = "Date" if schema.name == DATE_NAME else "Time"
         raise DataError(
             f"Invalid type for {kind}, underlying representation should be integer but was "
-            f"{_kind(node)}"
+            f"{_node_type(node)}"
         )
     return to_logical(schema, node)
 
@@ -288,13 +295,13 @@ def _timestamp(schema: Schema, node: Any) -> Any:
     if not is_integer(node):
         raise DataError(
             "Invalid type for Timestamp, underlying representation should be integral but was "
-            f"{_kind(node)}"
+            f"{_node_type(node)}"
         )
     return to_logical(schema, wrap_long(node))
 
 
 _LOGICAL: Final[Mapping[str, Callable[[Schema, Any], Any]]] = {
-    DECIMAL_NAME: _decimal,
+    DECIMAL_NAME: _decimal_value,
     DATE_NAME: _date_or_time,
     TIME_NAME: _date_or_time,
     TIMESTAMP_NAME: _timestamp,

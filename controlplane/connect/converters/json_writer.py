@@ -1,4 +1,7 @@
-"""JSON of Connect's values and schemas (`JsonConverter.convertToJson`, `asJsonSchema`)."""
+"""Writer of Connect's values and schemas as JSON.
+
+Kafka: `JsonConverter.convertToJson`, `asJsonSchema`.
+"""
 
 from base64 import b64encode
 from collections.abc import Callable, Mapping
@@ -28,13 +31,13 @@ _TYPE_NAMES: Final[Mapping[SchemaType, str]] = {kind: kind.value.lower() for kin
 TYPES_BY_NAME: Final = {name: kind for kind, name in _TYPE_NAMES.items()}
 """Types by their names in JSON schemas."""
 
-_LOGICAL: Final = {
+_LOGICAL_TYPES: Final = {
     DECIMAL_NAME: ("Decimal", "BigDecimal"),
     DATE_NAME: ("Date", "Date"),
     TIME_NAME: ("Time", "Date"),
     TIMESTAMP_NAME: ("Timestamp", "Date"),
 }
-"""By logical name: the type, and Java's class of its values."""
+"""Type, and Java's class of its values, by the name of a logical type."""
 
 _NOT_FINITE: Final = ("NaN", "Infinity", "-Infinity")
 
@@ -46,25 +49,25 @@ class JsonWriter:
         """Make a writer.
 
         Args:
-            plain_decimals: decimals are numbers; otherwise Base64 of their bytes.
-            replace_nulls: a null is the default of its schema, if that has one.
+            plain_decimals: write decimals as numbers; otherwise as Base64 of their bytes.
+            replace_nulls: write a null as the default of its schema, if there is one.
         """
         self._plain_decimals = plain_decimals
         self._replace_nulls = replace_nulls
 
     def value(self, schema: Schema | None, value: Any) -> Any:
-        """A value as JSON.
+        """A value as JSON data for `json_converter.encode`.
 
         Raises:
-            DataError: it is not what the schema says, or Connect has no type for it.
+            DataError: the value does not fit its schema, or Connect has no type for it.
         """
         if value is None:
             return self._null(schema)
         if schema is None:
             kind = _schemaless_type(value)
             return _WRITERS[kind](self, None, value)
-        if schema.name in _LOGICAL:
-            return self._logical(schema, value)
+        if schema.name in _LOGICAL_TYPES:
+            return self._logical_value(schema, value)
         return _WRITERS[schema.type](self, schema, value)
 
     def schema(self, schema: Schema) -> dict[str, Any]:
@@ -101,8 +104,8 @@ class JsonWriter:
                 )
         return None
 
-    def _logical(self, schema: Schema, value: Any) -> Any:
-        kind, expected = _LOGICAL[schema.name or ""]
+    def _logical_value(self, schema: Schema, value: Any) -> Any:
+        kind, expected = _LOGICAL_TYPES[schema.name or ""]
         if not has_class(schema, value):
             raise DataError(
                 f"Invalid type for {kind}, expected {expected} but was {java_class(value)}"
@@ -119,6 +122,7 @@ class JsonWriter:
         return [self.value(members, element) for element in value]
 
     def _map(self, schema: Schema | None, value: Any) -> Any:
+        """An object if all keys are strings (with a schema: by its type), else a list of pairs."""
         if not isinstance(value, dict):
             raise _wrong_class(schema, value)
         keys, values = (None, None) if schema is None else (schema.key, schema.value)
@@ -131,7 +135,7 @@ class JsonWriter:
             (self.value(keys, key), self.value(values, member)) for key, member in value.items()
         )
         if is_object:
-            return {_name(key): member for key, member in pairs}
+            return {_key_text(key): member for key, member in pairs}
         return [[key, member] for key, member in pairs]
 
     def _struct(self, schema: Schema | None, value: Any) -> dict[str, Any]:
@@ -145,7 +149,7 @@ class JsonWriter:
         }
 
 
-def _name(key: Any) -> str:
+def _key_text(key: Any) -> str:
     """Text of a map's key in a JSON object (`JsonNode.asText`)."""
     if isinstance(key, str):
         return str(key)
@@ -158,7 +162,7 @@ def _wrong_class(schema: Schema | None, value: Any) -> DataError:
 
 
 def _schemaless_type(value: Any) -> SchemaType:
-    for classes, kind in _SCHEMALESS:
+    for classes, kind in _TYPES_BY_CLASS:
         if isinstance(value, classes):
             return kind
     if isinstance(value, int) and fits(value, BITS[SchemaType.INT64]):
@@ -166,7 +170,7 @@ def _schemaless_type(value: Any) -> SchemaType:
     raise DataError(f"Java class {java_class(value)} does not have corresponding schema type.")
 
 
-_SCHEMALESS: Final[tuple[tuple[type | tuple[type, ...], SchemaType], ...]] = (
+_TYPES_BY_CLASS: Final[tuple[tuple[type | tuple[type, ...], SchemaType], ...]] = (
     (str, SchemaType.STRING),
     (bool, SchemaType.BOOLEAN),
     (float, SchemaType.FLOAT64),
@@ -177,7 +181,7 @@ _SCHEMALESS: Final[tuple[tuple[type | tuple[type, ...], SchemaType], ...]] = (
 )
 
 
-def _plain(_writer: JsonWriter, schema: Schema | None, value: Any) -> Any:
+def _text_or_boolean(_writer: JsonWriter, schema: Schema | None, value: Any) -> Any:
     if schema is not None and not has_class(schema, value):
         raise _wrong_class(schema, value)
     # A subclass of `str`, such as a member of a StrEnum, is encoded as its text.
@@ -211,8 +215,8 @@ _WRITERS: Final[Mapping[SchemaType, Callable[[JsonWriter, Schema | None, Any], A
     **dict.fromkeys(BITS, _integer),
     SchemaType.FLOAT32: _float,
     SchemaType.FLOAT64: _double,
-    SchemaType.BOOLEAN: _plain,
-    SchemaType.STRING: _plain,
+    SchemaType.BOOLEAN: _text_or_boolean,
+    SchemaType.STRING: _text_or_boolean,
     SchemaType.BYTES: _bytes,
     SchemaType.ARRAY: JsonWriter._array,  # noqa: SLF001
     SchemaType.MAP: JsonWriter._map,  # noqa: SLF001

@@ -23,17 +23,20 @@ from controlplane.core.java.big_decimals import narrowed
 
 
 class _NumberConverter(PlainConverter):
-    """A number in big-endian bytes (`NumberConverter`). Its schema is ignored."""
+    """A number in big-endian bytes (`NumberConverter`). The schema of a value is ignored.
+
+    Messages end with `: `, as Kafka's do.
+    """
 
     _schema: ClassVar[Schema]
     _kind: ClassVar[str]
     _layout: ClassVar[struct.Struct]
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
-        """The bytes of a number.
+        """The big-endian bytes of a number; None for null.
 
         Raises:
-            DataError: the value is no such number.
+            DataError: the value is not a number of this type.
         """
         value = datum.value
         if value is None:
@@ -45,10 +48,10 @@ class _NumberConverter(PlainConverter):
         return self._layout.pack(value)
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
-        """The number in some bytes.
+        """The number of big-endian bytes, with an optional schema. None decodes to null.
 
         Raises:
-            DataError: they are not as many bytes as the number has.
+            DataError: the number of bytes is not that of the type.
         """
         if value is None:
             return SchemaAndValue(None, self._schema)
@@ -91,10 +94,10 @@ class BooleanConverter(PlainConverter):
     """Booleans of one byte, 0 or 1 (BOOLEAN)."""
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
-        """The byte of a boolean.
+        """The byte of a boolean, 0 or 1; None for null.
 
         Raises:
-            DataError: the value is no boolean, or the schema is another.
+            DataError: the value is not a boolean, or the schema is not BOOLEAN.
         """
         value, schema = datum
         if schema is not None and schema.type is not SchemaType.BOOLEAN:
@@ -108,10 +111,10 @@ class BooleanConverter(PlainConverter):
         return b"\x01" if value else b"\x00"
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
-        """The boolean in a byte.
+        """The boolean of a byte, with the schema OPTIONAL_BOOLEAN. None decodes to null.
 
         Raises:
-            DataError: the bytes are no boolean.
+            DataError: the bytes are not the one byte 0 or 1.
         """
         if value not in {None, b"\x00", b"\x01"}:
             raise DataError("Failed to deserialize boolean: ")
@@ -122,10 +125,10 @@ class ByteArrayConverter(PlainConverter):
     """Bytes, unchanged in both directions (BYTES)."""
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
-        """The bytes.
+        """The value as `bytes`; None for null.
 
         Raises:
-            DataError: the value is not bytes, or the schema is another.
+            DataError: the value is not bytes, or the schema is not BYTES.
         """
         value, schema = datum
         if schema is not None and schema.type is not SchemaType.BYTES:

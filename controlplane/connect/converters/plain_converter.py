@@ -1,4 +1,4 @@
-"""Base of the converters that treat headers as values, as all of Kafka's but one do."""
+"""Base of the converters that convert headers like values: all of Kafka's but one."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class PlainConverter(ABC):
 
     @abstractmethod
     def encode(self, datum: SchemaAndValue) -> bytes | None:
-        """Encode a value.
+        """Encode a value; None: a tombstone, or a null header.
 
         Raises:
             DataError: the value cannot be converted.
@@ -32,7 +32,7 @@ class PlainConverter(ABC):
 
     @abstractmethod
     def decode(self, value: bytes | None) -> SchemaAndValue:
-        """Decode bytes.
+        """Decode bytes to a value with its schema; None stands for null.
 
         Raises:
             DataError: the bytes cannot be converted.
@@ -57,11 +57,11 @@ class PlainConverter(ABC):
         return self.decode(value)
 
     def from_header(self, topic: str, name: str, datum: SchemaAndValue) -> bytes | None:  # noqa: ARG002
-        """Encode a header's value as if it were a record's."""
+        """Encode a header's value like a record's value."""
         return self.encode(datum)
 
     def to_header(self, topic: str, name: str, value: bytes | None) -> SchemaAndValue:  # noqa: ARG002
-        """Decode a header's value as if it were a record's."""
+        """Decode a header's value like a record's value."""
         return self.decode(value)
 
 

@@ -10,7 +10,7 @@ from controlplane.core.entry import Headers
 class Converter(Protocol):
     """Converts keys or values between Connect's data and the bytes of records.
 
-    A converter of your own may read the headers, but must not change them:
+    A custom converter may read the headers, but must not change them:
 
         class Reversed:
             def configure(self, config, *, is_key):
@@ -35,7 +35,7 @@ class Converter(Protocol):
     def from_connect(
         self, topic: str, datum: SchemaAndValue, headers: Headers | None = None
     ) -> bytes | None:
-        """The bytes of a value; None is a tombstone.
+        """Encode a key or value; None is a null key or a tombstone.
 
         Raises:
             DataError: the value cannot be converted.
@@ -45,7 +45,7 @@ class Converter(Protocol):
     def to_connect(
         self, topic: str, value: bytes | None, headers: Headers | None = None
     ) -> SchemaAndValue:
-        """The value of some bytes, with its schema if the bytes contain one.
+        """Decode a key or value, with its schema if the bytes or the converter define one.
 
         Raises:
             DataError: the bytes cannot be converted.
@@ -65,7 +65,7 @@ class HeaderConverter(Protocol):
         ...
 
     def from_header(self, topic: str, name: str, datum: SchemaAndValue) -> bytes | None:
-        """The bytes of a header's value.
+        """Encode a header's value; None is null.
 
         Raises:
             DataError: the value cannot be converted.
@@ -73,7 +73,7 @@ class HeaderConverter(Protocol):
         ...
 
     def to_header(self, topic: str, name: str, value: bytes | None) -> SchemaAndValue:
-        """The value of a header's bytes.
+        """Decode a header's value, with its schema if there is one.
 
         Raises:
             DataError: the bytes cannot be converted.

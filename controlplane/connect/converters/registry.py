@@ -47,7 +47,7 @@ def converter_for(class_name: str) -> Converter:
     `org.apache.kafka.connect.json.JsonConverter`, `JsonConverter` and `Json` are the same.
 
     Raises:
-        ConnectError: there is no such converter here.
+        ConnectError: the registry has no such converter.
     """
     return _find(class_name, _CONVERTERS)()
 
@@ -56,12 +56,13 @@ def header_converter_for(class_name: str) -> HeaderConverter:
     """A new converter of headers, not yet configured, by Kafka's class name or alias.
 
     Raises:
-        ConnectError: there is no such converter here.
+        ConnectError: the registry has no such converter.
     """
     return _find(class_name, _HEADER_CONVERTERS)()
 
 
 def _find(class_name: str, converters: Mapping[str, Callable[[], _Made]]) -> Callable[[], _Made]:
+    """Class of a full name, a simple name or an alias. Raises `ConnectError`."""
     for name, make in converters.items():
         simple = name.rpartition(".")[2]
         pruned = simple.removesuffix("Converter").removesuffix("Header")

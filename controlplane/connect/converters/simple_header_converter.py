@@ -9,13 +9,13 @@ from controlplane.core.java.java_library import decode_key, encode_key
 
 
 class SimpleHeaderConverter:
-    """Headers as text; the type of a value is guessed from its text."""
+    """Headers as text. Reading guesses the type of a value from its text."""
 
     def configure(self, config: Mapping[str, Any], *, is_key: bool) -> None:
         """Take no settings: there are none."""
 
     def from_header(self, topic: str, name: str, datum: SchemaAndValue) -> bytes | None:  # noqa: ARG002
-        """The text of a header's value.
+        """The text of a header's value in UTF-8; None for null.
 
         Raises:
             DataError: Connect has no type for the value.
@@ -25,7 +25,10 @@ class SimpleHeaderConverter:
         return encode_key(header_text(datum.schema, datum.value))
 
     def to_header(self, topic: str, name: str, value: bytes | None) -> SchemaAndValue:  # noqa: ARG002
-        """The value that a header's text stands for; bytes that are no such text are the value."""
+        """The value of a header's text, with its guessed schema.
+
+        A text that is nested too deeply stays bytes, with the schema BYTES.
+        """
         if value is None:
             return SchemaAndValue(None)
         try:

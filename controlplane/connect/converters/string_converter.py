@@ -14,8 +14,8 @@ from controlplane.core.java.java_library import decode_key
 
 _ENCODING: Final = ConfigKey(name="converter.encoding", type="STRING", default="UTF-8")
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_BIG_ENDIAN: Final = b"\xfe\xff"
-_MARKS: Final = {_BIG_ENDIAN: "utf-16-be", b"\xff\xfe": "utf-16-le"}
+_BIG_ENDIAN_MARK: Final = b"\xfe\xff"
+_BYTE_ORDER_MARKS: Final = {_BIG_ENDIAN_MARK: "utf-16-be", b"\xff\xfe": "utf-16-le"}
 
 
 class StringConverter(PlainConverter):
@@ -40,28 +40,29 @@ class StringConverter(PlainConverter):
             raise ConnectError(f"Unsupported encoding {name}") from error
 
     def encode(self, datum: SchemaAndValue) -> bytes | None:
-        """The text of a value. A character that the character set lacks becomes `?`.
+        """The text of a value; None for null. A character that the character set lacks becomes `?`.
 
         Raises:
-            DataError: the value is, or has, bytes.
+            DataError: the value is or contains bytes.
         """
         if datum.value is None:
             return None
         text = string_form(datum.schema, datum.value)
         if self._encoding.startswith(("utf-16", "utf-32")):
             text = _SURROGATE.sub("\ufffd", text)
+        # Java writes UTF-16 in big-endian order; Python would use the order of the machine.
         if self._encoding == "utf-16":
-            return _BIG_ENDIAN + text.encode("utf-16-be") if text else b""
+            return _BIG_ENDIAN_MARK + text.encode("utf-16-be") if text else b""
         return text.encode(self._encoding, "replace")
 
     def decode(self, value: bytes | None) -> SchemaAndValue:
-        """The text of some bytes. Invalid bytes become U+FFFD."""
+        """The text of the bytes, with the schema OPTIONAL_STRING. Invalid bytes become U+FFFD."""
         if value is None:
             return SchemaAndValue(None, OPTIONAL_STRING)
         if self._encoding == "utf-8":
             return SchemaAndValue(decode_key(value), OPTIONAL_STRING)
         encoding = self._encoding
         if encoding == "utf-16":
-            encoding = _MARKS.get(value[:2], "utf-16-be")
-            value = value[2:] if value[:2] in _MARKS else value
+            encoding = _BYTE_ORDER_MARKS.get(value[:2], "utf-16-be")
+            value = value[2:] if value[:2] in _BYTE_ORDER_MARKS else value
         return SchemaAndValue(value.decode(encoding, "replace"), OPTIONAL_STRING)

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from controlplane.connect.data import predefined
 from controlplane.connect.data.header_schemas import CommonSchema, convert
-from controlplane.connect.data.logical_types import to_logical
+from controlplane.connect.data.logical_types import DAY_MS, to_logical
 from controlplane.connect.data.schema import Schema, SchemaAndValue
 from controlplane.connect.data.schema_type import BITS, SchemaType
 from controlplane.connect.errors import DataError
@@ -21,8 +21,7 @@ from controlplane.core.java.simple_date_format import (
     parse_date,
 )
 
-_DAY_MS: Final = 86_400_000
-_TEMPORAL: Final[Mapping[int, tuple[Schema, str]]] = {
+_TEMPORAL_SCHEMAS: Final[Mapping[int, tuple[Schema, str]]] = {
     len("HH:mm:ss.SSSZ"): (predefined.TIME, TIME_PATTERN),
     len("yyyy-MM-ddTHH:mm:ss.SSSZ"): (predefined.TIMESTAMP, TIMESTAMP_PATTERN),
     len("yyyy-MM-dd"): (predefined.DATE, DATE_PATTERN),
@@ -32,7 +31,7 @@ _TEMPORAL: Final[Mapping[int, tuple[Schema, str]]] = {
 _INTEGERS: Final = (predefined.INT8, predefined.INT16, predefined.INT32, predefined.INT64)
 _BIGGER_THAN_LONG: Final = Decimal(10**19)
 _DELIMITERS: Final = frozenset(':,{}[]"')
-_WORDS: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 _DIGIT: Final = re.compile(r"\d")
 
 
@@ -68,10 +67,11 @@ class _HeaderTokens:
 
     @property
     def mark(self) -> int:
-        """Position of the next token."""
+        """Position of the next token, in UTF-16 units."""
         return self.at - len(self._next or "")
 
     def rewind(self, position: int) -> None:
+        """Continue at a position that `mark` has returned."""
         self.at, self._next, self.previous = position, None, ""
 
     def has_next(self) -> bool:
@@ -79,6 +79,7 @@ class _HeaderTokens:
         return self._next is not None or self.at < len(self.units)
 
     def next(self) -> str:
+        """Take the next token: a delimiter, or the text up to one."""
         self.previous, self._next = self._next or self._read(), None
         return self.previous
 
@@ -106,6 +107,7 @@ class _HeaderTokens:
         return True
 
     def _read(self) -> str:
+        """Read a delimiter, or the text up to the next delimiter without a backslash before it."""
         start, escaped = self.at, False
         while self.at < len(self.units):
             unit = self.units[self.at]
@@ -119,13 +121,17 @@ class _HeaderTokens:
 
 
 class _HeaderParser:
-    """The values of a string (`Values.ValueParser`)."""
+    """Recursive parser of the values in a string (`Values.ValueParser`)."""
 
     def __init__(self, units: str) -> None:
         self._tokens = _HeaderTokens(units)
 
     def parse(self, *, embedded: bool) -> SchemaAndValue | None:
-        """The next value; None for null, and at the end."""
+        """The next value; None for null, and at the end. `embedded`: within an array or map.
+
+        Raises:
+            DataError: the string has no value here.
+        """
         tokens = self._tokens
         if not tokens.has_next():
             return None
@@ -133,7 +139,7 @@ class _HeaderParser:
             return self._quoted()
         if self._take_word("null", embedded=embedded):
             return None
-        for word, truth in _WORDS.items():
+        for word, truth in _BOOLEANS.items():
             if self._take_word(word, embedded=embedded):
                 return SchemaAndValue(truth, predefined.BOOLEAN)
         start = tokens.mark
@@ -143,6 +149,7 @@ class _HeaderParser:
             if tokens.take("{"):
                 return self._map()
         except DataError:
+            # A malformed array or map is text.
             tokens.rewind(start)
         token = tokens.next()
         stripped = trim(token)
@@ -151,6 +158,7 @@ class _HeaderParser:
         return self._scalar(stripped, embedded=embedded)
 
     def _take_word(self, word: str, *, embedded: bool) -> bool:
+        """Take a word. A top-level word must be the whole string."""
         start = self._tokens.mark
         if self._tokens.take(word) and (embedded or not self._tokens.has_next()):
             return True
@@ -158,6 +166,11 @@ class _HeaderParser:
         return False
 
     def _scalar(self, token: str, *, embedded: bool) -> SchemaAndValue:
+        """A date, a number, or the whole string as text.
+
+        Raises:
+            DataError: an embedded value is neither a date nor a number.
+        """
         is_digit = _DIGIT.match(token) is not None
         if is_digit and (temporal := self._temporal_of_tokens(token)):
             return temporal
@@ -170,7 +183,7 @@ class _HeaderParser:
         return SchemaAndValue(joined(self._tokens.units), predefined.STRING)
 
     def _temporal_of_tokens(self, token: str) -> SchemaAndValue | None:
-        """Parse a date, time or timestamp. Its colons are tokens, so it may consist of five."""
+        """Parse a date, time or timestamp. A time with two colons is five tokens."""
         position = self._tokens.mark
         following = self._tokens.next_four()
         if following is not None and (temporal := _temporal(token + following)):
@@ -203,6 +216,7 @@ class _HeaderParser:
             common.merge(element)
             elements.append(element.value if element else None)
             position = tokens.mark
+            # The loop takes the bracket again, and ends.
             if tokens.take("]"):
                 tokens.rewind(position)
             elif not tokens.take(","):
@@ -215,7 +229,7 @@ class _HeaderParser:
         keys, values = CommonSchema(), CommonSchema()
         while tokens.has_next():
             if tokens.take("}"):
-                return _aligned(entries, keys.schema, values.schema)
+                return _map_of_schema(entries, keys.schema, values.schema)
             if tokens.take(","):
                 raise DataError("Unable to parse a map entry with no key or value")
             key = self.parse(embedded=True)
@@ -232,10 +246,10 @@ class _HeaderParser:
 
 
 def hashable(key: Any) -> Any:
-    """The key of a Python dict: a list becomes a tuple.
+    """A map's key as a key of a Python dict: a list becomes a tuple.
 
     Raises:
-        DataError: the key is a map. Python has no such keys.
+        DataError: the key is a map, which Python does not allow.
     """
     if isinstance(key, list):
         return tuple(map(hashable, key))
@@ -244,7 +258,10 @@ def hashable(key: Any) -> Any:
     return key
 
 
-def _aligned(entries: dict[Any, Any], keys: Schema | None, values: Schema | None) -> SchemaAndValue:
+def _map_of_schema(
+    entries: dict[Any, Any], keys: Schema | None, values: Schema | None
+) -> SchemaAndValue:
+    """A map whose keys and values are converted to their common schemas, if there are any."""
     values = values if keys else None
     as_key: Callable[[Any], Any] = (lambda key: convert(keys, key)) if keys else (lambda key: key)
     as_value: Callable[[Any], Any] = (
@@ -255,8 +272,8 @@ def _aligned(entries: dict[Any, Any], keys: Schema | None, values: Schema | None
 
 
 def _number(number: Decimal) -> SchemaAndValue:
-    """A number of the smallest type that holds it, as Kafka has it; see `parseAsNumber`."""
-    integer = _integer_of(number)
+    """A number with the smallest type that Kafka chooses for it (`Values.parseAsNumber`)."""
+    integer = _integer_value(number)
     if integer is not None:
         for schema in _INTEGERS:
             if fits(integer, BITS[schema.type]):
@@ -271,7 +288,8 @@ def _number(number: Decimal) -> SchemaAndValue:
     return SchemaAndValue(number, Schema.decimal(scale))
 
 
-def _integer_of(number: Decimal) -> int | None:
+def _integer_value(number: Decimal) -> int | None:
+    """The number as an int; None: it has a fraction or exceeds 10**19."""
     size = number.copy_abs()
     if size > _BIGGER_THAN_LONG or 0 < size < 1:
         return None
@@ -281,17 +299,17 @@ def _integer_of(number: Decimal) -> int | None:
 
 
 def _temporal(text: str) -> SchemaAndValue | None:
-    """A date, a time or a timestamp, depending on the length.
+    """A date, a time or a timestamp, depending on the length; None: none of them.
 
     Raises:
         DataError: Python does not have this day or time.
     """
     unescaped = text.replace("\\:", ":")
-    if len(unescaped) not in _TEMPORAL:
+    if len(unescaped) not in _TEMPORAL_SCHEMAS:
         return None
-    schema, pattern = _TEMPORAL[len(unescaped)]
+    schema, pattern = _TEMPORAL_SCHEMAS[len(unescaped)]
     milliseconds = parse_date(unescaped, pattern)
     if milliseconds is None:
         return None
-    raw = milliseconds // _DAY_MS if schema is predefined.DATE else milliseconds
+    raw = milliseconds // DAY_MS if schema is predefined.DATE else milliseconds
     return SchemaAndValue(to_logical(schema, raw), schema)

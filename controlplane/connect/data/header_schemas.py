@@ -31,14 +31,14 @@ _INT32_NAMES: Final = (DATE_NAME, TIME_NAME)
 
 
 class CommonSchema:
-    """The schema that all values so far share; None once there is none."""
+    """Common schema of the values so far; `schema` is None if they have none in common."""
 
     def __init__(self) -> None:
         self.schema: Schema | None = None
         self._is_compatible = True
 
     def merge(self, value: SchemaAndValue | None) -> None:
-        """Consider one more value; null fits every schema."""
+        """Add a value; null fits every schema."""
         if value is None or value.schema is None or not self._is_compatible:
             return
         if self.schema is None:
@@ -49,7 +49,10 @@ class CommonSchema:
 
 
 def _merged(previous: Schema, following: Schema) -> Schema | None:
-    """The larger of two numeric types; of two equal types the later schema, even if they differ."""
+    """The schema of the larger numeric type; None: the types have none in common.
+
+    The later of two schemas with one type wins, even if they differ.
+    """
     if previous.type is following.type:
         return following
     ranks = _RANKS.get(previous.type), _RANKS.get(following.type)
@@ -59,10 +62,10 @@ def _merged(previous: Schema, following: Schema) -> Schema | None:
 
 
 def convert(schema: Schema, value: Any) -> Any:
-    """A parsed value as the common schema has it (`Values.convertTo`).
+    """Convert a parsed value to the common schema (`Values.convertTo`).
 
     Raises:
-        DataError: it cannot be converted.
+        DataError: the value is null or not of the schema's kind.
     """
     if value is None:
         raise DataError("Unable to convert a null value to a schema that requires a value")

@@ -1,6 +1,6 @@
 """Logical types: Python's dates, times and decimals, and the raw values that Connect stores.
 
-Connect counts days, or milliseconds. Microseconds of Python's values are cut off.
+Connect counts days or milliseconds. A part of a millisecond is cut off.
 """
 
 import datetime as dt
@@ -25,7 +25,7 @@ _MILLISECOND: Final = dt.timedelta(milliseconds=1)
 _EPOCH_DAY: Final = _EPOCH.toordinal()
 _FIRST_DAY: Final = 1 - _EPOCH_DAY
 _LAST_DAY: Final = dt.date.max.toordinal() - _EPOCH_DAY
-"""Days that a Python date can be, counted from 1970."""
+"""Range of days since 1970 that a Python date can have."""
 
 
 def epoch_ms(value: dt.date | dt.time) -> int:
@@ -40,10 +40,10 @@ def epoch_ms(value: dt.date | dt.time) -> int:
 
 
 def moment_of(milliseconds: int) -> dt.datetime:
-    """The moment in UTC that lies this number of milliseconds after 1970.
+    """The moment in UTC at a number of milliseconds since 1970.
 
     Raises:
-        DataError: it is before the year 1 or after 9999.
+        DataError: the moment is before the year 1 or after 9999.
     """
     if not _FIRST_DAY <= milliseconds // DAY_MS <= _LAST_DAY:
         raise DataError(f"Python has no datetime for {milliseconds} ms since 1970")
@@ -51,21 +51,21 @@ def moment_of(milliseconds: int) -> dt.datetime:
 
 
 def from_logical(schema: Schema, value: Any) -> Any:
-    """The number or bytes by which Connect stores a value of a logical type.
+    """The number or bytes that Connect stores for a value of a logical type.
 
     Raises:
         DataError: the value does not fit; the message is Kafka's.
     """
-    return _FROM[schema.name or ""](schema, value)
+    return _TO_RAW[schema.name or ""](schema, value)
 
 
 def to_logical(schema: Schema, raw: Any) -> Any:
     """The value of a logical type; `raw` is the number or the bytes that Connect stores.
 
     Raises:
-        DataError: there is no such value in Connect, or none in Python.
+        DataError: Connect or Python has no such value.
     """
-    return _TO[schema.name or ""](schema, raw)
+    return _FROM_RAW[schema.name or ""](schema, raw)
 
 
 def _from_date(_schema: Schema, value: dt.date) -> int:
@@ -86,11 +86,11 @@ def _from_timestamp(_schema: Schema, value: dt.datetime) -> int:
 
 
 def _from_decimal(schema: Schema, value: Decimal) -> bytes:
-    scale, own = _scale(schema), scale_of(value)
-    if own != scale:
+    scale, value_scale = _scale(schema), scale_of(value)
+    if value_scale != scale:
         raise DataError(
             "Decimal value has mismatching scale for given Decimal schema. "
-            f"Schema has scale {scale}, value has scale {own}."
+            f"Schema has scale {scale}, value has scale {value_scale}."
         )
     number = unscaled(value)
     # The fewest bytes with room for the sign, as of `BigInteger.toByteArray`.
@@ -132,13 +132,13 @@ def _scale(schema: Schema) -> int:
     return scale
 
 
-_FROM: Final[Mapping[str, Callable[[Schema, Any], Any]]] = {
+_TO_RAW: Final[Mapping[str, Callable[[Schema, Any], Any]]] = {
     DATE_NAME: _from_date,
     TIME_NAME: _from_time,
     TIMESTAMP_NAME: _from_timestamp,
     DECIMAL_NAME: _from_decimal,
 }
-_TO: Final[Mapping[str, Callable[[Schema, Any], Any]]] = {
+_FROM_RAW: Final[Mapping[str, Callable[[Schema, Any], Any]]] = {
     DATE_NAME: _to_date,
     TIME_NAME: _to_time,
     TIMESTAMP_NAME: _to_timestamp,

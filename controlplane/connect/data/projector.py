@@ -14,7 +14,7 @@ _PROMOTABLE: Final = (
     *(SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64),
     *(SchemaType.FLOAT32, SchemaType.FLOAT64),
 )
-"""Numeric types; each may become a later one in this list."""
+"""Numeric types; each can be projected to a later one in this list."""
 
 
 class _ProjectionError(DataError):
@@ -22,13 +22,13 @@ class _ProjectionError(DataError):
 
 
 def project(source: Schema, value: Any, target: Schema) -> Any:
-    """The value as the target schema has it.
+    """Convert a value from one version of its schema to another.
 
     Fields are matched by name: new ones get their default, unknown ones are dropped, and numbers
     become larger types.
 
     Raises:
-        DataError: the schemas are not compatible, or the value fits neither; in Kafka's words.
+        DataError: the schemas are incompatible, or the value does not fit; the message is Kafka's.
     """
     _check_compatible(source, target)
     if source.is_optional and not target.is_optional:
@@ -42,6 +42,7 @@ def project(source: Schema, value: Any, target: Schema) -> Any:
 
 
 def _check_compatible(source: Schema, target: Schema) -> None:
+    """Check types, names and parameters. Raises `_ProjectionError`."""
     if source.type is not target.type and not _is_promotable(source.type, target.type):
         raise _ProjectionError(
             f"Schema type mismatch. source type: {source.type} and target type: {target.type}"
@@ -49,20 +50,22 @@ def _check_compatible(source: Schema, target: Schema) -> None:
     if source.name != target.name:
         raise _ProjectionError(
             "Schema name mismatch. "
-            f"source name: {_text(source.name)} and target name: {_text(target.name)}"
+            f"source name: {_name_text(source.name)} and target name: {_name_text(target.name)}"
         )
     if source.parameters != target.parameters:
-        own, other = _parameters(source.parameters), _parameters(target.parameters)
+        source_text = _parameters_text(source.parameters)
+        target_text = _parameters_text(target.parameters)
         raise _ProjectionError(
-            f"Schema parameters not equal. source parameters: {own} and target parameters: {other}"
+            f"Schema parameters not equal. source parameters: {source_text} "
+            f"and target parameters: {target_text}"
         )
 
 
-def _text(text: str | None) -> str:
+def _name_text(text: str | None) -> str:
     return "null" if text is None else text
 
 
-def _parameters(parameters: Mapping[str, str] | None) -> str:
+def _parameters_text(parameters: Mapping[str, str] | None) -> str:
     if parameters is None:
         return "null"
     return "{" + ", ".join(f"{name}={value}" for name, value in parameters.items()) + "}"
@@ -74,7 +77,7 @@ def _is_promotable(source: SchemaType, target: SchemaType) -> bool:
 
 
 def _project(source: Schema, value: Any, target: Schema) -> Any:
-    kind = _COMPOSITE.get(target.type)
+    kind = _CONTAINERS.get(target.type)
     if kind is None:
         return _primitive(value, target)
     classes, project_members = kind
@@ -94,6 +97,7 @@ def _primitive(value: Any, target: Schema) -> Any:
 
 
 def _struct(source: Schema, value: Struct, target: Schema) -> Struct:
+    """Project each field of the target; a field that only the target has gets its default."""
     projected = Struct(target)
     for target_field in target.fields:
         name, schema = target_field.name, target_field.schema
@@ -113,30 +117,31 @@ def _struct(source: Schema, value: Struct, target: Schema) -> Struct:
 
 
 def _array(source: Schema, value: Any, target: Schema) -> Any:
-    own, other = _members(source), _members(target)
-    projected = (project(own, element, other) for element in value)
+    source_member, target_member = _members(source), _members(target)
+    projected = (project(source_member, element, target_member) for element in value)
     return tuple(projected) if isinstance(value, tuple) else list(projected)
 
 
 def _map(source: Schema, value: dict[Any, Any], target: Schema) -> dict[Any, Any]:
-    own_keys, keys = _defined(source.key), _defined(target.key)
-    own, other = _members(source), _members(target)
+    source_key, target_key = _required_schema(source.key), _required_schema(target.key)
+    source_member, target_member = _members(source), _members(target)
     return {
-        project(own_keys, key, keys): project(own, member, other) for key, member in value.items()
+        project(source_key, key, target_key): project(source_member, member, target_member)
+        for key, member in value.items()
     }
 
 
 def _members(schema: Schema) -> Schema:
-    return _defined(schema.value)
+    return _required_schema(schema.value)
 
 
-def _defined(schema: Schema | None) -> Schema:
+def _required_schema(schema: Schema | None) -> Schema:
     if schema is None:
         raise DataError("A schema of the keys, values or elements is missing")
     return schema
 
 
-_COMPOSITE: Final[Mapping[SchemaType, tuple[Any, Callable[..., Any]]]] = {
+_CONTAINERS: Final[Mapping[SchemaType, tuple[Any, Callable[..., Any]]]] = {
     SchemaType.STRUCT: (Struct, _struct),
     SchemaType.ARRAY: ((list, tuple), _array),
     SchemaType.MAP: (dict, _map),

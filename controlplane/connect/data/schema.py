@@ -34,7 +34,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schema:
-    """The description of a value. Schemas are immutable; equal ones are interchangeable.
+    """The description of a value. Schemas are immutable and compare by their content.
 
     Usually a schema is made from the predefined ones:
 
@@ -98,8 +98,8 @@ class Schema:
         """
         schemas = {**(fields or {}), **named}
         numbered = enumerate(schemas.items())
-        made = tuple(Field(field, index, schema) for index, (field, schema) in numbered)
-        return cls(SchemaType.STRUCT, name=name, fields=made)
+        struct_fields = tuple(Field(field, index, schema) for index, (field, schema) in numbered)
+        return cls(SchemaType.STRUCT, name=name, fields=struct_fields)
 
     @classmethod
     def array(cls, value: "Schema") -> "Schema":
@@ -108,7 +108,7 @@ class Schema:
 
     @classmethod
     def map(cls, key: "Schema", value: "Schema") -> "Schema":
-        """A map from such keys to such values."""
+        """A map whose keys and values have these schemas."""
         return cls(SchemaType.MAP, key=key, value=value)
 
     @classmethod
@@ -129,7 +129,7 @@ class Schema:
         """The field with this name; None if the struct has no such field.
 
         Raises:
-            DataError: this is no schema of a struct.
+            DataError: this is not the schema of a struct.
         """
         if self.type is not SchemaType.STRUCT:
             raise DataError("Cannot look up fields on non-struct type")
@@ -143,8 +143,16 @@ class Schema:
     def _identity(self) -> tuple[Any, ...]:
         parameters = None if self.parameters is None else frozenset(self.parameters.items())
         default = frozen(self.default)
-        text = (self.name, self.version, self.doc, parameters)
-        return (self.type, self.is_optional, default, *text, self.fields, self.key, self.value)
+        attributes = (self.name, self.version, self.doc, parameters)
+        return (
+            self.type,
+            self.is_optional,
+            default,
+            *attributes,
+            self.fields,
+            self.key,
+            self.value,
+        )
 
     @cached_property
     def _hash(self) -> int:
@@ -213,7 +221,7 @@ class Struct:
         """Check that the required fields are set, and the values of all.
 
         Raises:
-            DataError: a field has not a value that its schema allows.
+            DataError: the value of a field does not fit its schema.
         """
         for field, value in zip(self.schema.fields, self._values, strict=True):
             schema = field.schema
@@ -259,7 +267,7 @@ def _plain(value: Any) -> Any:
 
 
 def frozen(value: Any) -> Any:
-    """A hashable stand-in for a value: equal for the values that Java's `equals` calls equal."""
+    """A hashable key for a value. Two keys are equal if the values are equal in Java."""
     match value:
         case list() | tuple():
             return ("list", tuple(map(frozen, value)))
@@ -289,12 +297,13 @@ def validate(schema: Schema, value: Any, field: str | None = None) -> None:
         field: the field that has the value, for the message.
 
     Raises:
-        DataError: it does not fit; the message is Kafka's.
+        DataError: the value does not fit; the message is Kafka's.
     """
     _validate(schema, value, "value" if field is None else f'field: "{field}"')
 
 
 def _validate(schema: Schema, value: Any, location: str) -> None:
+    """Check a value and its members; `location` names the value in messages."""
     if value is None:
         if not schema.is_optional:
             raise DataError(
@@ -313,30 +322,32 @@ def _validate(schema: Schema, value: Any, location: str) -> None:
                 raise DataError("Struct schemas do not match.")
             value.validate()
         case SchemaType.ARRAY if isinstance(value, list | tuple):
-            elements = _defined(schema.value, element := f"element of array {location}")
+            elements = _member_schema(
+                schema.value, element_location := f"element of array {location}"
+            )
             for member in value:
-                _validate(elements, member, element)
+                _validate(elements, member, element_location)
         case SchemaType.MAP if isinstance(value, dict):
-            keys = _defined(schema.key, key := f"key of map {location}")
-            values = _defined(schema.value, part := f"value of map {location}")
+            keys = _member_schema(schema.key, key_location := f"key of map {location}")
+            values = _member_schema(schema.value, value_location := f"value of map {location}")
             for name, member in value.items():
-                _validate(keys, name, key)
-                _validate(values, member, part)
+                _validate(keys, name, key_location)
+                _validate(values, member, value_location)
 
 
 def has_class(schema: Schema, value: Any) -> bool:
     """True if a value has the class and size that a schema requires; members are not checked."""
-    return _EXPECTED.get(schema.name or "", _IS_OF_TYPE[schema.type])(value)
+    return _LOGICAL_CHECKS.get(schema.name or "", _TYPE_CHECKS[schema.type])(value)
 
 
-def _defined(schema: Schema | None, location: str) -> Schema:
+def _member_schema(schema: Schema | None, location: str) -> Schema:
     if schema is None:
         raise DataError(f"No schema defined for {location}")
     return schema
 
 
 def is_real(value: Any) -> bool:
-    """True for a number that a float can stand for: Python takes an `int` for a `float`."""
+    """True for a `float`, and for an `int` in the range of floats."""
     if is_integer(value):
         try:
             float(value)
@@ -346,11 +357,11 @@ def is_real(value: Any) -> bool:
     return isinstance(value, float)
 
 
-def _integer_of(bits: int) -> Callable[[Any], bool]:
+def _integer_of_bits(bits: int) -> Callable[[Any], bool]:
     return lambda value: is_integer(value) and fits(value, bits)
 
 
-def _of(*classes: type) -> Callable[[Any], bool]:
+def _instance_of(*classes: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, classes)
 
 
@@ -364,29 +375,29 @@ def _is_moment(value: Any) -> bool:
     return isinstance(value, dt.datetime)
 
 
-_IS_OF_TYPE: Final[Mapping[SchemaType, Callable[[Any], bool]]] = {
-    **{kind: _integer_of(bits) for kind, bits in BITS.items()},
+_TYPE_CHECKS: Final[Mapping[SchemaType, Callable[[Any], bool]]] = {
+    **{kind: _integer_of_bits(bits) for kind, bits in BITS.items()},
     SchemaType.FLOAT32: is_real,
     SchemaType.FLOAT64: is_real,
-    SchemaType.BOOLEAN: _of(bool),
-    SchemaType.STRING: _of(str),
-    SchemaType.BYTES: _of(bytes, bytearray, memoryview),
-    SchemaType.ARRAY: _of(list, tuple),
-    SchemaType.MAP: _of(dict),
-    SchemaType.STRUCT: _of(Struct),
+    SchemaType.BOOLEAN: _instance_of(bool),
+    SchemaType.STRING: _instance_of(str),
+    SchemaType.BYTES: _instance_of(bytes, bytearray, memoryview),
+    SchemaType.ARRAY: _instance_of(list, tuple),
+    SchemaType.MAP: _instance_of(dict),
+    SchemaType.STRUCT: _instance_of(Struct),
 }
 
-_EXPECTED: Final[Mapping[str, Callable[[Any], bool]]] = {
+_LOGICAL_CHECKS: Final[Mapping[str, Callable[[Any], bool]]] = {
     DECIMAL_NAME: _is_decimal,
-    DATE_NAME: _of(dt.date),
-    TIME_NAME: _of(dt.time),
+    DATE_NAME: _instance_of(dt.date),
+    TIME_NAME: _instance_of(dt.time),
     TIMESTAMP_NAME: _is_moment,
 }
 """Checks of values by the name of a logical type, whatever the schema's type."""
 
 
 class SchemaAndValue(NamedTuple):
-    """A value with its schema; None stands for no schema, and for null."""
+    """A value with its schema. Value None: null. Schema None: no schema."""
 
     value: Any
     schema: Schema | None = None

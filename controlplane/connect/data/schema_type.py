@@ -69,7 +69,7 @@ _CLASSES: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 def java_class(value: Any) -> str:
     """Class of a value in Kafka's messages: `class java.lang.Long` for an `int`.
 
-    A class without a twin in Java keeps its Python name.
+    A class without a counterpart in Java keeps its Python name.
     """
     for classes, name in _CLASSES:
         if isinstance(value, classes):

@@ -31,7 +31,7 @@ def string_form(schema: Schema | None, value: Any) -> str:
     An object of another class has its own `str`. Dates are written in UTC.
 
     Raises:
-        DataError: bytes have no text: in Java, their text is an address in memory.
+        DataError: the value contains bytes. In Java, their text is an address in memory.
     """
     match value:
         case str():
@@ -66,6 +66,7 @@ def _joined(brackets: str, parts: Iterable[str]) -> str:
 
 
 def _scalar(schema: Schema | None, value: Any) -> str:
+    """Text of a value without members. The schema decides between a float's and a double's form."""
     kind = schema.type if schema else None
     if isinstance(value, float) or (
         is_integer(value) and kind in {SchemaType.FLOAT32, SchemaType.FLOAT64}
@@ -83,7 +84,7 @@ def _scalar(schema: Schema | None, value: Any) -> str:
 
 
 def real_text(value: float, *, is_float: bool) -> str:
-    """Text of a number as Java's `Float.toString` or `Double.toString` has it."""
+    """Text of a number as by Java's `Float.toString` (`is_float`) or `Double.toString`."""
     return float_text(narrowed(value)) if is_float else double_text(float(value))
 
 
@@ -91,7 +92,7 @@ def header_text(schema: Schema | None, value: Any) -> str:
     """The string of a header's value, which `parse_header` reads.
 
     Raises:
-        DataError: a value is of a class that Connect has no type for.
+        DataError: Connect has no type for the class of a value.
     """
     pieces: list[str] = []
     _append(pieces, schema, value, embedded=False)
@@ -99,6 +100,7 @@ def header_text(schema: Schema | None, value: Any) -> str:
 
 
 def _append(pieces: list[str], schema: Schema | None, value: Any, *, embedded: bool) -> None:
+    """Append the string of a value. `embedded`: within an array, map or struct."""
     match value:
         case str():
             pieces.append(_quoted(value) if embedded else value)
@@ -117,8 +119,8 @@ def _append(pieces: list[str], schema: Schema | None, value: Any, *, embedded: b
             _append_pairs(pieces, ((keys, key, values, member) for key, member in value.items()))
         case Struct():
             fields = value.schema.fields
-            names = ((None, field.name, field.schema, value[field.name]) for field in fields)
-            _append_pairs(pieces, names)
+            pairs = ((None, field.name, field.schema, value[field.name]) for field in fields)
+            _append_pairs(pieces, pairs)
         case dt.date() | dt.time():
             pieces.append(_temporal_text(value))
         case None | bool() | int() | float() | Decimal():
@@ -129,6 +131,7 @@ def _append(pieces: list[str], schema: Schema | None, value: Any, *, embedded: b
 
 
 def _append_pairs(pieces: list[str], pairs: Iterable[tuple[Any, Any, Any, Any]]) -> None:
+    """Append a map; each pair is the key's schema, the key, the value's schema, the value."""
     pieces.append("{")
     for index, (keys, key, values, member) in enumerate(pairs):
         pieces.append("," if index else "")
@@ -144,7 +147,10 @@ def _quoted(text: str) -> str:
 
 
 def _temporal_text(value: _Temporal) -> str:
-    """Format a date by its value alone, as Kafka does: before 1970-01-02 it counts as a time."""
+    """Format a date by its value alone, as Kafka does.
+
+    A value before 1970-01-02 is a time of day. A later one at midnight is a date.
+    """
     milliseconds = epoch_ms(value)
     if milliseconds < DAY_MS:
         return format_date(milliseconds, TIME_PATTERN)

@@ -21,7 +21,7 @@ KeyChecks = dict[str, KeyCheck]
 
 
 def add_errors(findings: KeyChecks, name: str, *errors: str) -> None:
-    """Add errors to a key's result; the key may be absent."""
+    """Add errors to a key's result; an absent key gets a result."""
     result = findings.get(name) or KeyCheck(name)
     findings[name] = result._replace(errors=result.errors + errors)
 

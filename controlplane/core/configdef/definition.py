@@ -26,11 +26,11 @@ class KeyVisit(NamedTuple):
     times: int
 
     def at(self, config: Properties, find: FindClass) -> KeyCheck:
-        """Check a config's value under the key."""
+        """Check a config's value under the key, or its default. Errors go into the result."""
         key, value = self.key, None
         errors: list[str] = []
         try:
-            value = _value(key, config, find)
+            value = _parsed_value(key, config, find)
         except InvalidValue as invalid:
             errors.append(str(invalid))
         try:
@@ -59,7 +59,7 @@ class Definition:
         keys = tuple(keys)
         defined = {key.name: key for key in keys}
         parents = Counter(name for key in defined.values() for name in key.dependents)
-        times = Counter(key.name for key in _in_turn(defined, parents))
+        times = Counter(key.name for key in _in_check_order(defined, parents))
         visits = {name: KeyVisit(defined[name], number) for name, number in times.items()}
         class_visits = tuple(visit for visit in visits.values() if _has_class_default(visit.key))
         absent = {name: KeyCheck(name) for name in defined}
@@ -72,21 +72,20 @@ class Definition:
         return cls(keys, visits, class_visits, absent)
 
 
-def _in_turn(defined: dict[str, ConfigKey], parents: Counter[str]) -> Iterable[ConfigKey]:
+def _in_check_order(defined: dict[str, ConfigKey], parents: Counter[str]) -> Iterable[ConfigKey]:
     """Keys in the order of Kafka's checks, each as often as Kafka checks it."""
     waiting = [name for name in reversed(defined) if name not in parents]
     remaining = Counter(waiting) + parents
     while waiting:
         key = defined.get(waiting.pop())
-        if (
-            key is not None and remaining[key.name]
-        ):  # dependents may form a cycle: go through it once
+        # Dependents may form a cycle. The counter ends it after one round.
+        if key is not None and remaining[key.name]:
             remaining[key.name] -= 1
             yield key
             waiting += reversed(key.dependents)
 
 
-def _value(key: ConfigKey, config: Properties, find: FindClass) -> ConfigValue:
+def _parsed_value(key: ConfigKey, config: Properties, find: FindClass) -> ConfigValue:
     if key.name in config:
         return parse(key, config[key.name], find)
     if key.required:
@@ -105,7 +104,8 @@ NOTHING = Definition.of(())
 
 def check(definition: Definition, config: Properties, find: FindClass) -> KeyChecks:
     """Results for every key of a definition, in its order."""
-    findings = dict(definition.absent)  # most keys are absent from most configs
+    # Most configs lack most keys, so their shared results are copied first.
+    findings = dict(definition.absent)
     present = (visit for name in config if (visit := definition.visits.get(name)) is not None)
     for visit in (*definition.class_visits, *present):
         findings[visit.key.name] = visit.at(config, find)
@@ -118,21 +118,24 @@ def groups(keys: Iterable[ConfigKey]) -> list[str]:
 
 
 def embedded(keys: Iterable[ConfigKey], prefix: str, group: str, first: int) -> list[ConfigKey]:
-    """Keys of a definition as part of another one, in display order.
+    """Keys of a definition as part of another one, in display order from the place `first`.
 
     Validators still report a key under its own name.
     """
     keys = list(keys)
     order = groups(keys)
-    placed = sorted(keys, key=lambda key: _place(key, order))
-    return [key.embedded(prefix, group, place) for place, key in enumerate(placed, first)]
+    displayed = sorted(keys, key=lambda key: _display_order(key, order))
+    return [key.embedded(prefix, group, place) for place, key in enumerate(displayed, first)]
 
 
 _IMPORTANCES = ("HIGH", "MEDIUM", "LOW")
 
 
-def _place(key: ConfigKey, order: Sequence[str]) -> tuple[int, int, bool, int, bytes]:
-    """Sort key: group, place in it, required, importance, name (`ConfigDef.sortedConfigs`)."""
+def _display_order(key: ConfigKey, order: Sequence[str]) -> tuple[int, int, bool, int, bytes]:
+    """Sort key: group, place in the group, required, importance, name.
+
+    Kafka: `ConfigDef.sortedConfigs`.
+    """
     group = -1 if key.group is None else order.index(key.group)
     importance = _IMPORTANCES.index(key.importance)
     return group, key.order, not key.required, importance, string_order(key.name)

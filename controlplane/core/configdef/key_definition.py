@@ -65,7 +65,7 @@ class ConfigKey(ReleaseSpan, frozen=True, kw_only=True):
         return self.name.removeprefix(self.prefix)
 
     def embedded(self, prefix: str, group: str, order: int) -> "ConfigKey":
-        """This key as part of another definition."""
+        """This key as part of another definition: with a prefix, a group and a place in it."""
         return msgspec.structs.replace(
             self,
             name=prefix + self.name,
@@ -81,14 +81,15 @@ class ConfigKey(ReleaseSpan, frozen=True, kw_only=True):
 
 
 def keys_as_of(rows: Iterable[ConfigKey], profile: Profile) -> tuple[ConfigKey, ...]:
-    """The definition in the profile's release."""
+    """The keys that exist in the profile's release, with their fields there."""
     return tuple(key for row in rows if (key := row.as_of(profile)) is not None)
 
 
 class WrittenKey(ConfigKey, frozen=True, kw_only=True):
-    """A key as written in a catalogue file, also in the form of Connect's own REST API."""
+    """A key as written in a catalogue file, or as answered by Connect's REST API."""
 
     default_value: str | None = None
+    """Name of `default` in the REST API, as `order_in_group` is of `order`."""
     order_in_group: int | None = None
     at_least: float | None = None
     """Shorthand for `valid: ["[N,...]"]`."""

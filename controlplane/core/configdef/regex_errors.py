@@ -13,15 +13,15 @@ from controlplane.core.java import java_library
 
 def pattern_error(pattern: str) -> str | None:
     """The text of the `PatternSyntaxException`; None if no error is found."""
-    scan = _Scan(pattern)
+    scan = _PatternScanner(pattern)
     error = scan.error()
     if error is None:
         return None
-    description, at = error
-    lines = [description if at is None else f"{description} near index {at}", pattern]
+    description, index = error
+    lines = [description if index is None else f"{description} near index {index}", pattern]
     # Java counts the index in code points and the length of the pattern in UTF-16 units.
-    if at is not None and at < java_library.length(pattern):
-        lines.append(" " * at + "^")
+    if index is not None and index < java_library.length(pattern):
+        lines.append(" " * index + "^")
     return "\n".join(lines)
 
 
@@ -30,7 +30,7 @@ def matches(pattern: str, text: str) -> bool:
 
     A pattern with too many possible matches never matches: clients choose both pattern and text.
     """
-    if _ways(pattern, len(text)) > WAYS_MAX:
+    if _match_ways(pattern, len(text)) > WAYS_MAX:
         return False
     try:
         return re.fullmatch(pattern, text) is not None
@@ -39,7 +39,7 @@ def matches(pattern: str, text: str) -> bool:
 
 
 WAYS_MAX = 1_000_000
-"""Limit of the ways to match a text: some 0.1 s."""
+"""Limit of the ways to match a text; trying them takes about 0.1 s."""
 
 _ATOM = re.compile(r"\\.|\[(?:\\.|[^\]\\])*+\]|\(\?", re.DOTALL)
 """Escapes, character classes and starts of special groups; they contain no quantifier."""
@@ -47,8 +47,11 @@ _QUANTIFIER = re.compile(r"[*+?{]+")
 _REPEATED_GROUP = re.compile(r"\)[*+{]")
 
 
-def _ways(pattern: str, length: int) -> float:
-    """Upper bound of the ways in which a pattern can match a text of this length."""
+def _match_ways(pattern: str, length: int) -> float:
+    """Upper bound of the ways in which a pattern can match a text of this length.
+
+    A quantifier has `length + 1` ways at most, and a repeated group has no bound here.
+    """
     bare = _ATOM.sub("x", pattern)
     if _REPEATED_GROUP.search(bare):
         return math.inf
@@ -60,8 +63,11 @@ _QUANTIFIERS_MAX = 20
 """More quantifiers exceed the limit for any text that is not empty."""
 
 
-class _Scan:
-    """Scanner of a pattern's structure."""
+class _PatternScanner:
+    """Scanner of a pattern's groups, classes and quantifiers.
+
+    `_repeatable`: a quantifier may follow.
+    """
 
     def __init__(self, pattern: str) -> None:
         self._pattern = pattern
@@ -78,6 +84,7 @@ class _Scan:
         return ("Unclosed group", len(self._pattern)) if self._groups else None
 
     def _step(self, unit: str) -> tuple[str, int | None] | None:
+        """Scan one element that begins with this character; return as `error` does."""
         start = self._at
         self._at += 1
         match unit:
@@ -107,6 +114,7 @@ class _Scan:
         return None
 
     def _escape(self, start: int) -> tuple[str, int | None] | None:
+        r"""Skip an escape, or a quotation `\Q…\E`."""
         if self._at == len(self._pattern):
             return "Unexpected internal error", start + 1
         quoted = self._pattern[self._at] == "Q"
@@ -116,7 +124,7 @@ class _Scan:
         return None
 
     def _skip_group_kind(self) -> None:
-        """Skip the characters between `(?` and the group's own pattern: they are no quantifier."""
+        """Skip the characters after `(` that mark the group's kind: their `?` is no quantifier."""
         kind = re.compile(r"\?(?:<[=!]|<\w+>|[=!>:]|[-a-zA-Z]*[:)]?)").match(
             self._pattern, self._at
         )

@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import Profile
 
 
 class ReleaseSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that holds from `since` on and before `until`."""
+    """A row that holds from the release `since` on and before `until`; None: no limit."""
 
     since: str | None = None
     until: str | None = None

@@ -1,9 +1,9 @@
 """Kafka's validators of config values, found by the words that they print.
 
 A definition lists its validators in the words of "Valid Values" in Kafka's documentation:
-`[1,...]`, `[none, all]`, `non-empty string`. All of them must accept a value. `_WORDS` maps every
-such text to its Java class. Some classes print too little to be recognised: their words are this
-project's.
+`[1,...]`, `[none, all]`, `non-empty string`. All of them must accept a value. `_VALIDATORS` names
+the Java class behind each text. Some classes print too little to be recognised: their words are
+this project's.
 """
 
 import re
@@ -30,7 +30,7 @@ def check_valid(name: str, words: Sequence[str], value: ConfigValue) -> None:
 
     Raises:
         InvalidValue: a validator refuses the value.
-        UnknownWords: there is no such validator.
+        UnknownWords: no validator prints some of the words.
     """
     for validator_words in words:
         validator(validator_words)(name, value)
@@ -41,22 +41,22 @@ def validator(words: str) -> _Validator:
     """The validator that prints these words.
 
     Raises:
-        UnknownWords: there is none.
+        UnknownWords: no validator prints them.
     """
-    for pattern, make in _WORDS.items():
+    for pattern, make in _VALIDATORS.items():
         match = re.fullmatch(pattern, words, re.DOTALL)
         if match is not None:
             return make(*match.groups())
     raise UnknownWords(words)
 
 
-def _reporting(why: _FindFault) -> _Validator:
-    """Validator whose message has the value and the error, as most of Kafka's."""
+def _validator_of(find_fault: _FindFault) -> _Validator:
+    """Validator that reports the value and its error, as most of Kafka's do."""
 
     def check(name: str, value: Any) -> None:
-        wrong = why(value)
-        if wrong is not None:
-            raise InvalidValue.value(name, value, wrong)
+        fault = find_fault(value)
+        if fault is not None:
+            raise InvalidValue.value(name, value, fault)
 
     return check
 
@@ -65,7 +65,9 @@ def _reporting(why: _FindFault) -> _Validator:
 
 
 def _range(least: str, most: str | None, or_null: str | None) -> _Validator:
-    def why(value: Any) -> str | None:
+    """Numbers between two limits, both included; `most` None: no upper limit."""
+
+    def find_fault(value: Any) -> str | None:
         if value is None:
             return None if or_null else "Value must be non-null"
         if value < float(least):
@@ -74,7 +76,7 @@ def _range(least: str, most: str | None, or_null: str | None) -> _Validator:
             return f"Value must be no more than {most}"
         return None
 
-    return _reporting(why)
+    return _validator_of(find_fault)
 
 
 def _one_of(options: str) -> _Validator:
@@ -90,20 +92,20 @@ def _one_of(options: str) -> _Validator:
 
 def _one_of_any_case(options: str) -> _Validator:
     allowed = options.split(", ")
-    wrong = f"String must be one of (case insensitive): {options}"
-    return _reporting(lambda text: None if text and text.upper() in allowed else wrong)
+    fault = f"String must be one of (case insensitive): {options}"
+    return _validator_of(lambda text: None if text and text.upper() in allowed else fault)
 
 
 def _non_null() -> _Validator:
-    return _reporting(lambda value: "entry must be non null" if value is None else None)
+    return _validator_of(lambda value: "entry must be non null" if value is None else None)
 
 
 def _non_empty() -> _Validator:
-    return _reporting(lambda text: "String must be non-empty" if text == "" else None)
+    return _validator_of(lambda text: "String must be non-empty" if text == "" else None)
 
 
 def _without_controls() -> _Validator:
-    def why(text: str | None) -> str | None:
+    def find_fault(text: str | None) -> str | None:
         if text is None:
             return None
         if not text:
@@ -112,7 +114,7 @@ def _without_controls() -> _Validator:
         error = "String may not contain control sequences but had the following ASCII chars: "
         return error + ", ".join(codes) if codes else None
 
-    return _reporting(why)
+    return _validator_of(find_fault)
 
 
 _CONTROLS = frozenset((*range(0x20), *range(0x7F, 0xA0)))
@@ -120,11 +122,11 @@ _CONTROLS = frozenset((*range(0x20), *range(0x7F, 0xA0)))
 
 
 def _regex() -> _Validator:
-    def why(pattern: str | None) -> str | None:
-        wrong = _NO_PATTERN if pattern is None else pattern_error(pattern)
-        return None if wrong is None else f"Invalid regex: {wrong}"
+    def find_fault(pattern: str | None) -> str | None:
+        fault = _NO_PATTERN if pattern is None else pattern_error(pattern)
+        return None if fault is None else f"Invalid regex: {fault}"
 
-    return _reporting(why)
+    return _validator_of(find_fault)
 
 
 _NO_PATTERN = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
@@ -135,17 +137,18 @@ _NO_PATTERN = 'Cannot invoke "String.isEmpty()" because "this.pattern" is null'
 
 
 def _unique(_what: str) -> _Validator:
-    def why(values: list[str]) -> str | None:
+    def find_fault(values: list[str]) -> str | None:
         return "Duplicate alias provided." if len(values) > len(set(values)) else None
 
-    return _reporting(why)
+    return _validator_of(find_fault)
 
 
 def _non_empty_list() -> _Validator:
-    return _reporting(lambda values: None if values else "Empty list")
+    return _validator_of(lambda values: None if values else "Empty list")
 
 
 def _distinct(options: str | None, at_least_one: str | None, or_null: str | None) -> _Validator:
+    """Lists without repeated or empty elements. `options` None: any element is valid."""
     one_of = None if options is None else _one_of(options)
 
     def check(name: str, values: list[str] | None) -> None:
@@ -183,7 +186,7 @@ def check_class(value: JavaClass, interface: str) -> None:
     """Check that a class can be used as an interface (`Utils.ensureConcreteSubclass`).
 
     Raises:
-        InvalidValue: it surely cannot.
+        InvalidValue: the class is known not to fit.
     """
     if value.kinds and KINDS[interface] not in value.kinds:
         raise InvalidValue(f"Class {value} does not implement the {interface} interface")
@@ -213,14 +216,14 @@ KINDS = {
 
 def _instantiable() -> _Validator:
     def check(name: str, value: JavaClass | None) -> None:
-        error = None if value is None else _UNMADE.get(value.defect)
+        error = None if value is None else _INSTANTIATION_ERRORS.get(value.defect)
         if value is not None and error is not None:
             raise InvalidValue.value(name, value.name, error.format(value.name))
 
     return check
 
 
-_UNMADE: Mapping[Defect | None, str] = {
+_INSTANTIATION_ERRORS: Mapping[Defect | None, str] = {
     "no suitable constructor": (
         "Could not find a public no-argument constructor for class: {}.<init>()"
     ),
@@ -241,26 +244,30 @@ def _anything() -> _Validator:
 
 
 def _renames() -> _Validator:
+    """Lists of `from:to` (`ReplaceField`)."""
+
     def check(_name: str, mappings: list[str] | None) -> None:
         if mappings is None:  # Kafka fails with a NullPointerException
             raise InvalidValue.value("renames", mappings, "Invalid rename mapping: null")
         for mapping in mappings:
-            if len(_parts(mapping)) != 2:
+            if len(_split_mapping(mapping)) != 2:
                 raise InvalidValue.value("renames", mappings, f"Invalid rename mapping: {mapping}")
 
     return check
 
 
 def _casting_spec() -> _Validator:
+    """Lists of `field:type`, or a single `type` for the whole value (`Cast`)."""
+
     def check(_name: str, mappings: list[str] | None) -> None:
         if not mappings:
             raise InvalidValue("Must specify at least one field to cast.")
         for mapping in mappings:
-            parts = _parts(mapping)
+            parts = _split_mapping(mapping)
             if len(parts) > 2:
                 raise InvalidValue.value("renames", mappings, f"Invalid rename mapping: {mapping}")
             _check_cast(parts[-1].strip())
-        if len(mappings) > 1 and any(len(_parts(mapping)) == 1 for mapping in mappings):
+        if len(mappings) > 1 and any(len(_split_mapping(mapping)) == 1 for mapping in mappings):
             raise InvalidValue(
                 "Cast transformations that specify a type to cast the entire value to may only "
                 "specify a single cast in their spec"
@@ -288,7 +295,7 @@ _CAST_TO = ("INT8", "INT16", "INT32", "INT64", "FLOAT32", "FLOAT64", "BOOLEAN", 
 _NOT_CAST_TO = ("BYTES", "ARRAY", "MAP", "STRUCT")
 
 
-def _parts(mapping: str) -> list[str]:
+def _split_mapping(mapping: str) -> list[str]:
     """`String.split(":")`, which drops empty parts at the end."""
     parts = mapping.split(":")
     while len(parts) > 1 and not parts[-1]:
@@ -298,7 +305,7 @@ def _parts(mapping: str) -> list[str]:
 
 _NUMBER = r"(-?[\d.]+)"
 
-_WORDS: Mapping[str, Callable[..., _Validator]] = {
+_VALIDATORS: Mapping[str, Callable[..., _Validator]] = {
     # ConfigDef.Range; with `or null` a lambda around it
     rf"\[{_NUMBER},\.\.\.(?:,{_NUMBER})?\]( or null)?": _range,
     # ConfigDef.CaseInsensitiveValidString
@@ -331,3 +338,6 @@ _WORDS: Mapping[str, Callable[..., _Validator]] = {
     r"rename mappings": _renames,
     r"casting spec": _casting_spec,
 }
+"""Factories of validators by the pattern of their words; the pattern's groups are the arguments.
+
+The order matters: the pattern of `_one_of` also matches the words of a range."""

@@ -48,7 +48,7 @@ class InvalidValue(Exception):
 
     @classmethod
     def value(cls, name: str, value: ConfigValue, why: str) -> "InvalidValue":
-        """The error for a value under a key."""
+        """The error for a value under a key; `why` ends the message."""
         return cls(f"Invalid value {text_of(value)} for configuration {name}: {why}")
 
 
@@ -79,15 +79,16 @@ def parse(key: ConfigKey, text: str | None, find: FindClass) -> ConfigValue:
         if java_class is None:
             raise InvalidValue.value(key.name, text, f"Class {text} could not be found.")
         return java_class
-    value: ConfigValue = _READ[key.type](trim(text))
+    value: ConfigValue = _PARSERS[key.type](trim(text))
     if value is None:
         raise InvalidValue.value(
-            key.name, text, _EXPECTED.get(key.type, f"Not a number of type {key.type}")
+            key.name, text, _TYPE_ERRORS.get(key.type, f"Not a number of type {key.type}")
         )
     return value
 
 
 _AROUND_COMMAS = " \t\n\v\f\r"
+r"""White space that Java's `\s` matches; Kafka splits lists at `\s*,\s*`."""
 _SHORT_BITS = 16
 _DOUBLE = re.compile(
     r"[+-]?(?:NaN|Infinity|(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?[fFdD]?)", re.ASCII
@@ -108,7 +109,7 @@ def _short(text: str) -> int | None:
 
 
 def _double(text: str) -> float | None:
-    """`Double.parseDouble`: a number may end with a type letter, and may be hexadecimal."""
+    """`Double.parseDouble`; None: no number. Hexadecimals and a final type letter are numbers."""
     number = text.rstrip("fFdD")
     if _DOUBLE.fullmatch(text):
         return float(number)
@@ -124,7 +125,7 @@ def _list(text: str) -> list[str]:
     return [part.strip(_AROUND_COMMAS) for part in text.split(",")] if text else []
 
 
-_READ: Mapping[str, Callable[[str], Any]] = {
+_PARSERS: Mapping[str, Callable[[str], Any]] = {
     "BOOLEAN": _boolean,
     "STRING": str,
     "PASSWORD": Password,
@@ -136,4 +137,4 @@ _READ: Mapping[str, Callable[[str], Any]] = {
 }
 """Parsers of trimmed texts by type; they return None for an invalid text."""
 
-_EXPECTED = {"BOOLEAN": "Expected value to be either true or false"}
+_TYPE_ERRORS = {"BOOLEAN": "Expected value to be either true or false"}

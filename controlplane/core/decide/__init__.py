@@ -1,16 +1,16 @@
 """Decides commands: command and state → plan, question or refusal. Pure and deterministic.
 
 One table maps each kind of command to the function that decides it. The records of a plan are in
-the order in which a worker of the context's profile writes them; each plan documents the reason for
-its order. Kafka: `DistributedHerder`, `KafkaConfigBackingStore`.
+the order in which a worker of the context's profile writes them. Each module documents the reason
+for its order. Kafka: `DistributedHerder`, `KafkaConfigBackingStore`.
 
 A command whose records no worker could write or read back is refused first. A worker's config is a
 map of text to text or null. Its REST interface converts numbers and booleans to text; a program
 that embeds the control plane must do so itself.
 
-A plan's outcome can be completed with everything that the answer shows. It is computed from the
-state of the decision and the records of the plan, and stored with the record that marks the command
-as finished. So a repeated idempotency key gets the first answer again, whatever has happened since.
+With `complete`, a plan's outcome holds the whole answer to the client. `decide` computes it from
+the state and the plan's records. The record that marks the command as finished stores it. So a
+repeated idempotency key gets the first answer again, whatever has happened since.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -45,7 +45,7 @@ from controlplane.core.plan import (
 from controlplane.core.plugins import Plugins
 from controlplane.core.state import ClusterState, ConfigState
 
-_TABLE: Mapping[type, restore_plan.DecideCommand] = {
+_DECIDERS: Mapping[type, restore_plan.DecideCommand] = {
     commands.CreateConnector: create_with_offsets.create,
     commands.PutConfig: connectors.put,
     commands.PatchConfig: connectors.patch,
@@ -73,7 +73,7 @@ def decide(
     `state` must include every record appended so far: the decision is only as current as its state.
     With `complete`, a plan's outcome is the whole answer.
     """
-    decision = _malformed(command) or _TABLE[type(command)](state, command, context)
+    decision = _malformed(command) or _DECIDERS[type(command)](state, command, context)
     decision = _oversized(command, decision, context) or decision
     if complete and isinstance(decision, Plan):
         return with_complete_outcome(state, command, decision, context.plugins)
@@ -82,29 +82,31 @@ def decide(
 
 # --- commands and plans that no worker could write or read back -----------------------------------
 
-_TEXTS = ("connector", "namespace", "level")
+_VERBATIM_FIELDS = ("connector", "namespace", "level")
 """Fields of commands that are written to a log unchanged."""
 
 
 def _malformed(command: commands.AnyCommand) -> Rejected | None:
-    """Refuse a command with a value that is no text or too long to read back; None: fine."""
+    """Refuse a command with a value that is not text or too long to read back; None: no fault."""
     faults = (
-        *_texts(command),
-        *(fault for config in _configs(command) for fault in _faults(config)),
+        *_field_faults(command),
+        *(fault for config in _configs_of(command) for fault in _config_faults(config)),
     )
     return Rejected(Reason.INVALID, faults[0]) if faults else None
 
 
-def _texts(command: commands.AnyCommand) -> Iterator[str]:
-    for field in _TEXTS:
+def _field_faults(command: commands.AnyCommand) -> Iterator[str]:
+    """Faults of the fields in `_VERBATIM_FIELDS`."""
+    for field in _VERBATIM_FIELDS:
         value = getattr(command, field, "")
         if type(value) is not str:
-            yield f"The {field} of a command must be text, and not {_kind(value)}"
+            yield f"The {field} of a command must be text, and not {_type_text(value)}"
         elif _is_too_long(value):
             yield f"The {field} of a command {_TOO_LONG}"
 
 
-def _configs(command: commands.AnyCommand) -> tuple[Any, ...]:
+def _configs_of(command: commands.AnyCommand) -> tuple[Any, ...]:
+    """Configs that a command writes. Their types are unchecked, as clients supply them."""
     match command:
         case commands.CreateConnector(config=config) | commands.PutConfig(config=config):
             return (config,)
@@ -112,24 +114,24 @@ def _configs(command: commands.AnyCommand) -> tuple[Any, ...]:
             return (patch,)
         case commands.PublishTasks(configs=configs):
             return configs
-    return ()  # an undo restores a config that was in the log: it is readable
+    return ()  # An undo restores a config from the log, so the config is readable.
 
 
-def _faults(config: Any) -> Iterator[str]:
+def _config_faults(config: Any) -> Iterator[str]:
     """Faults of a config. Values are not quoted: they may be secrets."""
     if not isinstance(config, dict):
-        yield f"A config must be a dict of texts, and not {_kind(config)}"
+        yield f"A config must be a dict of texts, and not {_type_text(config)}"
         return
     for key, value in config.items():
         if type(key) is not str:
-            yield f"Every key of a config must be text, and {key!a} is {_kind(key)}"
+            yield f"Every key of a config must be text, and {key!a} is {_type_text(key)}"
         elif len(key.encode("utf-8", "surrogatepass")) > NAME_BYTES.maximum:
             size = f"more than {NAME_BYTES.maximum} bytes"
-            fault = f"A key of the config, {key[:_SHOWN]!a}..., has {size}"
+            fault = f"A key of the config, {key[:_QUOTED_CHARACTERS]!a}..., has {size}"
             yield f"{fault}, which nobody could read back: shorten it"
         elif value is not None and type(value) is not str:
             fault = "Every value of a config must be text or null, and that of"
-            yield f"{fault} {key!a} is {_kind(value)}"
+            yield f"{fault} {key!a} is {_type_text(value)}"
         elif value is not None and _is_too_long(value):
             yield f"The value of {key!a} in the config {_TOO_LONG}"
 
@@ -138,19 +140,20 @@ _TOO_LONG = (
     f"has more than {STRING_UNITS.maximum} characters, which nobody could read back: shorten it"
 )
 
-_SHOWN = 40
+_QUOTED_CHARACTERS = 40
 """Characters of an overlong key that the refusal quotes."""
 
 
 def _is_too_long(text: str) -> bool:
     """True if Jackson's limits refuse the string; its characters are UTF-16 units."""
+    # A code point has at most two units, so short texts need no encoding.
     return (
         2 * len(text) > STRING_UNITS.maximum
         and len(text.encode("utf-16-le", "surrogatepass")) > 2 * STRING_UNITS.maximum
     )
 
 
-def _kind(value: Any) -> str:
+def _type_text(value: Any) -> str:
     return f"of type {type(value).__name__}"
 
 
@@ -174,16 +177,19 @@ _NOT_WRITTEN: Mapping[type, str] = {
 
 
 def _oversized(command: commands.AnyCommand, decision: object, context: Context) -> Rejected | None:
-    """Refuse a plan with a record that the release cannot send; our own logs take larger ones."""
+    """Refuse a plan with a record that the release cannot send; None: no such record.
+
+    Profiles without `records_bounded` write larger records.
+    """
     text = _NOT_WRITTEN.get(type(command))
     if text is None or not context.profile.records_bounded or not isinstance(decision, Plan):
         return None
     drafts = (draft for step in decision.steps for draft in step.records)
-    fit = all(
+    all_fit = all(
         len(draft.key) + len(draft.value or b"") + OVERHEAD_BYTES <= REQUEST_MAX_BYTES
         for draft in drafts
     )
-    return None if fit else Rejected(Reason.FAILED, text)
+    return None if all_fit else Rejected(Reason.FAILED, text)
 
 
 # --- the whole answer -----------------------------------------------------------------------------
@@ -192,24 +198,25 @@ def _oversized(command: commands.AnyCommand, decision: object, context: Context)
 def with_complete_outcome(
     state: ClusterState, command: commands.AnyCommand, plan: Plan, plugins: Plugins
 ) -> Plan:
-    """The plan with its complete answer in the outcome; `state` is the one it was decided on."""
+    """Complete the outcome of a plan; `state` is the state on which the plan was decided."""
     outcome = msgspec.structs.replace(plan.outcome, release=state.profile.release)
-    complete = _COMPLETE.get(type(command))
+    complete = _COMPLETIONS.get(type(command))
     if complete is not None and outcome.refusal is None:
         assert isinstance(command, commands.ConnectorCommand)
-        after = _after(state, command.connector, plan)
+        after = _state_after(state, command.connector, plan)
         try:
             outcome = complete(outcome, after, command.connector, plugins)
-        except views.ReadFailed as error:  # a worker writes first, and then fails to answer
+        except views.ReadFailed as error:
+            # A worker writes first and then fails to answer, so the plan itself stays.
             refusal = Rejected(Reason.FAILED, str(error))
             outcome = msgspec.structs.replace(outcome, refusal=refusal)
     return msgspec.structs.replace(plan, outcome=outcome)
 
 
-def _after(state: ClusterState, connector: str, plan: Plan) -> ClusterState:
-    """State after the plan, for one connector alone: copying all of them would cost more."""
+def _state_after(state: ClusterState, connector: str, plan: Plan) -> ClusterState:
+    """State after the plan's config records. Only the connector's own rows are copied."""
     fold = ConfigFold(state.profile)
-    fold.adopt(_alone(state.config, connector))
+    fold.adopt(_rows_of(state.config, connector))
     drafts = (draft for step in plan.steps for draft in step.records)
     for draft in drafts:
         if draft.topic == state.topics.config:
@@ -217,8 +224,8 @@ def _after(state: ClusterState, connector: str, plan: Plan) -> ClusterState:
     return msgspec.structs.replace(state, config=fold.publish())
 
 
-def _alone(config: ConfigState, connector: str) -> ConfigState:
-    """The connector's rows of the config tables."""
+def _rows_of(config: ConfigState, connector: str) -> ConfigState:
+    """Config state reduced to the rows of one connector."""
     tables = msgspec.structs.asdict(config).items()
     rows = {
         name: {connector: table[connector]} if connector in table else {}
@@ -228,27 +235,30 @@ def _alone(config: ConfigState, connector: str) -> ConfigState:
     return msgspec.structs.replace(config, **rows)
 
 
-_Complete = Callable[[Outcome, ClusterState, str, Plugins], Outcome]
+_CompleteOutcome = Callable[[Outcome, ClusterState, str, Plugins], Outcome]
+"""Completes an outcome from the state after the plan, the connector's name and the plugins."""
 
 
 def _with_connector(outcome: Outcome, after: ClusterState, name: str, plugins: Plugins) -> Outcome:
+    """Add the connector that the command leaves, if it exists."""
     view = views.connector(after, name, plugins)
     if view is None:
         return outcome
-    left = ConnectorAfterCommand(view.config, len(view.tasks), view.type)
-    return msgspec.structs.replace(outcome, connector=left)
+    connector = ConnectorAfterCommand(view.config, len(view.tasks), view.type)
+    return msgspec.structs.replace(outcome, connector=connector)
 
 
 def _with_status(outcome: Outcome, after: ClusterState, name: str, plugins: Plugins) -> Outcome:
+    """Add the reported status to the answer of a restart request."""
     if "restarting" not in outcome.facts:
         return outcome
     view = views.status(after, name, plugins)
-    assert view is not None  # else nothing would be restarted
-    left = LeftStatus(view.type, view.connector, tuple(view.tasks.items()))
-    return msgspec.structs.replace(outcome, status=left)
+    assert view is not None  # A plan with `restarting` requires a reported status.
+    status = LeftStatus(view.type, view.connector, tuple(view.tasks.items()))
+    return msgspec.structs.replace(outcome, status=status)
 
 
-_COMPLETE: Mapping[type, _Complete] = {
+_COMPLETIONS: Mapping[type, _CompleteOutcome] = {
     commands.CreateConnector: _with_connector,
     commands.PutConfig: _with_connector,
     commands.PatchConfig: _with_connector,

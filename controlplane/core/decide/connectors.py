@@ -47,17 +47,17 @@ def create(state: ClusterState, command: CreateConnector, context: Context) -> P
 def put(state: ClusterState, command: PutConfig, context: Context) -> Plan | Rejected:
     """Replace the config of a connector, or create the connector."""
     name = command.connector
-    config = _valid(state, name, command.config, context)
+    config = _valid_config(state, name, command.config, context)
     if isinstance(config, Rejected):
         return config
     if name in state.config.connectors:
-        return Plan(_change(state, name, config, context), commit_point=COMMIT_POINT)
+        return Plan(_config_change(state, name, config, context), commit_point=COMMIT_POINT)
     steps = creation(state, name, config, None, context)
     return Plan(steps, Outcome(created=True), COMMIT_POINT)
 
 
 def patch(state: ClusterState, command: PatchConfig, context: Context) -> Plan | Rejected:
-    """Change some keys of the present config (KIP-477)."""
+    """Set keys of the present config, or remove them by null (KIP-477)."""
     name = command.connector
     if not context.profile.patches_configs:
         return Rejected(Reason.NOT_OFFERED, None)
@@ -69,7 +69,7 @@ def patch(state: ClusterState, command: PatchConfig, context: Context) -> Plan |
     refused = refused or refusal(config, context) or _harmful(state, name, config, context)
     if refused is not None:
         return refused
-    return Plan(_change(state, name, config, context), commit_point=COMMIT_POINT)
+    return Plan(_config_change(state, name, config, context), commit_point=COMMIT_POINT)
 
 
 def delete(state: ClusterState, command: DeleteConnector, context: Context) -> Plan | Rejected:
@@ -95,7 +95,7 @@ def config_to_create(
     unknown_offsets = command.initial_offsets is not None and not profile.creates_with_offsets
     if unknown_state or unknown_offsets:
         return Rejected(Reason.NOT_OFFERED, None)
-    config = _valid(state, name, command.config, context)
+    config = _valid_config(state, name, command.config, context)
     if not isinstance(config, Rejected) and name in state.config.connectors:
         return Rejected(Reason.ALREADY_EXISTS, f"Connector {name} already exists")
     return config
@@ -119,14 +119,14 @@ def creation(
 
 
 def not_found(command: ConnectorCommand) -> Rejected:
-    """Refusal of an unknown connector, in the words of commands that the leader runs."""
+    """Refusal of an unknown connector, worded as by the commands that only the leader runs."""
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {command.connector} not found")
 
 
-def _valid(
+def _valid_config(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> Properties | Rejected:
-    """Validated config with its name: where the client put it, or else at the end."""
+    """The config, or the refusal. A missing `name` is appended; a given one keeps its place."""
     if config.get("name") is None:
         config = {**config, "name": name}
     refused = _misnamed(name, config) or refusal(config, context)
@@ -134,6 +134,7 @@ def _valid(
 
 
 def _misnamed(name: str, config: Properties) -> Rejected | None:
+    """Refuse a config whose `name` is another connector's; None: the name matches or is absent."""
     configured_name = config.get("name")
     if configured_name is None or configured_name == name:
         return None
@@ -143,7 +144,7 @@ def _misnamed(name: str, config: Properties) -> Rejected | None:
     return Rejected(Reason.INVALID, f"{text} ({name})")
 
 
-def _change(
+def _config_change(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> tuple[Step, ...]:
     """Steps that write a changed config; under `kip` the tasks follow.
@@ -159,13 +160,14 @@ def _change(
 
 
 def _runs(state: ClusterState, name: str) -> bool:
+    """True if the target state is STARTED and the reported state is not FAILED."""
     reported = state.status.connectors.get(name)
     failed = reported is not None and reported.state is State.FAILED
     return state.config.targets.get(name) is Target.STARTED and not failed
 
 
 def _present_tasks(state: ClusterState, name: str) -> dict[str, ConfigRecord]:
-    """The committed task set; empty if there is none or it is incomplete."""
+    """Records of the committed task set by step name; empty if no set or an incomplete one."""
     if name not in state.config.task_counts or name in state.config.inconsistent:
         return {}
     configs = state.config.tasks.get(name, {})
@@ -175,19 +177,19 @@ def _present_tasks(state: ClusterState, name: str) -> dict[str, ConfigRecord]:
 def _harmful(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> Rejected | None:
-    """Refuse a config that the release accepts but that does harm; None: harmless."""
+    """Refuse a harmful config; None: harmless, or the profile accepts it as releases do."""
     fault = None
     if not context.profile.names_lose_surrogates:
-        fault = _key_of_another(name)
+        fault = _surrogate_fault(name)
     if fault is None and not context.profile.own_offsets_anywhere:
-        fault = _misplaced_offsets(state, config, context)
+        fault = _offsets_topic_fault(state, config, context)
     return None if fault is None else Rejected(Reason.INVALID, fault)
 
 
-def _key_of_another(name: str) -> str | None:
-    """Error for a name with half a surrogate pair; None: none.
+def _surrogate_fault(name: str) -> str | None:
+    """Error for a name with half a surrogate pair; None: no such half.
 
-    Java writes such a half as a question mark, so the key would be that of another connector.
+    Java writes such a half as a question mark. So the key would be another connector's.
     """
     written = encode_key(name).decode()
     if written == name:
@@ -198,10 +200,10 @@ def _key_of_another(name: str) -> str | None:
     )
 
 
-def _misplaced_offsets(state: ClusterState, config: Properties, context: Context) -> str | None:
-    """Error for an offsets topic that is one of the cluster's other topics or has no legal name."""
+def _offsets_topic_fault(state: ClusterState, config: Properties, context: Context) -> str | None:
+    """Error for an offsets topic with an illegal name or another role in the cluster, or None."""
     topic, topics = config.get(OFFSETS_TOPIC), state.topics
-    if not isinstance(topic, str) or _provided(topic, context):
+    if not isinstance(topic, str) or _is_provided(topic, context):
         return None
     if not is_legal(topic):
         return f"{OFFSETS_TOPIC} is {topic!a}, which cannot be the name of a topic: use {ALLOWED}"
@@ -213,6 +215,6 @@ def _misplaced_offsets(state: ClusterState, config: Properties, context: Context
     return None
 
 
-def _provided(value: str, context: Context) -> bool:
+def _is_provided(value: str, context: Context) -> bool:
     """True if a config provider supplies the value (KIP-297)."""
     return any(f"${{{name}:" in value for name in context.worker.config_providers)

@@ -4,9 +4,9 @@ An earlier connector of that name may have left offsets: deleting a connector ke
 plan removes those first, then writes the requested ones, and writes the connector config last. No
 task starts before the config is there.
 
-A crash in between may lose the earlier connector's offsets. It never leaves a mixture of both
-positions, neither to this connector nor to the next of that name. A creation that is taken back
-leaves the old offsets or none.
+A crash in between may lose the earlier connector's offsets. It never leaves a mixture of old and
+requested offsets, neither to this connector nor to a later one of that name. A creation that is
+taken back leaves the old offsets or none.
 """
 
 import msgspec
@@ -31,10 +31,11 @@ from controlplane.core.records import Properties
 from controlplane.core.state import ClusterState
 
 COMMIT_POINT = "create"
+"""Step that writes the connector config, and with it the connector."""
 
 
 def create(state: ClusterState, command: CreateConnector, context: Context) -> Decision:
-    """Create a connector; without initial offsets as `connectors.create` does."""
+    """Create a connector and its initial offsets; without these, `connectors.create` decides."""
     if command.initial_offsets is None:
         return connectors.create(state, command, context)
     config = connectors.config_to_create(state, command, context)
@@ -69,27 +70,30 @@ def _hooked_twice(
     offsets: tuple[Offsets, Offsets],
     context: Context,
 ) -> HookSuccess | AskHook | Rejected:
-    """Call the hook twice: for the offsets to remove, then for those to set."""
+    """Call the hook twice: for the offsets to remove, then for those to set.
+
+    `offsets` has the two in that order. Returns the second answer, a question or a refusal.
+    """
     name, (stored, requested) = command.connector, offsets
-    wiped = hooked(context, 0, AskHook(name, config, stored))
-    if isinstance(wiped, Rejected):
-        return failed(WIPE, command, wiped)
-    if isinstance(wiped, AskHook):
-        return wiped
-    written = hooked(context, 1, AskHook(name, config, requested))
-    if isinstance(written, Rejected):
-        return failed(SET, command, written)
-    return written
+    wipe_answer = hooked(context, 0, AskHook(name, config, stored))
+    if isinstance(wipe_answer, Rejected):
+        return failed(WIPE, command, wipe_answer)
+    if isinstance(wipe_answer, AskHook):
+        return wipe_answer
+    set_answer = hooked(context, 1, AskHook(name, config, requested))
+    if isinstance(set_answer, Rejected):
+        return failed(SET, command, set_answer)
+    return set_answer
 
 
 VALIDATE = "validate the initial offsets of connector {}"
 WIPE = "wipe the existing offsets of connector {}"
 SET = "set the initial offsets of connector {}"
-"""Descriptions of the steps, for the error that names the step that failed."""
+"""Descriptions of `VALIDATE`, `WIPE` and `SET`, for the error that names the failed step."""
 
 
 def failed(doing: str, command: CreateConnector, rejected: Rejected) -> Rejected:
-    """Refusal that names the step that failed."""
+    """Refusal that names the failed step. `doing` is `VALIDATE`, `WIPE` or `SET`."""
     text = f"Failed to {doing.format(command.connector)}: {rejected.text}"
     return Rejected(rejected.reason, text)
 
@@ -103,15 +107,19 @@ def _creation(
     state: ClusterState, command: CreateConnector, config: Properties, context: Context
 ) -> tuple[Step, ...]:
     name, requested = command.connector, command.initial_state
+    """Steps that write the connector config last.
+
+    The first of them fails if another connector of that name has appeared since the decision.
+    """
     *others, last = connectors.creation(state, name, config, requested, context)
     first, *rest = (*others, msgspec.structs.replace(last, name=COMMIT_POINT))
     return (msgspec.structs.replace(first, absent=name), *rest)
 
 
-def outcome_of(done: HookSuccess) -> Outcome:
+def outcome_of(hook_result: HookSuccess) -> Outcome:
     """Outcome of a creation with offsets; its message depends on the hook (KIP-995)."""
     text = "The offsets for this connector have been set successfully"
-    if not done.definite:
+    if not hook_result.definite:
         text = (
             "The framework-managed offsets for this connector have been set successfully. However, "
             "if this connector manages offsets externally, they will need to be manually set in "

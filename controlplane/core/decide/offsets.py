@@ -2,8 +2,8 @@
 
 Sources and sinks store offsets in different places, but the course is the same: check, call the
 connector's `alterOffsets` hook, write. The hook may know offsets outside of Kafka. A worker fences
-the tasks of an exactly-once source before it calls the hook. Here all questions come first, so that
-a refusal has changed nothing. Kafka: `Worker#modifyConnectorOffsets`.
+the tasks of an exactly-once source before it calls the hook. The control plane asks all questions
+first, so a refusal changes nothing. Kafka: `Worker#modifyConnectorOffsets`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,6 +38,7 @@ class ConnectorOffsets(Protocol):
     """Offsets of one connector, and the steps that change them in its kind of store."""
 
     kind: str
+    """`source` or `sink`."""
 
     def __init__(
         self, state: ClusterState, name: str, config: Properties, context: Context
@@ -48,14 +49,14 @@ class ConnectorOffsets(Protocol):
         ...
 
     def removals(self) -> Offsets | AskGroup | Rejected:
-        """Every stored partition with offset None, so that all are removed."""
+        """Every stored partition with offset None, a question if they are unread, or a refusal."""
         ...
 
     def fence(self) -> tuple[Step, ...]:
-        """Steps to take before anything is written."""
+        """Steps that fence tasks before anything is written; sinks have none."""
         ...
 
-    def wipe(self, known: Offsets) -> tuple[Step, ...]:
+    def wipe(self, stored: Offsets) -> tuple[Step, ...]:
         """Steps that remove all stored offsets."""
         ...
 
@@ -63,12 +64,12 @@ class ConnectorOffsets(Protocol):
         """Steps that set and remove the given offsets."""
         ...
 
-    def start_over(self, known: Offsets) -> tuple[Step, ...]:
-        """Steps that remove all stored offsets; undoing them removes the rest as well."""
+    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
+        """Steps that remove all stored offsets. A failed removal is completed, not reverted."""
         ...
 
     def start_at(self, requested: Offsets) -> tuple[Step, ...]:
-        """Steps that set offsets where none are stored; each can be undone."""
+        """Steps that set offsets where none are stored. The undo of each removes its offsets."""
         ...
 
 
@@ -114,11 +115,14 @@ NOTHING_GIVEN = "Partitions / offsets need to be provided for an alter offsets r
 def store_of(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> ConnectorOffsets | Rejected:
-    """Store of the offsets of a connector with this config, or the refusal."""
+    """Store of the offsets of a connector with this config, or the refusal.
+
+    Refused: an invalid class, a class of unknown type, offsets on another cluster.
+    """
     plugin = find_connector(ValidationSubject.of(config, context))
     if isinstance(plugin, ValidationFailure):
         return Rejected(Reason.FAILED, plugin.text)
-    kind = _KINDS.get(plugin.type)
+    kind = _STORES.get(plugin.type)
     if kind is None:
         text = (
             f"Whether connector {name} is a source or a sink is not known, and so not where its "
@@ -129,7 +133,7 @@ def store_of(
     return refused or kind(state, name, config, context)
 
 
-_KINDS: Mapping[str, type[SourceOffsets] | type[SinkOffsets]] = {
+_STORES: Mapping[str, type[SourceOffsets] | type[SinkOffsets]] = {
     "source": SourceOffsets,
     "sink": SinkOffsets,
 }
@@ -139,19 +143,20 @@ def requested_of(
     store: ConnectorOffsets, name: str, changes: Sequence[OffsetChange]
 ) -> Offsets | Rejected:
     """The requested offsets in normal form; refused if meant for the other kind of connector."""
-    mistaken = next(
+    other_kind = next(
         (change.kind for change in changes if change.kind not in {None, store.kind}), None
     )
-    if mistaken is not None:
-        text = f"These are offsets of a {mistaken} connector, but {name} is a {store.kind}"
+    if other_kind is not None:
+        text = f"These are offsets of a {other_kind} connector, but {name} is a {store.kind}"
         return Rejected(Reason.INVALID, f"{text} connector")
     return store.requested(changes)
 
 
 def hooked(context: Context, number: int, question: AskHook) -> HookSuccess | AskHook | Rejected:
-    """Answer of the connector's hook to the n-th question, or the question if not yet answered.
+    """Answer of the connector's hook to a question, or the question if not yet answered.
 
-    Offsets that the hook refuses are the client's fault; releases report a failure.
+    `number` is the question's index in `Context.hooks`. Offsets that the hook refuses are the
+    client's fault in the profile `kip`; releases report a failure.
     """
     if number >= len(context.hooks):
         return question
@@ -170,7 +175,10 @@ def _question(state: ClusterState, command: ConnectorCommand, offsets: Offsets) 
 def _store_of_stopped(
     state: ClusterState, command: ConnectorCommand, context: Context
 ) -> ConnectorOffsets | Rejected:
-    """Checks of `DistributedHerder#modifyConnectorOffsetsChecks`, in their order."""
+    """Store of a stopped connector without tasks, or the refusal.
+
+    The checks have the order of `DistributedHerder#modifyConnectorOffsetsChecks`.
+    """
     name = command.connector
     config = state.config.connectors.get(name)
     if config is None:
@@ -187,12 +195,13 @@ def _store_of_stopped(
 
 
 def _plan(steps: tuple[Step, ...], outcome: Outcome, commit_point: str) -> Plan:
-    """Plan of the steps; it has no commit point if only fencing is left to do."""
-    happens = any(step.name == commit_point for step in steps)
-    return Plan(steps, outcome, commit_point if happens else None)
+    """Plan of the steps, without a commit point if only fencing steps remain."""
+    commits = any(step.name == commit_point for step in steps)
+    return Plan(steps, outcome, commit_point if commits else None)
 
 
 def _outcome(hook_result: HookSuccess, changed: str) -> Outcome:
+    """Outcome with the worker's message; `changed` is `altered` or `reset`."""
     if hook_result.definite:
         text = f"The offsets for this connector have been {changed} successfully"
         return Outcome(message=text)

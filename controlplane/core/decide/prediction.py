@@ -1,4 +1,4 @@
-"""Effect of a plan: the state after it, and the assumptions for facts that were not asked for."""
+"""Effect of a plan: the state after it, and assumptions in place of facts from a cluster."""
 
 from collections.abc import Iterable, Iterator
 
@@ -13,7 +13,7 @@ from controlplane.core.topics.partitioner import draft_partition
 
 
 def predicted_state(state: ClusterState, plan: Plan) -> ClusterState:
-    """The state after a plan. Only topics that the plan writes to are folded further."""
+    """State after a plan. Only the topics that the plan writes to are folded."""
     drafts = [draft for step in plan.steps for draft in step.records]
     topics = {draft.topic for draft in drafts}
     if not topics:
@@ -47,23 +47,23 @@ def _fold(state: ClusterState, topics: Iterable[str]) -> Fold:
         facts = state.changed, state.causes, state.unreadable, state.unreadable_counts.get(topic, 0)
         match topic:
             case names.config:
-                part = TopicSnapshot(state.config, *facts)
+                snapshot = TopicSnapshot(state.config, *facts)
             case names.status:
-                part = TopicSnapshot(state.status, *facts)
+                snapshot = TopicSnapshot(state.status, *facts)
             case _:
-                part = TopicSnapshot(state.offsets.get(topic, OffsetState()), *facts)
-        fold.adopt(topic, part, ())
+                snapshot = TopicSnapshot(state.offsets.get(topic, OffsetState()), *facts)
+        fold.adopt(topic, snapshot, ())
     return fold
 
 
 def _entries(state: ClusterState, drafts: Iterable[Draft]) -> Iterator[Entry]:
-    """The records of the plan as entries, each at the end of its partition."""
+    """The plan's records as entries, each appended to its partition; times are unknown (-1)."""
     ends = dict(state.ends)
     for draft in drafts:
-        place = draft.topic, draft_partition(draft, state)
-        end = ends.get(place, 0)
-        ends[place] = end + 1
-        yield Entry(*place, end, -1, draft.key, draft.value)
+        partition_key = draft.topic, draft_partition(draft, state)
+        end = ends.get(partition_key, 0)
+        ends[partition_key] = end + 1
+        yield Entry(*partition_key, end, -1, draft.key, draft.value)
 
 
 IMPORT_AGAIN = "`import` of that dump with --partitions {}=N sets the number"
@@ -71,22 +71,24 @@ IMPORT_AGAIN = "`import` of that dump with --partitions {}=N sets the number"
 
 
 def hook_assumption(question: AskHook) -> str:
-    """Assumption that a hook accepts the offsets, made without calling it."""
+    """Assumption that a connector's hook, which was not called, accepts the offsets."""
     return f"alterOffsets of {question.connector_class} takes these offsets; it was not asked"
 
 
 def partition_assumptions(
     plan: Plan, state: ClusterState, topics: Iterable[str], advice: str = ""
 ) -> Iterator[str]:
-    """Assumptions that `topics` have no more partitions than the log shows.
+    """Yield the assumption, per topic, that it has no more partitions than the log shows.
+
+    Only topics count in which Kafka's partitioner places a record of the plan.
 
     `advice` explains how to state the number, with `{}` for the topic.
     """
     drafts = [draft for step in plan.steps for draft in step.records]
-    placed = {draft.topic for draft in drafts if draft.partition is None}
-    for topic in sorted(placed & {*topics}):
-        number = sum(other == topic for other, _ in state.ends)
+    partitioned_topics = {draft.topic for draft in drafts if draft.partition is None}
+    for topic in sorted(partitioned_topics & {*topics}):
+        partition_count = sum(other == topic for other, _ in state.ends)
         short = state.topics.short(topic)
-        shown = count(number, "partition")
+        shown = count(partition_count, "partition")
         hint = f"; {advice.format(short)}" if advice else ""
         yield f"{topic} has {shown}, as many as the dump shows{hint}"

@@ -9,9 +9,9 @@ are five exceptions:
    Its offsets must not be written if the connector has been started since.
 4. A restart is never repeated. It is an event, and its client has seen whether it took place.
 5. A creation with initial offsets is decided anew, because it removes all other offsets, including
-   later ones. It is taken back (KIP-995) in two cases. Either it would be refused now and no such
-   connector exists, for example because its class is gone. Or no leader died: the log was
-   unavailable for so long that the client got an error.
+   later ones. It is taken back (KIP-995) in two cases:
+   - It would be refused now and no such connector exists, for example because its class is gone.
+   - No leader died: the log was unavailable for so long that the client got an error.
 
 A command that the present leader's release lacks is still completed, under the `kip` profile.
 """
@@ -75,7 +75,7 @@ def recover(
     context: Context,
     failed: ReportedFailure | None = None,
 ) -> Recovery:
-    """Repeat, finish, give up or take back a command; `state` is the log's present state.
+    """Decide to repeat, finish, give up or take back a command; `state` is the present state.
 
     `failed` is the error that its client got; None: the leader died before it could answer.
     """
@@ -85,19 +85,24 @@ def recover(
     if isinstance(command, _EVENTS):
         return Recovery(RecoveryKind.GIVEN_UP, Plan((), Outcome(message=INTERRUPTED)))
     if happened(state, command):
-        return Recovery(RecoveryKind.FINISHED, Plan(_behind_commit_point(plan), plan.outcome))
-    now, undoable = _decided(state, command, context), any(step.undo for step in plan.steps)
-    if isinstance(now, Rejected):
-        now = _reported(failed) or now
-        if (
-            undoable and command.connector not in state.config.connectors
-        ):  # so the offsets are its own
-            return Recovery(RecoveryKind.TAKEN_BACK, plan, now)
-        return Recovery(RecoveryKind.GIVEN_UP, Plan((), plan.outcome), now)
+        return Recovery(RecoveryKind.FINISHED, Plan(_steps_after_commit_point(plan), plan.outcome))
+    decision = _present_decision(state, command, context)
+    undoable = any(step.undo for step in plan.steps)
+    if isinstance(decision, Rejected):
+        rejected = _reported(failed) or decision
+        # Without a connector of that name, the offsets can only be those of this creation.
+        if undoable and command.connector not in state.config.connectors:
+            return Recovery(RecoveryKind.TAKEN_BACK, plan, rejected)
+        return Recovery(RecoveryKind.GIVEN_UP, Plan((), plan.outcome), rejected)
     if failed is not None and undoable:
-        return Recovery(RecoveryKind.TAKEN_BACK, Plan(_up_to(plan, failed.step)), _reported(failed))
+        return Recovery(
+            RecoveryKind.TAKEN_BACK, Plan(_steps_up_to(plan, failed.step)), _reported(failed)
+        )
+    # Exceptions 3 and 5: the present state determines the steps.
     if isinstance(command, commands.RestoreConnector) or undoable:
-        return Recovery(RecoveryKind.REPEATED, Plan(now.steps, plan.outcome, now.commit_point))
+        return Recovery(
+            RecoveryKind.REPEATED, Plan(decision.steps, plan.outcome, decision.commit_point)
+        )
     return Recovery(RecoveryKind.REPEATED, plan)
 
 
@@ -106,6 +111,7 @@ def _reported(failed: ReportedFailure | None) -> Rejected | None:
 
 
 _EVENTS = (commands.RestartConnector, commands.RestartTask)
+"""Commands that recovery never repeats (exception 4)."""
 
 HasHappened = Callable[[ClusterState, AnyCommand], bool]
 
@@ -116,6 +122,7 @@ def _never(_state: ClusterState, _command: AnyCommand) -> bool:
 
 def _created(state: ClusterState, command: AnyCommand) -> bool:
     assert isinstance(command, commands.CreateConnector)
+    # The plan adds a missing name to the config.
     present = state.config.connectors.get(command.connector)
     return present is not None and dict(present) == {**command.config, "name": command.connector}
 
@@ -125,17 +132,17 @@ def _deleted(state: ClusterState, command: AnyCommand) -> bool:
     return command.connector not in state.config.connectors
 
 
-def _taken_away(state: ClusterState, command: AnyCommand) -> bool:
+def _deleted_by_undo(state: ClusterState, command: AnyCommand) -> bool:
     assert isinstance(command, commands.RestoreConnector)
     return command.config is None and command.connector not in state.config.connectors
 
 
-def _behind_commit_point(plan: Plan) -> tuple[Step, ...]:
+def _steps_after_commit_point(plan: Plan) -> tuple[Step, ...]:
     names = [step.name for step in plan.steps]
     return plan.steps[names.index(plan.commit_point) + 1 :] if plan.commit_point in names else ()
 
 
-def _up_to(plan: Plan, step: str | None) -> tuple[Step, ...]:
+def _steps_up_to(plan: Plan, step: str | None) -> tuple[Step, ...]:
     names = [step.name for step in plan.steps]
     return plan.steps[: names.index(step) + 1] if step in names else plan.steps
 
@@ -143,27 +150,30 @@ def _up_to(plan: Plan, step: str | None) -> tuple[Step, ...]:
 _HAPPENED: Mapping[type, HasHappened] = {
     commands.CreateConnector: _created,
     commands.DeleteConnector: _deleted,
-    commands.RestoreConnector: _taken_away,
+    commands.RestoreConnector: _deleted_by_undo,
 }
 """Tests whether a command has taken effect; such a command must not run again."""
 
 
-def _decided(state: ClusterState, command: AnyCommand, context: Context) -> Plan | Rejected:
+def _present_decision(
+    state: ClusterState, command: AnyCommand, context: Context
+) -> Plan | Rejected:
     """Decision on the present state; under `kip` if the context's release lacks the command."""
-    now = _decision_without_hooks(state, command, context)
-    if isinstance(now, Rejected) and now.reason is Reason.NOT_OFFERED:
-        ours = msgspec.structs.replace(context, profile=Profile.of(KIP))
-        return _decision_without_hooks(state, command, ours)
-    return now
+    decision = _decision_without_hooks(state, command, context)
+    if isinstance(decision, Rejected) and decision.reason is Reason.NOT_OFFERED:
+        kip_context = msgspec.structs.replace(context, profile=Profile.of(KIP))
+        return _decision_without_hooks(state, command, kip_context)
+    return decision
 
 
 def _decision_without_hooks(
     state: ClusterState, command: AnyCommand, context: Context
 ) -> Plan | Rejected:
-    """Decision on the present state. The hook was called before, and is not called again."""
+    """Decision on the present state. The hook was called before the command was accepted."""
     decision: Decision = decide(state, command, context)
     while not isinstance(decision, Plan | Rejected):
         if isinstance(decision, AskGroup):
+            # Deleting a group removes all of its offsets, so they need not be read.
             context = msgspec.structs.replace(context, group=())
         else:
             hooks = (*context.hooks, HookSuccess(definite=False))

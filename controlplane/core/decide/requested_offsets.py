@@ -1,8 +1,8 @@
 """Orders requested offsets as the maps of a worker do.
 
-A worker copies them from one `HashMap` to the next, and writes them in the order of the last one.
-Partitions that are equal in Java become one: the first spelling stays, the last offset wins. A
-profile that does not write in hash order keeps the order of the request.
+A worker copies the offsets from one `HashMap` to the next. It writes them in the order of the last
+one. Partitions that are equal in Java become one: the first spelling stays, the last offset wins.
+A profile that does not write in hash order keeps the order of the request.
 """
 
 from collections.abc import Iterable
@@ -15,34 +15,43 @@ from controlplane.core.releases.profiles import Profile
 
 
 def as_map(pairs: Iterable[PlannedOffset], profile: Profile, *, as_longs: bool) -> Offsets:
-    """Pairs in the order of a `HashMap`. `as_longs`: integers have been read by Connect."""
-    put: dict[tuple[object, ...], PlannedOffset] = {}
+    """Pairs in the order of a `HashMap` by partition.
+
+    `as_longs`: Connect's converter has read the integers, so each is a Long (`value_hash`).
+    """
+    by_partition: dict[tuple[object, ...], PlannedOffset] = {}
     for partition, offset in pairs:
         key = frozen(partition)
-        first, _ = put.get(key, (partition, offset))
-        put[key] = first, offset
+        first, _ = by_partition.get(key, (partition, offset))
+        by_partition[key] = first, offset
     if not profile.writes_offsets_in_hash_order:
-        return tuple(put.values())
-    codes = {key: value_hash(pair[0], as_longs=as_longs) for key, pair in put.items()}
-    return tuple(put[key] for key in hash_order(codes))
+        return tuple(by_partition.values())
+    codes = {key: value_hash(pair[0], as_longs=as_longs) for key, pair in by_partition.items()}
+    return tuple(by_partition[key] for key in hash_order(codes))
 
 
 def serialised(connector: str, offsets: Offsets, profile: Profile) -> Offsets:
-    """Offsets in the order of a map of keys with that capacity (`OffsetStorageWriter#doFlush`)."""
+    """Offsets in the order of a map by key, created with their number as its capacity.
+
+    Kafka: `OffsetStorageWriter#doFlush`.
+    """
     if not profile.writes_offsets_in_hash_order:
         return offsets
-    order = hash_order(_codes(connector, offsets), table_size(len(offsets)))
-    return tuple(offsets[place] for place in order)
+    order = hash_order(_hash_codes(connector, offsets), table_size(len(offsets)))
+    return tuple(offsets[index] for index in order)
 
 
 def selected(connector: str, pairs: Iterable[PlannedOffset], profile: Profile) -> Offsets:
-    """A selection in the order of its own map (`ConnectorOffsetBackingStore#set`)."""
+    """Offsets in the order of a map by key with the default capacity.
+
+    Kafka: `ConnectorOffsetBackingStore#set`, for a part of the offsets.
+    """
     offsets = tuple(pairs)
     if not profile.writes_offsets_in_hash_order:
         return offsets
-    return tuple(offsets[place] for place in hash_order(_codes(connector, offsets)))
+    return tuple(offsets[index] for index in hash_order(_hash_codes(connector, offsets)))
 
 
-def _codes(connector: str, offsets: Offsets) -> dict[int, int]:
+def _hash_codes(connector: str, offsets: Offsets) -> dict[int, int]:
     keys = (encode_partition(connector, partition) for partition, _ in offsets)
-    return {place: byte_buffer_hash(key) for place, key in enumerate(keys)}
+    return {index: byte_buffer_hash(key) for index, key in enumerate(keys)}

@@ -1,4 +1,4 @@
-"""Decides restarts of a connector, of its tasks, of one task (KIP-52, KIP-745).
+"""Decides restarts of a connector, of its tasks and of one task (KIP-52, KIP-745).
 
 A restart is an event. The restart of one instance is sent to its worker and leaves no record. A
 restart that may concern several workers is a record that all of them read. A worker that was not
@@ -28,9 +28,9 @@ def restart(state: ClusterState, command: RestartConnector, context: Context) ->
         return _unknown(command)
     if profile.restart_requests and (command.include_tasks or command.only_failed):
         return _request(state, command, context)
-    if not profile.restarts_concurrently and _restarting(state.status.connectors.get(name)):
+    if not profile.restarts_concurrently and _is_restarting(state.status.connectors.get(name)):
         return Rejected(Reason.CONFLICT, f"Connector {name} is already being restarted")
-    return _instances(name, (None,))
+    return _restart_plan(name, (None,))
 
 
 def restart_task(state: ClusterState, command: RestartTask, context: Context) -> Plan | Rejected:
@@ -42,14 +42,15 @@ def restart_task(state: ClusterState, command: RestartTask, context: Context) ->
         return _unknown(command)
     has_config = task in state.config.tasks.get(name, {})
     assigned = has_config and task in state.config.task_ids(name)
+    # Releases keep the configs of tasks beyond the present count, and then find no owner.
     if has_config and not assigned and profile.restart_knows_old_tasks:
         return Rejected(Reason.CONFLICT, _NO_OWNER)
     if not assigned:
         return Rejected(Reason.NO_SUCH_TASK, f"Unknown task: {name}-{task}")
     reported = state.status.tasks.get(name, {}).get(task)
-    if not profile.restarts_concurrently and _restarting(reported):
+    if not profile.restarts_concurrently and _is_restarting(reported):
         return Rejected(Reason.CONFLICT, f"Task {name}-{task} is already being restarted")
-    return _instances(name, (task,))
+    return _restart_plan(name, (task,))
 
 
 _NO_OWNER = (
@@ -63,7 +64,8 @@ def _unknown(command: ConnectorCommand) -> Rejected:
     return Rejected(Reason.NO_SUCH_CONNECTOR, f"Unknown connector: {command.connector}")
 
 
-def _instances(name: str, instances: Instances) -> Plan:
+def _restart_plan(name: str, instances: Instances) -> Plan:
+    """Plan to restart instances directly, without a record."""
     step = Step("restart", action=RestartInstances(name, instances))
     return Plan((step,), commit_point="restart")
 
@@ -82,11 +84,14 @@ def _request(state: ClusterState, command: RestartConnector, context: Context) -
         if not context.profile.restart_writes_first:
             return refusal
         return Plan(steps, Outcome(refusal=refusal), "restart")
-    facts = {"restarting": list(_concerned(state, command, reported))}  # a list, as JSON decodes it
-    return Plan(steps, Outcome(facts=facts), "restart")
+    # The log stores the outcome as JSON, which decodes a tuple as a list.
+    restarting = list(_selected_instances(state, command, reported))
+    return Plan(steps, Outcome(facts={"restarting": restarting}), "restart")
 
 
-def _concerned(state: ClusterState, command: RestartConnector, reported: Status) -> Instances:
+def _selected_instances(
+    state: ClusterState, command: RestartConnector, reported: Status
+) -> Instances:
     """Instances that a restart request selects (`RestartRequest#shouldRestartTask`)."""
     statuses: dict[int | None, Status] = {None: reported}
     if command.include_tasks:
@@ -98,5 +103,5 @@ def _concerned(state: ClusterState, command: RestartConnector, reported: Status)
     )
 
 
-def _restarting(reported: Status | None) -> bool:
+def _is_restarting(reported: Status | None) -> bool:
     return reported is not None and reported.state is State.RESTARTING

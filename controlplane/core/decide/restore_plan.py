@@ -5,17 +5,17 @@ commands that make it do less come first, and those that make it do more come la
 the config, and then the offsets, because the config determines where they are stored. The gaps are
 the crash points, named after the command and its step:
 
-    stop-tasks, stop-state | pause-state   it does less; nothing at all if offsets are restored
-    put-config | create-config             its config is restored; it does no more than before
-    offsets-write, …                       its offsets are restored; it still does not run
-    pause-state | resume-state             it is as it was
+    stop-tasks, stop-state | pause-state   less activity; none if offsets are restored
+    put-config | create-config             config restored; activity as before
+    offsets-write, …                       offsets restored; still no activity
+    pause-state | resume-state             target state restored
 
-A connector that did not exist is deleted last, because only an existing one can change offsets.
+A connector that did not exist in the past is deleted last. Its offsets can be changed only before.
 
 Offsets are written only while the connector is STOPPED and has no tasks. The undo stops a running
-connector first. The log shows no more than that. Tasks learn of the stop later, and commit their
-offsets once more when they shut down. Exactly-once support fences them. Without it, a client that
-must be sure stops the connector and waits for its tasks to end before the undo.
+connector first. The log does not show when its tasks end. They learn of the stop later, and commit
+their offsets once more when they shut down. Exactly-once support fences them. Without it, a client
+that must be sure first stops the connector and waits for its tasks to end.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -47,33 +47,33 @@ from controlplane.core.state import ClusterState
 DecideCommand = Callable[[ClusterState, Any, Context], Decision]
 
 
-class _UndoCommand(NamedTuple):
-    """Command that an undo consists of: the prefix of its step names, and its decision."""
+class _PartDecider(NamedTuple):
+    """Prefix of the step names of one command in an undo, and the function that decides it."""
 
     word: str
     decide: DecideCommand
 
 
-_PARTS: Mapping[type, _UndoCommand] = {
-    StopConnector: _UndoCommand("stop", target_states.stop),
-    PauseConnector: _UndoCommand("pause", target_states.pause),
-    ResumeConnector: _UndoCommand("resume", target_states.resume),
-    CreateConnector: _UndoCommand("create", connectors.create),
-    PutConfig: _UndoCommand("put", connectors.put),
-    DeleteConnector: _UndoCommand("delete", connectors.delete),
-    AlterOffsets: _UndoCommand("offsets", offsets.alter),
+_PARTS: Mapping[type, _PartDecider] = {
+    StopConnector: _PartDecider("stop", target_states.stop),
+    PauseConnector: _PartDecider("pause", target_states.pause),
+    ResumeConnector: _PartDecider("resume", target_states.resume),
+    CreateConnector: _PartDecider("create", connectors.create),
+    PutConfig: _PartDecider("put", connectors.put),
+    DeleteConnector: _PartDecider("delete", connectors.delete),
+    AlterOffsets: _PartDecider("offsets", offsets.alter),
 }
 
-_TARGETING: Mapping[Target, type[StopConnector | PauseConnector | ResumeConnector]] = {
+_TARGET_COMMANDS: Mapping[Target, type[StopConnector | PauseConnector | ResumeConnector]] = {
     Target.STOPPED: StopConnector,
     Target.PAUSED: PauseConnector,
     Target.STARTED: ResumeConnector,
 }
-"""Command for each target state; states in which a connector does less come first."""
+"""Command for each target state, ordered by activity: the least active state first."""
 
 
 class _Undo(NamedTuple):
-    """An undo and the context it is decided in."""
+    """An undo and the context in which it is decided."""
 
     command: RestoreConnector
     context: Context
@@ -93,46 +93,50 @@ UndoPart = (
     | StopConnector
     | AlterOffsets
 )
-"""Command of which an undo consists."""
+"""Union of the commands that can be part of an undo."""
 
 NextCommand = Callable[[ClusterState, _Undo], UndoPart | Rejected | None]
-"""Next command of an undo, given the state after those before it; None: nothing to do."""
+"""Next command of an undo, by the state after the commands before it; None: nothing to do."""
 
 
 def restore(state: ClusterState, command: RestoreConnector, context: Context) -> Decision:
-    """Plan to restore everything that differs; empty if nothing does."""
+    """Plan the commands that restore what differs; without steps if nothing differs."""
     undo = _Undo(command, context)
     steps: list[Step] = []
-    now = state
-    for part in _order(command):
-        part_command = part(now, undo)
+    planned_state = state
+    for part in _parts_in_order(command):
+        part_command = part(planned_state, undo)
         if part_command is None:
             continue
         decision = (
             part_command
             if isinstance(part_command, Rejected)
-            else _decided(now, part_command, context)
+            else _plan_of_part(planned_state, part_command, context)
         )
         if not isinstance(decision, Plan):
             return decision
         steps += decision.steps
-        now = predicted_state(now, decision)
+        planned_state = predicted_state(planned_state, decision)
     present = command.connector in state.config.connectors
     created = command.config is not None and not present
     return Plan(
-        tuple(steps), Outcome(created=created), _commit_point(steps), tuple(_assumed(steps, undo))
+        tuple(steps),
+        Outcome(created=created),
+        _commit_point(steps),
+        tuple(_assumptions(steps, undo)),
     )
 
 
 def commands_in_turn(
     command: RestoreConnector, context: Context
 ) -> Iterator[Callable[[ClusterState], UndoPart | Rejected | None]]:
-    """Yield the commands of an undo as functions of the state after those before; None: no need.
+    """Yield the commands of an undo, each as a function of the state after those before it.
 
-    A program that cannot write the records itself sends them as requests.
+    The function returns None if the command is not needed. A program that cannot write the records
+    itself sends the commands as requests.
     """
     undo = _Undo(command, context)
-    for part in _order(command):
+    for part in _parts_in_order(command):
         yield partial(_next, part, undo)
 
 
@@ -140,14 +144,15 @@ def _next(part: NextCommand, undo: _Undo, state: ClusterState) -> UndoPart | Rej
     return part(state, undo)
 
 
-def _order(command: RestoreConnector) -> tuple[NextCommand, ...]:
+def _parts_in_order(command: RestoreConnector) -> tuple[NextCommand, ...]:
+    """Functions that build the commands of an undo, in the order of the module's docstring."""
     if command.config is None:
-        return _less, _offsets, _config
-    return _less, _config, _offsets, _target
+        return _less_activity, _offsets_part, _config_part
+    return _less_activity, _config_part, _offsets_part, _target_part
 
 
-def _decided(state: ClusterState, command: UndoPart, context: Context) -> Decision:
-    """Plan of one command, its steps prefixed with the command's word."""
+def _plan_of_part(state: ClusterState, command: UndoPart, context: Context) -> Decision:
+    """Decision on one command; a plan's step names get the command's word as prefix."""
     word, decide = _PARTS[type(command)]
     decision = decide(state, command, context)
     if not isinstance(decision, Plan):
@@ -157,7 +162,7 @@ def _decided(state: ClusterState, command: UndoPart, context: Context) -> Decisi
 
 
 def _commit_point(steps: list[Step]) -> str | None:
-    """The last step; for a deletion the step that removes the config."""
+    """Name of the last step, or of the step that deletes the config; None: no steps."""
     names = [step.name for step in steps]
     deletion = f"{_PARTS[DeleteConnector].word}-{connectors.COMMIT_POINT}"
     return deletion if deletion in names else next(reversed(names), None)
@@ -166,26 +171,27 @@ def _commit_point(steps: list[Step]) -> str | None:
 # --- the parts --------------------------------------------------------------------------------
 
 
-def _less(state: ClusterState, undo: _Undo) -> UndoPart | None:
-    """Command that makes the connector do less, if only while its offsets are restored."""
+def _less_activity(state: ClusterState, undo: _Undo) -> UndoPart | None:
+    """Command that makes the connector do less, perhaps only while its offsets are restored."""
     if undo.connector not in state.config.connectors:
         return None
-    if _must_rest(state, undo.command):
+    if _must_stop(state, undo.command):
         return StopConnector(undo.connector)
-    now, target = state.config.targets.get(undo.connector), undo.command.target
-    if now is None or target is None:
+    present_target, target = state.config.targets.get(undo.connector), undo.command.target
+    if present_target is None or target is None:
         return None
-    activity = list(_TARGETING)
-    less = activity.index(target) < activity.index(now)
-    return _TARGETING[target](undo.connector) if less else None
+    activity = list(_TARGET_COMMANDS)
+    less = activity.index(target) < activity.index(present_target)
+    return _TARGET_COMMANDS[target](undo.connector) if less else None
 
 
-def _config(state: ClusterState, undo: _Undo) -> UndoPart | None:
+def _config_part(state: ClusterState, undo: _Undo) -> UndoPart | None:
+    """Command that restores the config: creates, changes or deletes the connector."""
     name = undo.connector
     present = state.config.connectors.get(name)
     if undo.command.config is None:
         return DeleteConnector(name) if present is not None else None
-    config = _named(name, undo.command.config)
+    config = _with_name(name, undo.command.config)
     if present is None:
         return CreateConnector(name, config, _initial_state(undo))
     # Foreign writers omit the name; a missing name alone is no reason to write the config.
@@ -194,89 +200,94 @@ def _config(state: ClusterState, undo: _Undo) -> UndoPart | None:
 
 
 def _initial_state(undo: _Undo) -> Target | None:
-    """STOPPED until its offsets are restored; None for STARTED, the default."""
+    """State to create the connector in: STOPPED if offsets follow. None: STARTED, the default."""
     if not undo.context.profile.creates_in_state:
         return None
     target = undo.command.target if undo.command.offsets is None else Target.STOPPED
     return None if target is Target.STARTED else target
 
 
-def _target(state: ClusterState, undo: _Undo) -> UndoPart | None:
+def _target_part(state: ClusterState, undo: _Undo) -> UndoPart | None:
     """Command for the final target state."""
     target = undo.command.target
     if target is None or target is state.config.targets.get(undo.connector):
         return None
-    return _TARGETING[target](undo.connector)
+    return _TARGET_COMMANDS[target](undo.connector)
 
 
-def _named(name: str, config: Properties) -> dict[str, Any]:
+def _with_name(name: str, config: Properties) -> dict[str, Any]:
     return {**config, "name": name} if config.get("name") is None else dict(config)
 
 
 # --- offsets ----------------------------------------------------------------------------------
 
 
-def _offsets(state: ClusterState, undo: _Undo) -> UndoPart | Rejected | None:
+def _offsets_part(state: ClusterState, undo: _Undo) -> UndoPart | Rejected | None:
     """Command that restores offsets: sets those that differ, removes those that were absent."""
     name, config = undo.connector, state.config.connectors.get(undo.connector, {})
     if undo.command.offsets is None:
         return None
     if undo.context.plugins.type_of(config.get("connector.class")) == "sink":
-        return Rejected(Reason.INVALID, _SINK.format(name))
-    changes = tuple(_changes(state, undo.command))
+        return Rejected(Reason.INVALID, _SINK_REFUSED.format(name))
+    changes = tuple(_offset_changes(state, undo.command))
     return AlterOffsets(name, changes) if changes else None
 
 
-def _assumed(steps: list[Step], undo: _Undo) -> Iterator[str]:
-    """Assumptions: log records do not show when a stopping task commits for the last time."""
+def _assumptions(steps: list[Step], undo: _Undo) -> Iterator[str]:
+    """Assumptions of an undo that the log cannot confirm.
+
+    Tasks of a stopped connector commit no more offsets. A connector that is created STARTED, and
+    paused or stopped next, may run in between.
+    """
     names = [step.name.partition("-")[0] for step in steps]
-    stops_for_them = {"stop", "offsets"} <= {*names}
-    if stops_for_them and not undo.context.worker.exactly_once_source:
-        yield _WOUND_DOWN.format(undo.connector)
-    behind_creation = names[names.index("create") :] if "create" in names else []
+    stops_for_offsets = {"stop", "offsets"} <= {*names}
+    if stops_for_offsets and not undo.context.worker.exactly_once_source:
+        yield _TASKS_ENDED.format(undo.connector)
+    after_creation = names[names.index("create") :] if "create" in names else []
     for word in ("pause", "stop"):
-        if word in behind_creation:
-            yield _RUNS_FIRST.format(undo.connector, word, undo.context.profile.release)
+        if word in after_creation:
+            yield _RUNS_BRIEFLY.format(undo.connector, word, undo.context.profile.release)
 
 
-def _must_rest(state: ClusterState, command: RestoreConnector) -> bool:
-    """True if it must be stopped to change its offsets, and its later state is known."""
+def _must_stop(state: ClusterState, command: RestoreConnector) -> bool:
+    """True if the connector must stop for its offsets and the undo defines its state afterwards."""
     name, config = command.connector, command.config
     stopped = state.config.targets.get(name) is Target.STOPPED
     if stopped and state.config.task_counts.get(name, 0) == 0:
         return False
     if config is None:
-        return any(_changes(state, command))
+        return any(_offset_changes(state, command))
     # The restored config determines where the offsets are stored.
-    connectors = {**state.config.connectors, name: _named(name, config)}
-    put = msgspec.structs.replace(state.config, connectors=connectors)
-    back = msgspec.structs.replace(state, config=put)
-    return command.target is not None and any(_changes(back, command))
+    connectors = {**state.config.connectors, name: _with_name(name, config)}
+    config_state = msgspec.structs.replace(state.config, connectors=connectors)
+    restored = msgspec.structs.replace(state, config=config_state)
+    return command.target is not None and any(_offset_changes(restored, command))
 
 
-def _changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetChange]:
+def _offset_changes(state: ClusterState, command: RestoreConnector) -> Iterator[OffsetChange]:
+    """Changes from the present offsets to those of the undo; a surplus partition is removed."""
     if command.offsets is None:
         return
-    now = {
+    present_offsets = {
         frozen(offset.partition): offset
         for offset in views.source_offsets(state, command.connector)
         if offset.offset is not None
     }
     for requested in command.offsets:
-        present = now.pop(frozen(requested.partition), None)
+        present = present_offsets.pop(frozen(requested.partition), None)
         if present is None or frozen(present.offset) != frozen(requested.offset):
             yield requested
-    yield from (OffsetChange(surplus.partition) for surplus in now.values())
+    yield from (OffsetChange(surplus.partition) for surplus in present_offsets.values())
 
 
-_SINK = (
+_SINK_REFUSED = (
     "The offsets of sink connector {0} lie in its consumer group, whose past is in no log of "
     "Connect: undo without them"
 )
-_RUNS_FIRST = (
+_RUNS_BRIEFLY = (
     "it does no harm that {0} may run before it is told to {1}: {2} cannot create a connector in "
     "another state than RUNNING (initial_state, KIP-980)"
 )
-_WOUND_DOWN = (
+_TASKS_ENDED = (
     "no task of {0} commits offsets once it is stopped; to be sure, stop it and see them gone first"
 )

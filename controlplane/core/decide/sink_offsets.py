@@ -45,22 +45,25 @@ class SinkOffsets:
     def requested(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
         """The requested offsets as numbers, or a refusal of their format.
 
-        `"0"` and `0` are one partition; the later one in the worker's order wins.
+        `"0"` and `0` are one partition: the later of the two in the worker's order wins.
         """
         pairs = ((change.partition, change.offset) for change in changes)
         parsed: dict[TopicPartition, int | None] = {}
         try:
             for partition, offset in as_map(pairs, self._profile, as_longs=False):
-                where = _partition(partition)
-                parsed[where] = _offset(offset)
-        except _SinkOffsetError as fault:
+                topic_partition = _parsed_partition(partition)
+                parsed[topic_partition] = _parsed_offset(offset)
+        except _OffsetFormatError as fault:
             return Rejected(Reason.INVALID, str(fault))
-        return self._negative(parsed) or tuple(
-            _planned_offset(*where, to) for where, to in parsed.items()
+        return self._negative_number(parsed) or tuple(
+            _planned_offset(*topic_partition, offset) for topic_partition, offset in parsed.items()
         )
 
     def removals(self) -> Offsets | AskGroup:
-        """Every partition with a committed offset, to be removed; a question if not yet read."""
+        """Every partition with a committed offset, to be removed.
+
+        Returns a question if the context lacks the group's offsets.
+        """
         if self._context.group is None:
             return AskGroup(self._name, self._group, self._admin)
         return tuple(
@@ -71,13 +74,13 @@ class SinkOffsets:
         """No steps: Kafka refuses to change the offsets of a group with members."""
         return ()
 
-    def wipe(self, _known: Offsets) -> tuple[Step, ...]:
+    def wipe(self, _stored: Offsets) -> tuple[Step, ...]:
         """Delete the group, even one without committed offsets (KIP-875)."""
         return (Step("wipe", action=DeleteGroup(self._name, self._group, self._admin)),)
 
     def write(self, requested: Offsets) -> tuple[Step, ...]:
         """Set and remove offsets of the group."""
-        put = tuple(
+        set_ = tuple(
             (partition[TOPIC], partition[PARTITION], offset[OFFSET])
             for partition, offset in requested
             if partition is not None and offset is not None
@@ -87,12 +90,12 @@ class SinkOffsets:
             for partition, offset in requested
             if partition is not None and offset is None
         )
-        action = AlterGroup(self._name, self._group, put, removed, self._admin)
+        action = AlterGroup(self._name, self._group, set_, removed, self._admin)
         return (Step("write", action=action),)
 
-    def start_over(self, known: Offsets) -> tuple[Step, ...]:
+    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
         """Delete the group; a single action, so it is never half done."""
-        return self.wipe(known)
+        return self.wipe(stored)
 
     def start_at(self, requested: Offsets) -> tuple[Step, ...]:
         """Set offsets of the group that `start_over` deleted; undone by deleting it again."""
@@ -103,13 +106,14 @@ class SinkOffsets:
         (step,) = self.write(requested)
         return (msgspec.structs.replace(step, undo=undo),)
 
-    def _negative(self, parsed: Mapping[TopicPartition, int | None]) -> Rejected | None:
-        """Refuse negative partitions and offsets. Releases detect them too late."""
+    def _negative_number(self, parsed: Mapping[TopicPartition, int | None]) -> Rejected | None:
+        """Refuse negative partitions and offsets; None: there are none."""
         for (topic, partition), offset in parsed.items():
             if self._profile.rest_bad_body_is_client_error and min(partition, offset or 0) < 0:
                 where = f"partition {partition} of topic {topic}"
                 text = f"Neither partitions nor offsets can be negative: {where}, offset {offset}"
                 return Rejected(Reason.INVALID, text)
+            # Releases detect a negative offset late, and report a failure.
             if offset is not None and offset < 0:
                 text = f"Failed to modify offsets for sink connector {self._name}"
                 return Rejected(Reason.FAILED, text)
@@ -128,7 +132,10 @@ _ADMIN_OVERRIDE = "admin.override."
 
 
 def admin_overrides(config: Properties) -> AdminOverrides:
-    """Settings of the client that asks for a connector's group (`Worker#adminConfigs`)."""
+    """Settings of a connector's admin client, without their prefix; UNSET: none.
+
+    Kafka: `Worker#adminConfigs`.
+    """
     overrides = {
         key.removeprefix(_ADMIN_OVERRIDE): value
         for key, value in config.items()
@@ -137,47 +144,49 @@ def admin_overrides(config: Properties) -> AdminOverrides:
     return overrides or msgspec.UNSET
 
 
-class _SinkOffsetError(Exception):
-    """A partition or offset without a sink's format. The message is the worker's."""
+class _OffsetFormatError(Exception):
+    """A partition or offset that is not in the format of sinks. The message is the worker's."""
 
 
-def _partition(fields: Mapping[str, Any] | None) -> TopicPartition:
+def _parsed_partition(fields: Mapping[str, Any] | None) -> TopicPartition:
+    """Parse a partition's fields. Raises `_OffsetFormatError`."""
     if fields is None:
-        raise _SinkOffsetError(
+        raise _OffsetFormatError(
             "The partition for a sink connector offset cannot be null or missing"
         )
     if TOPIC not in fields or PARTITION not in fields:
-        raise _SinkOffsetError(
+        raise _OffsetFormatError(
             "The partition for a sink connector offset must contain the keys "
             f"'{TOPIC}' and '{PARTITION}'"
         )
     if fields[TOPIC] is None:
-        raise _SinkOffsetError("Kafka topic names must be valid strings and may not be null")
+        raise _OffsetFormatError("Kafka topic names must be valid strings and may not be null")
     if fields[PARTITION] is None:
-        raise _SinkOffsetError("Kafka partitions must be valid numbers and may not be null")
+        raise _OffsetFormatError("Kafka partitions must be valid numbers and may not be null")
     number = parse_int(value_text(fields[PARTITION]))
     if number is None:
-        raise _SinkOffsetError(_unparsed("Kafka partition", "Partition", fields[PARTITION]))
+        raise _OffsetFormatError(_unparsed_text("Kafka partition", "Partition", fields[PARTITION]))
     return value_text(fields[TOPIC]), number
 
 
-def _offset(fields: Mapping[str, Any] | None) -> int | None:
+def _parsed_offset(fields: Mapping[str, Any] | None) -> int | None:
+    """Parse an offset's fields; None: the offset is removed. Raises `_OffsetFormatError`."""
     if fields is None:
         return None
     if OFFSET not in fields:
-        raise _SinkOffsetError(
+        raise _OffsetFormatError(
             f"The offset for a sink connector should either be null or contain the key '{OFFSET}'"
         )
     number = parse_long(value_text(fields[OFFSET]))
     if number is None:
-        raise _SinkOffsetError(_unparsed("Kafka offset", "Offset", fields[OFFSET]))
+        raise _OffsetFormatError(_unparsed_text("Kafka offset", "Offset", fields[OFFSET]))
     return number
 
 
-def _unparsed(noun: str, whose: str, value: Any) -> str:
+def _unparsed_text(noun: str, subject: str, value: Any) -> str:
     return (
         f"Failed to parse the following {noun} value in the provided offsets: "
-        f"'{value_text(value)}'. {whose} values for sink connectors need to be integers."
+        f"'{value_text(value)}'. {subject} values for sink connectors need to be integers."
     )
 
 

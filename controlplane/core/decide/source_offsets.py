@@ -1,13 +1,13 @@
 """Offsets of source connectors: records in the worker's offsets topic or the connector's own.
 
-A connector with an offsets topic of its own stores its offsets there, and the worker's topic holds
-a copy in case that setting is removed. Readers fall back to the copy for a missing partition, so
-the order matters (KAFKA-15018). Removals go to the copy first, or else a crash would revive an old
-offset. Values go there last, as best effort.
+A connector may store its offsets in an offsets topic of its own. The worker's topic then holds a
+copy, in case that setting is removed. Readers fall back to the copy for a missing partition, so
+the order of writes matters (KAFKA-15018). Removals go to the copy first, or else a crash would
+revive an old offset. Values go there last, as best effort.
 
-The keys of a source partition are those of the log, or Java's. Releases serialise the parsed key
-again, in the order of Java's maps. So they miss a record whose key has its fields in another order.
-`kip` reuses the bytes of the log, so that one partition has one key (`Profile.writes_log_key`).
+The profile decides the key bytes of a partition's record. Releases serialise the parsed key again,
+in the order of Java's maps. So they miss a record whose key has its fields in another order. `kip`
+reuses the bytes of the log, so that one partition has one key (`Profile.writes_log_key`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -47,45 +47,48 @@ class SourceOffsets:
     def requested(self, changes: Sequence[OffsetChange]) -> Offsets | Rejected:
         """The requested offsets as Connect's converter reads them, or a refusal of their format."""
         pairs = ((change.partition, change.offset) for change in changes)
-        return self._normal(as_map(pairs, self._profile, as_longs=False))
+        return self._normalised(as_map(pairs, self._profile, as_longs=False))
 
     def removals(self) -> Offsets | Rejected:
         """Every partition with an offset, to be removed."""
         pairs = tuple((partition, None) for partition in self._keys.partitions())
         if self._profile.writes_log_key:
             return pairs
-        return self._normal(as_map(pairs, self._profile, as_longs=True))
+        return self._normalised(as_map(pairs, self._profile, as_longs=True))
 
     def fence(self) -> tuple[Step, ...]:
-        """Fence leftover tasks before any write, with exactly-once support."""
+        """Steps that fence leftover tasks; none without exactly-once support."""
         return fencing(self._state, self._name, self._context) if self._state.exactly_once else ()
 
-    def wipe(self, known: Offsets) -> tuple[Step, ...]:
-        """Remove these offsets."""
-        return self._steps("wipe", known)
+    def wipe(self, stored: Offsets) -> tuple[Step, ...]:
+        """Steps that remove these offsets, named `wipe`."""
+        return self._steps("wipe", stored)
 
     def write(self, requested: Offsets) -> tuple[Step, ...]:
-        """Set and remove offsets."""
+        """Steps that set and remove these offsets, named `write`."""
         return self._steps("write", requested)
 
-    def start_over(self, known: Offsets) -> tuple[Step, ...]:
-        """Remove all offsets, perhaps from two topics; the undo removes them once more.
+    def start_over(self, stored: Offsets) -> tuple[Step, ...]:
+        """Remove all offsets, perhaps from two topics; the undo of a step repeats the step.
 
-        A crash may leave half of them, which would be a position that never existed. Its extent is
-        unknown, so undoing completes the removal.
+        A crash may leave some of the offsets: a position that never existed. How many are left is
+        unknown, so the undo completes the removal.
         """
-        return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))
+        return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(stored))
 
     def start_at(self, requested: Offsets) -> tuple[Step, ...]:
-        """Set offsets of partitions that have none; each step can be undone."""
+        """Set offsets of partitions that have none; the undo of a step removes its offsets."""
         set_ = tuple(pair for pair in requested if pair[1] is not None)
         return tuple(_with_undo(step) for step in self._steps("write", set_))
 
-    # --- what may be asked ------------------------------------------------------------------
+    # --- requested offsets ------------------------------------------------------------------
 
-    def _normal(self, pairs: Offsets) -> Offsets | Rejected:
-        """Validated offsets, written and read back by Connect's converter (`Worker#normalize…`)."""
-        faults = (_fault(fields or {}) for pair in pairs for fields in pair)
+    def _normalised(self, pairs: Offsets) -> Offsets | Rejected:
+        """Validated offsets, written and read back by Connect's converter, or a refusal.
+
+        Kafka: `Worker#normalizeSourceConnectorOffsets`.
+        """
+        faults = (_format_fault(fields or {}) for pair in pairs for fields in pair)
         fault = next(filter(None, faults), None)
         if fault is not None:
             return self._malformed(fault)
@@ -96,7 +99,7 @@ class SourceOffsets:
         return as_map(read, self._profile, as_longs=True)
 
     def _malformed(self, fault: str) -> Rejected:
-        """Refusal of malformed offsets: the client's fault; releases report a failure."""
+        """Refusal of malformed offsets. Releases report it as a failure of the worker."""
         is_client_error = self._profile.rest_bad_body_is_client_error
         return Rejected(Reason.INVALID if is_client_error else Reason.FAILED, fault)
 
@@ -108,10 +111,13 @@ class SourceOffsets:
             json_converter.decode(json_converter.encode_hash_order(fields), self._profile),
         )
 
-    # --- what is written --------------------------------------------------------------------
+    # --- written records ----------------------------------------------------------------------
 
     def _steps(self, name: str, offsets: Offsets) -> tuple[Step, ...]:
-        """Steps for one topic after the other; topics with nothing to write are left out."""
+        """Steps for one topic after the other, in the order that the module explains.
+
+        Steps without records are left out.
+        """
         ordered = serialised(self._name, offsets, self._profile)
         primary, *copies = self._topics
         steps = []
@@ -130,13 +136,13 @@ class SourceOffsets:
         return selected(self._name, offsets, self._profile)
 
     def _step(self, name: str, topic: str, offsets: Offsets, *, best_effort: bool = False) -> Step:
-        """Step for one topic: with exactly-once support a transaction of its own."""
+        """Step that writes to one topic. With exactly-once support it is one transaction."""
         drafts = tuple(self._draft(topic, *pair) for pair in self._keyed(topic, offsets))
         read_back = (topic,) if self._profile.reads_back_offsets else ()
         return Step(name, drafts, read_back=read_back, best_effort=best_effort)
 
     def _keyed(self, topic: str, offsets: Offsets) -> Iterator[tuple[bytes, JsonObject | None]]:
-        """Keys and values to write: a value under the best key, a removal under every key."""
+        """Keys and offsets to write: an offset under the best key, a removal under every key."""
         for partition, offset in offsets:
             keys = self._keys.of(topic, partition)
             yield from ((key, offset) for key in (keys if offset is None else keys[:1]))
@@ -149,7 +155,7 @@ class SourceOffsets:
 def unreachable(
     state: ClusterState, name: str, config: Properties, context: Context
 ) -> Rejected | None:
-    """Refuse to write offsets of a source connector that are stored on another cluster.
+    """Refuse to write offsets of a source connector that are stored on another cluster, or None.
 
     A connector's own topic is on the cluster of its producer. With exactly-once support every
     connector writes offsets with its producer (`Worker#sameOffsetTopicAsWorker`).
@@ -159,7 +165,7 @@ def unreachable(
     with_producer = state.exactly_once or config.get(OFFSETS_TOPIC) is not None
     if not with_producer or not isinstance(servers, str) or not ours:
         return None
-    if _servers(servers) == _servers(ours):
+    if _server_set(servers) == _server_set(ours):
         return None
     text = (
         f"The offsets of connector {name} lie on the Kafka cluster {servers}, where this control "
@@ -169,24 +175,25 @@ def unreachable(
     return Rejected(Reason.FAILED, text)
 
 
-def _servers(listed_: str) -> set[str]:
+def _server_set(listed_: str) -> set[str]:
     return {server.strip() for server in listed_.split(",")}
 
 
 def _with_undo(step: Step) -> Step:
+    """The step with an undo that removes every offset that the step sets."""
     removals = tuple(msgspec.structs.replace(draft, value=None) for draft in step.records)
     undo = Step(f"undo-{step.name}", removals, read_back=step.read_back)
     return msgspec.structs.replace(step, undo=undo)
 
 
-_NO_PRIMITIVES: Mapping[type, str] = {dict: "MAP", list: "ARRAY"}
+_NON_PRIMITIVES: Mapping[type, str] = {dict: "MAP", list: "ARRAY"}
 _UNREADABLE = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 
 
-def _fault(fields: JsonObject) -> str | None:
+def _format_fault(fields: JsonObject) -> str | None:
     """Fault of a partition or offset; None: valid (`OffsetUtils#validateFormat`)."""
     for name, value in fields.items():
-        kind = _NO_PRIMITIVES.get(type(value))
+        kind = _NON_PRIMITIVES.get(type(value))
         if isinstance(value, int) and not fits_long(value):
             kind = "class java.math.BigInteger"
         if kind is not None:
@@ -198,14 +205,17 @@ def _fault(fields: JsonObject) -> str | None:
 
 
 class _LoggedPartition(NamedTuple):
-    """A partition and its keys that have a value in a topic, the best one first."""
+    """A partition and those of its keys that have a value in a topic, the best one first."""
 
     partition: JsonObject | None
     keys: Sequence[bytes]
 
 
 class LoggedKeys:
-    """Keys of one connector in these topics; its own topic comes first."""
+    """Keys of one connector's partitions as the log spells them.
+
+    `topics` are its offsets topics: its own first, if any.
+    """
 
     def __init__(self, state: ClusterState, connector: str, topics: Sequence[str]) -> None:
         self._state = state
@@ -213,7 +223,7 @@ class LoggedKeys:
         self._logged = {topic: self._logged_in(topic) for topic in topics}
 
     def partitions(self) -> list[JsonObject | None]:
-        """Every partition that has a value in a topic, including those that no worker lists."""
+        """Every partition with a value in a topic, by key; even one that no worker lists."""
         by_partition: dict[tuple[Any, ...], _LoggedPartition] = {}
         for logged in self._logged.values():
             by_partition = {**logged, **by_partition}
@@ -244,6 +254,7 @@ class LoggedKeys:
         return None if cause is None else cause.partition
 
     def _logged_in(self, topic: str) -> Mapping[tuple[Any, ...], _LoggedPartition]:
+        """Partitions with a value in the topic, by `frozen` partition."""
         spelled_partitions = spellings(self._state, topic, self._connector).items()
         logged = {
             partition_key: _LoggedPartition(
@@ -251,11 +262,10 @@ class LoggedKeys:
             )
             for (_, partition_key), spelled in spelled_partitions
         }
-        nowhere = encode_partition(
-            self._connector, None
-        )  # the null partition: writable, but never listed
-        if nowhere in self._state.offsets.get(topic, OffsetState()).values:
-            logged[frozen(None)] = _LoggedPartition(None, [nowhere])
+        # A client can write an offset of the null partition, but `spellings` never lists it.
+        null_key = encode_partition(self._connector, None)
+        if null_key in self._state.offsets.get(topic, OffsetState()).values:
+            logged[frozen(None)] = _LoggedPartition(None, [null_key])
         return logged
 
 
@@ -268,7 +278,7 @@ class JavaKeys:
         self._topics = topics
 
     def partitions(self) -> list[JsonObject]:
-        """Every partition that a worker lists, ordered by key: a snapshot loses the log's order."""
+        """Every partition that a worker lists, by key: a snapshot does not have the log's order."""
         spelled = listed(self._state, self._topics, self._connector).values()
         in_order = sorted(spelled, key=lambda partition: partition.key)
         return [partition.subject.partition for partition in in_order]

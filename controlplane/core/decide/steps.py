@@ -1,4 +1,4 @@
-"""Steps of plans: their names, which are the crash points, and the drafts of records they write."""
+"""Steps of plans: their names, which are the crash points, and the drafts of their records."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -29,12 +29,12 @@ STEPS = (
     "topic-N",
     "level",
 )
-"""All names; `N` is a number from 0. An undo puts the word of its command in front."""
+"""All names; `N` is a number from 0. In an undo, a word of `PARTS` and `-` come first."""
 
 PARTS = ("stop", "pause", "resume", "create", "put", "delete", "offsets")
-"""Words of the commands in an undo: `put-config`, `offsets-write`."""
+"""Words for the commands of an undo, as in `put-config` and `offsets-write`."""
 
-_STEP = re.compile(
+_STEP_NAME = re.compile(
     rf"(?:(?:{'|'.join(PARTS)})-)?(?:{'|'.join(STEPS)})".replace("-N", r"-(?:0|[1-9][0-9]*)"),
     re.ASCII,
 )
@@ -42,17 +42,17 @@ _STEP = re.compile(
 
 def is_step(name: str) -> bool:
     """True if some plan may have a step of this name."""
-    return _STEP.fullmatch(name) is not None
+    return _STEP_NAME.fullmatch(name) is not None
 
 
 def config_draft(state: ClusterState, record: ConfigRecord, context: Context) -> Draft:
-    """Draft of a config record, to the byte as a worker of this profile writes it."""
+    """Draft of a config record, with the bytes that a worker of this profile writes."""
     key, value = encode_config(record, context.profile)
     return Draft(state.topics.config, key, value)
 
 
 def status_draft(state: ClusterState, record: StatusRecord, context: Context) -> Draft:
-    """Draft of a status record, to the byte as a worker of this profile writes it."""
+    """Draft of a status record, with the bytes that a worker of this profile writes."""
     key, value = encode_status(record, context.profile)
     return Draft(state.topics.status, key, value)
 
@@ -72,7 +72,8 @@ def privileged(
 
     With exactly-once support, and always under `kip`, the records are one transaction: one step,
     named after the commit point. Otherwise each record is a send of its own, and a crash may
-    separate them; they are read back together. Kafka: `KafkaConfigBackingStore#sendPrivileged`.
+    separate them. The last step reads them all back.
+    Kafka: `KafkaConfigBackingStore#sendPrivileged`.
     """
     if not records:
         return ()

@@ -20,16 +20,19 @@ from controlplane.core.state import ClusterState
 
 def pause(state: ClusterState, command: PauseConnector, context: Context) -> Plan | Rejected:
     """Change any target state to PAUSED. This does not start a stopped connector."""
-    return _target(state, command, Target.PAUSED, context)
+    return _target_plan(state, command, Target.PAUSED, context)
 
 
 def resume(state: ClusterState, command: ResumeConnector, context: Context) -> Plan | Rejected:
     """Change any target state to STARTED."""
-    return _target(state, command, Target.STARTED, context)
+    return _target_plan(state, command, Target.STARTED, context)
 
 
 def stop(state: ClusterState, command: StopConnector, context: Context) -> Plan | Rejected:
-    """Any state → STOPPED, without tasks (`DistributedHerder#stopConnector`)."""
+    """Change any target state to STOPPED and empty the task set.
+
+    Kafka: `DistributedHerder#stopConnector`.
+    """
     name = command.connector
     if not context.profile.stops:
         return Rejected(Reason.NOT_OFFERED, None)
@@ -44,7 +47,7 @@ def stop(state: ClusterState, command: StopConnector, context: Context) -> Plan 
     )
 
 
-def _target(
+def _target_plan(
     state: ClusterState, command: ConnectorCommand, target: Target, context: Context
 ) -> Plan | Rejected:
     if not context.profile.target_states:

@@ -1,7 +1,7 @@
 """Publishes the tasks of a connector, and fences those of earlier generations (KIP-618).
 
 A task set is one record per task and a commit with their number. Readers keep the task records
-aside until the commit arrives, so no reader sees the effect of a crash between them.
+aside until the commit arrives. So a crash between the records has no effect for readers.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ def publish(state: ClusterState, command: PublishTasks, context: Context) -> Pla
 
 
 def task_set(name: str, configs: Sequence[Properties]) -> dict[str, ConfigRecord]:
-    """Records of a whole task set, by step name."""
+    """Records of a task set by step name: `task-0`, `task-1`, …, `commit`."""
     records: dict[str, ConfigRecord] = {
         f"task-{task}": TaskConfig(name, task, config) for task, config in enumerate(configs)
     }
@@ -58,30 +58,30 @@ def fence(state: ClusterState, command: FenceTasks, context: Context) -> Plan | 
         return Rejected(Reason.NOT_OFFERED, None)
     if name not in state.config.connectors:
         return Rejected(Reason.NO_SUCH_CONNECTOR, f"Connector {name} not found")
-    kind = views.connector_type(state, name, context.plugins)
-    if kind == UNKNOWN_TYPE and context.plugins.trusting:
-        return Rejected(Reason.FAILED, _UNKNOWN_KIND.format(name))
-    if kind != "source":
+    plugin_type = views.connector_type(state, name, context.plugins)
+    if plugin_type == UNKNOWN_TYPE and context.plugins.trusting:
+        return Rejected(Reason.FAILED, _UNKNOWN_TYPE.format(name))
+    if plugin_type != "source":
         return Rejected(Reason.INVALID, f"Connector {name} is not a source connector")
     return Plan(fencing(state, name, context), commit_point="count")
 
 
-_UNKNOWN_KIND = (
+_UNKNOWN_TYPE = (
     "The kind of connector {} (source or sink) is not known, and only sources are fenced: list "
     "its class with its type in the plugin catalogue"
 )
 
 
 def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...]:
-    """Steps that ensure no producer of an older task generation can write.
+    """Steps that ensure that no producer of an older task generation can write.
 
-    The count is the number of producers to fence the next time. So it is written after all of the
-    old generation are fenced and before any task of the new one starts. It outlives its connector.
+    The count is the number of producers to fence the next time. So its record is written after the
+    old generation is fenced and before a task of the new one starts. It outlives the connector.
     Kafka: `DistributedHerder#doFenceZombieSourceTasks`.
     """
-    gone = name not in state.config.connectors and name in state.config.fenced_counts
-    if name not in state.config.pending_fencing and not gone:
-        return ()  # no commit since the last count: done before
+    is_deleted = name not in state.config.connectors and name in state.config.fenced_counts
+    if name not in state.config.pending_fencing and not is_deleted:
+        return ()  # No task set was committed since the last count: all are fenced.
     count = state.config.task_counts.get(name, 0)
     record = TaskCount(name, count)
     return (
@@ -93,8 +93,9 @@ def fencing(state: ClusterState, name: str, context: Context) -> tuple[Step, ...
 def _fence_producers(
     state: ClusterState, name: str, count: int, context: Context
 ) -> tuple[Step, ...]:
-    """Action that fences producers; none if none had started or one new task replaces one old."""
+    """Step that fences the old producers; none if no task had started."""
     before = state.config.fenced_counts.get(name, 0)
+    # A single new task has the transactional id of the single old one, and so fences it itself.
     if before <= 0 or before == count == 1:
         return ()
     group = context.worker.group_id

@@ -10,7 +10,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState
 
 LEVELS = frozenset({"OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL"})
-"""Levels of Log4j, in capitals."""
+"""Names of Log4j's levels, in upper case."""
 
 
 def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan | Rejected:
@@ -35,19 +35,22 @@ def reset(state: ClusterState, command: ResetTopics, context: Context) -> Plan |
 
 
 def _tombstones(state: ClusterState, name: str, context: Context) -> tuple[Draft, ...]:
-    """Tombstones, one per topic. Releases build the key from the value; it may differ."""
+    """Tombstones, one per active topic.
+
+    Releases build the key from the record's value, so it may differ from the key in the log.
+    """
     active_topics = sorted(state.status.active_topics.get(name, {}).items())
-    gone = [
+    removals = [
         ActiveTopic(name, topic, None)
         if context.profile.writes_log_key
         else ActiveTopic(use.connector, use.topic, None)
         for topic, use in active_topics
     ]
-    return tuple(status_draft(state, record, context) for record in gone)
+    return tuple(status_draft(state, record, context) for record in removals)
 
 
 def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) -> Plan | Rejected:
-    """Write a record for all workers, with the level as requested."""
+    """Write a record that all workers obey, with the level spelled as requested."""
     if not context.profile.logger_levels:
         return Rejected(Reason.NOT_OFFERED, None)
     level = level_named(command.level, context.profile)
@@ -58,7 +61,7 @@ def set_level(state: ClusterState, command: SetLoggerLevel, context: Context) ->
 
 
 def level_named(text: str, profile: Profile) -> str | Rejected:
-    """The level that a text names, or the refusal."""
+    """The level of `LEVELS` that a text names, or the refusal."""
     if profile.logger_levels_needed and not text:
         return Rejected(Reason.FAILED, "Illegal null or empty Level name.")
     level = (java_library.trim(text) if profile.logger_levels_trimmed else text).upper()

@@ -66,6 +66,7 @@ class Plugins:
         """Plugins of a catalogue. It must list those of Kafka's own that are optional in a worker.
         """
         self.own = own or KafkaPlugins()
+        """Kafka's own plugins and definitions."""
         self.added = tuple(more)
         """Plugins in addition to a catalogue; they hide none of Kafka's own."""
         self.trusting = trusting
@@ -74,23 +75,26 @@ class Plugins:
 
     def at(self, profile: Profile) -> ClassPath:
         """The class path of a worker of the profile's release."""
-        path = self._at.get(profile.release)
-        if path is None:
-            path = self._at[profile.release] = ClassPath(
-                (*self.listed, *self.added, *self._kafkas),
+        class_path = self._at.get(profile.release)
+        if class_path is None:
+            class_path = self._at[profile.release] = ClassPath(
+                (*self.listed, *self.added, *self._kafka_plugins),
                 self.own,
                 profile,
                 trusting=self.trusting,
             )
-        return path
+        return class_path
 
     @cached_property
     def _newest(self) -> ClassPath:
         return self.at(Profile.of(NEWEST))
 
     @cached_property
-    def _kafkas(self) -> tuple[Plugin, ...]:
-        """Kafka's plugins that every worker has, and all of kinds that the catalogue leaves out."""
+    def _kafka_plugins(self) -> tuple[Plugin, ...]:
+        """Kafka's own plugins that a worker has besides those of the catalogue.
+
+        These are all bundled plugins, and all plugins of a kind that the catalogue leaves out.
+        """
         names = {plugin.class_name for plugin in self.listed}
         kinds = {kind_of(plugin.type) for plugin in self.listed}
         unlisted = (plugin for plugin in self.own.plugins if plugin.class_name not in names)
@@ -99,7 +103,7 @@ class Plugins:
         )
 
     def trusting_unknown(self) -> "Plugins":
-        """Return plugins that accept every undeclared class as well."""
+        """Return these plugins, with every unknown class taken to exist."""
         return Plugins(self.listed, self.own, self.added, trusting=True)
 
     def type_of(self, connector_class: Any) -> str:
@@ -130,7 +134,7 @@ class Plugins:
 
 
 UNCHECKED = Plugins(trusting=True)
-"""No plugins, and every class taken on trust: for reading, and deciding without a catalogue."""
+"""No known plugins; every class is taken to exist. For reads, and decisions without a catalogue."""
 
 
 def parse_catalogue(

@@ -13,8 +13,8 @@ JSON list as answered by `GET /connector-plugins` of a worker, with optional fur
 shorter (`key_definition.WrittenKey`). A plugin without `config` accepts every setting.
 `offset_hooks` explains `alter_offsets`. Kafka's own plugins need only their class.
 
-The file may also be an object with that list and with documentation of Kafka's own settings, as
-`controlplane plugins harvest` writes it:
+The file may also be an object with that list and with documentation of Kafka's own settings.
+`controlplane plugins harvest` writes this form:
 
     {"plugins": […], "documentation": {"producer": {"linger.ms": "…"}}}
 """
@@ -43,7 +43,7 @@ _OptionalText = str | msgspec.UnsetType | None
 
 
 class CatalogueError(ValueError):
-    """The text is no catalogue of plugins. The message says what is wrong."""
+    """The text is no catalogue of plugins; the message says why."""
 
 
 class _EarlierPlugin(EarlierFields, frozen=True, kw_only=True):
@@ -89,10 +89,10 @@ class Plugin(ReleaseSpan, frozen=True, kw_only=True):
         plugin = as_of(self, self.before, profile)
         if plugin is None:
             return None
-        own = plugin.version == WORKERS_VERSION
+        is_kafkas = plugin.version == WORKERS_VERSION
         return msgspec.structs.replace(
             plugin,
-            version=profile.kafka_release if own else plugin.version,
+            version=profile.kafka_release if is_kafkas else plugin.version,
             config=plugin.config and keys_as_of(plugin.config, profile),
         )
 
@@ -115,14 +115,19 @@ class _WrittenPlugin(ReleaseSpan, frozen=True, kw_only=True, rename={"class_name
     before: tuple[_EarlierPlugin, ...] | msgspec.UnsetType = msgspec.UNSET
 
     def fields(self) -> dict[str, Any]:
-        """The fields of a `Plugin` that are given."""
+        """The fields of a `Plugin` that are given.
+
+        Raises:
+            UnknownHook: `alter_offsets` describes no hook.
+            CatalogueError: a key has unknown words for valid values.
+        """
         fields = {
             name: value
             for name, value in msgspec.structs.asdict(self).items()
             if not isinstance(value, msgspec.UnsetType) and value is not None
         }
         if not isinstance(self.config, msgspec.UnsetType):
-            fields["config"] = _plain(self.config)
+            fields["config"] = _checked_plain_keys(self.config)
         words = fields.pop("alter_offsets", None)
         if isinstance(words, str):
             keys = fields.get("config", ())
@@ -153,10 +158,12 @@ class WrittenCatalogue(msgspec.Struct, frozen=True):
         """The plugins, completed from Kafka's own.
 
         Raises:
-            CatalogueError: a plugin has an unknown hook or rule.
+            CatalogueError: a plugin has an unknown hook, or a key has unknown valid values.
         """
         try:
-            return tuple(plugin for entry in self.plugins for plugin in _plugins(entry, own))
+            return tuple(
+                plugin for entry in self.plugins for plugin in _plugins_of_entry(entry, own)
+            )
         except UnknownHook as error:
             raise CatalogueError(f"alter_offsets: {error}") from None
 
@@ -166,15 +173,19 @@ class KafkaPlugins(msgspec.Struct, frozen=True):
 
     plugins: tuple[Plugin, ...] = ()
     definitions: Mapping[str, tuple[ConfigKey, ...]] = {}
-    """`connector`, `source` and `sink` (beyond those of every connector), `transformation` (beyond
-    its own), and of clients: `producer`, `consumer`, `admin`."""
+    """Keys by definition.
+
+    - `connector`: keys of every connector; `source`, `sink`: further keys of these.
+    - `transformation`: keys of every transformation, before its own.
+    - `producer`, `consumer`, `admin`: keys of clients.
+    """
 
 
 def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
-    """Check that all words for valid values are known.
+    """Return the keys if all of their words for valid values are known (`validators`).
 
     Raises:
-        CatalogueError: those of a key are not.
+        CatalogueError: a key has unknown words.
     """
     keys = tuple(keys)
     for key in keys:
@@ -189,7 +200,7 @@ def checked_keys(keys: Iterable[ConfigKey]) -> tuple[ConfigKey, ...]:
     return keys
 
 
-def _plain(keys: Iterable[WrittenKey]) -> tuple[ConfigKey, ...]:
+def _checked_plain_keys(keys: Iterable[WrittenKey]) -> tuple[ConfigKey, ...]:
     return checked_keys(key.plain() for key in keys)
 
 
@@ -200,7 +211,7 @@ def decoded(text: bytes, kind: type[_Decoded]) -> _Decoded:
     """Parse a JSON text to a type.
 
     Raises:
-        CatalogueError: the text does not fit.
+        CatalogueError: the text is not JSON, or does not fit the type.
     """
     try:
         return msgspec.json.decode(text, type=kind)
@@ -217,7 +228,7 @@ def parse_plugins(text: bytes, own: Sequence[Plugin] = ()) -> tuple[Plugin, ...]
     return WrittenCatalogue.read(text).listed(own)
 
 
-def _plugins(written: _WrittenPlugin, own: Sequence[Plugin]) -> Iterable[Plugin]:
+def _plugins_of_entry(written: _WrittenPlugin, own: Sequence[Plugin]) -> Iterable[Plugin]:
     """The plugins of an entry; several if Kafka's own class is a plugin of several kinds."""
     fields = written.fields()
     of_class = [plugin for plugin in own if plugin.class_name == written.class_name]
@@ -235,4 +246,4 @@ def parse_definitions(text: bytes) -> Mapping[str, tuple[ConfigKey, ...]]:
         CatalogueError: the text has another form.
     """
     written = decoded(text, dict[str, tuple[WrittenKey, ...]])
-    return {name: _plain(keys) for name, keys in written.items()}
+    return {name: _checked_plain_keys(keys) for name, keys in written.items()}

@@ -20,16 +20,16 @@ def simple_name(class_name: str) -> str:
 
 
 def pruned_name(plugin: Plugin) -> str:
-    """The simple name without the name of its kind."""
+    """The simple name without the suffix of its type: `FileStreamSource`."""
     simple, suffix = simple_name(plugin.class_name), _SUFFIXES.get(plugin.type)
     stem = simple.rpartition(suffix)[0] if suffix else ""
     return stem or simple
 
 
 def aliases(plugins: Iterable[Plugin]) -> dict[str, str]:
-    """Classes by alias, without the aliases that several classes share."""
-    meant: dict[str, set[str]] = {}
+    """Full class names by alias, without the aliases that several classes share."""
+    classes: dict[str, set[str]] = {}
     for plugin in plugins:
         for alias in (simple_name(plugin.class_name), pruned_name(plugin)):
-            meant.setdefault(alias, set()).add(plugin.class_name)
-    return {alias: next(iter(names)) for alias, names in meant.items() if len(names) == 1}
+            classes.setdefault(alias, set()).add(plugin.class_name)
+    return {alias: next(iter(names)) for alias, names in classes.items() if len(names) == 1}

@@ -41,16 +41,20 @@ class ClassPath:
         self._defective = [plugin for plugin in present if plugin.defect is not None]
         self._aliases = aliases(self.plugins)
         self._by_kind: dict[tuple[str, ...], tuple[Plugin, ...]] = {}
-        self._ready: dict[tuple[Any, ...], Definition] = {}
+        self._prepared: dict[tuple[Any, ...], Definition] = {}
 
     def _is_listed(self, plugin: Plugin) -> bool:
-        """True if the worker's scan for plugins accepts the class."""
+        """True if the worker's scan for plugins accepts the class.
+
+        Abstract classes are never listed. A class with another defect is listed if the scan does
+        not instantiate it.
+        """
         if plugin.defect in {None, "abstract"}:
             return plugin.defect is None
         return not self._profile.plugins_instantiated and plugin.type not in CONNECTORS
 
     def of_kind(self, *kinds: str) -> tuple[Plugin, ...]:
-        """Plugins of some kinds, by name."""
+        """Plugins of some types, sorted by class name."""
         if kinds not in self._by_kind:
             self._by_kind[kinds] = tuple(plugin for plugin in self._sorted if plugin.type in kinds)
         return self._by_kind[kinds]
@@ -60,7 +64,7 @@ class ClassPath:
         return sorted(self.plugins, key=lambda plugin: string_order(plugin.class_name))
 
     def full_name(self, name: str) -> str:
-        """Class that a name means: an alias, or a full name."""
+        """Full class name of an alias; any other name stays as it is."""
         return self._aliases.get(name, name)
 
     def named(self, class_name: str) -> Sequence[Plugin]:
@@ -69,25 +73,25 @@ class ClassPath:
 
     def class_named(self, class_name: str) -> JavaClass:
         """The class with this full name, perhaps with a defect; without kinds if unknown."""
-        broken = [plugin for plugin in self._defective if plugin.class_name == class_name]
-        kinds = frozenset(plugin.type for plugin in (*self.named(class_name), *broken))
-        defect = broken[0].defect if broken else None
+        defective = [plugin for plugin in self._defective if plugin.class_name == class_name]
+        kinds = frozenset(plugin.type for plugin in (*self.named(class_name), *defective))
+        defect = defective[0].defect if defective else None
         return JavaClass(class_name, kinds, self.nested(class_name), defect)
 
     def nested(self, class_name: str) -> tuple[str, ...]:
-        """Plugins nested in this class."""
+        """Full class names of the plugins nested in this class, at any depth."""
         return self._nested.get(class_name, ())
 
     @cached_property
     def _nested(self) -> Mapping[str, tuple[str, ...]]:
-        """Nested plugins by class."""
-        within: dict[str, list[str]] = {}
+        """Full class names of nested plugins, by outer class."""
+        nested_names: dict[str, list[str]] = {}
         for name in sorted(self._by_class, key=string_order):
             outer = name.rpartition("$")[0]
             while outer:
-                within.setdefault(outer, []).append(name)
+                nested_names.setdefault(outer, []).append(name)
                 outer = outer.rpartition("$")[0]
-        return {outer: tuple(names) for outer, names in within.items()}
+        return {outer: tuple(names) for outer, names in nested_names.items()}
 
     @cached_property
     def _by_class(self) -> Mapping[str, list[Plugin]]:
@@ -97,19 +101,19 @@ class ClassPath:
         return by_class
 
     def connector(self, name: str) -> Plugin | Sequence[Plugin]:
-        """Plugins that a connector class name means; if no connector, all possible meanings."""
+        """The connector that a class name means; if there is not exactly one, all candidates."""
         for plugin in self.named(self.full_name(name)):
             if plugin.type in CONNECTORS:
                 return plugin
-        meant = [
+        candidates = [
             plugin
             for plugin in self.of_kind(*CONNECTORS)
             if simple_name(plugin.class_name) in {name, name + "Connector"}
         ]
-        return meant[0] if len(meant) == 1 else meant
+        return candidates[0] if len(candidates) == 1 else candidates
 
     def keys_of(self, plugin: Plugin) -> tuple[ConfigKey, ...] | None:
-        """Keys that a plugin defines; None: unknown."""
+        """Keys that a plugin defines, after those of the definitions it extends; None: unknown."""
         if plugin.config is None:
             return None
         inherited = (key for name in plugin.extends for key in self.definition(name))
@@ -117,7 +121,7 @@ class ClassPath:
 
     def definition_of(self, plugin: Plugin) -> Definition:
         """Definition of a plugin's own keys; empty if unknown."""
-        return self._made_ready(
+        return self._prepared_definition(
             (plugin.class_name, plugin.type), lambda: self.keys_of(plugin) or NOTHING.keys
         )
 
@@ -129,15 +133,15 @@ class ClassPath:
                 default = defaults.get(key.name)
                 yield key if default is None else msgspec.structs.replace(key, default=default)
 
-        return self._made_ready((kind, *defaults.items()), keys)
+        return self._prepared_definition((kind, *defaults.items()), keys)
 
-    def _made_ready(
-        self, which: tuple[Any, ...], keys: Callable[[], Iterable[ConfigKey]]
+    def _prepared_definition(
+        self, cache_key: tuple[Any, ...], keys: Callable[[], Iterable[ConfigKey]]
     ) -> Definition:
-        """Prepare a definition once; there is one per plugin and version."""
-        if which not in self._ready:
-            self._ready[which] = Definition.of(keys())
-        return self._ready[which]
+        """Definition for a cache key, prepared once."""
+        if cache_key not in self._prepared:
+            self._prepared[cache_key] = Definition.of(keys())
+        return self._prepared[cache_key]
 
     def definition(self, name: str) -> tuple[ConfigKey, ...]:
         """Keys of one of Kafka's own definitions, in order."""
@@ -150,5 +154,5 @@ class ClassPath:
 
 
 def kind_of(kind: str) -> str:
-    """Kind of plugin of a type: sources and sinks are one kind."""
+    """Kind of plugin of a type: sources and sinks are of one kind, `connector`."""
     return "connector" if kind in CONNECTORS else kind

@@ -12,7 +12,7 @@ from controlplane.core.configdef.key_definition import ConfigKey
 from controlplane.core.plugins.catalogue import KafkaPlugins, decoded
 
 Descriptions = Mapping[str, Mapping[str, str]]
-"""Descriptions by scope and name of the setting."""
+"""Descriptions by scope, then by name of the setting."""
 
 
 def parse_descriptions(text: bytes) -> Descriptions:

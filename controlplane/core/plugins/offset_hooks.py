@@ -43,12 +43,12 @@ def declines(_config: JsonObject, _offsets: Offsets) -> HookOutcome:
 
 
 def accepts(_config: JsonObject, _offsets: Offsets) -> HookOutcome:
-    """Accept any offsets."""
+    """Return true, for offsets of any form."""
     return HookSuccess(definite=True)
 
 
 def unsupported(config: JsonObject, _offsets: Offsets) -> HookOutcome:
-    """Throw: offsets of this connector cannot be altered from outside."""
+    """Throw `UnsupportedOperationException`, which the worker answers with this text."""
     return HookFailure(
         f"Failed to modify offsets for connector {config.get('name')} because it doesn't support "
         "external modification of offsets"
@@ -60,7 +60,7 @@ def _raises(text: str, _config: JsonObject, _offsets: Offsets) -> HookOutcome:
 
 
 def undisturbing(hook: Hook) -> Hook:
-    """A hook that gets copies, so that published state cannot be changed."""
+    """Wrap a hook so that it gets copies, and cannot change published state."""
 
     def with_copies(config: JsonObject, offsets: Offsets) -> HookOutcome:
         pairs = tuple((_copied(partition), _copied(offset)) for partition, offset in offsets)
@@ -71,26 +71,26 @@ def undisturbing(hook: Hook) -> Hook:
 
 def _copied(value: Any) -> Any:
     """Deep copy of maps and lists. Not recursive: they may be nested deeper than Python's stack."""
-    holder: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any]] = [(holder, 0, value)]
-    while waiting:
-        into, place, item = waiting.pop()
+    root: list[Any] = [None]
+    pending: list[tuple[Any, Any, Any]] = [(root, 0, value)]
+    while pending:
+        container, place, item = pending.pop()
         if isinstance(item, Mapping):
-            into[place] = dict.fromkeys(item)
-            waiting += [(into[place], name, member) for name, member in item.items()]
+            container[place] = dict.fromkeys(item)
+            pending += [(container[place], name, member) for name, member in item.items()]
         elif isinstance(item, list):
-            into[place] = [None] * len(item)
-            waiting += [(into[place], index, member) for index, member in enumerate(item)]
+            container[place] = [None] * len(item)
+            pending += [(container[place], index, member) for index, member in enumerate(item)]
         else:
-            into[place] = item
-    return holder[0]
+            container[place] = item
+    return root[0]
 
 
 # --- words --------------------------------------------------------------------------------------
 
 _RAISES = re.compile(r"raises ConnectException\('(.*)'\)", re.DOTALL)
 _BY_KEY = re.compile(r"by the config key '([^']+)': (.+)", re.DOTALL)
-_CASE = re.compile(
+_CASE_WORDS = re.compile(
     r"(\S+) (accepts|declines|raises (?:ConnectException\('.*?'\)|UnsupportedOperationException))"
     r"(?:, |$)"
 )
@@ -117,13 +117,13 @@ def parse_hook(words: str, defaults: Mapping[str, str | None] | None = None) -> 
 
 
 def _cases(text: str) -> Iterable[tuple[str, Hook]]:
-    at = 0
-    while at < len(text):
-        case = _CASE.match(text, at)
+    start = 0
+    while start < len(text):
+        case = _CASE_WORDS.match(text, start)
         if case is None:
-            raise UnknownHook(f"{text[at:]!r} does not say what the hook does")
+            raise UnknownHook(f"{text[start:]!r} does not say what the hook does")
         yield case[1], parse_hook(case[2])
-        at = case.end()
+        start = case.end()
 
 
 def _by_key(
@@ -133,6 +133,7 @@ def _by_key(
     config: JsonObject,
     offsets: Offsets,
 ) -> HookOutcome:
+    """Call the hook of the case for a config key's value; a value without a case declines."""
     hook = cases.get(config.get(key, default) or "", declines)
     return hook(config, offsets)
 
@@ -141,7 +142,7 @@ def _by_key(
 
 
 def _checked(check: _OffsetCheck, _config: JsonObject, offsets: Offsets) -> HookOutcome:
-    """A hook that checks each offset; offsets to be removed are not checked."""
+    """Check each offset and return true. Offsets to be removed are not checked."""
     try:
         for partition, offset in offsets:
             if offset is not None:
@@ -161,10 +162,12 @@ def _file_stream_source(config: JsonObject, offsets: Offsets) -> HookOutcome:
 
 
 def _file_position(partition: JsonObject | None, offset: JsonObject) -> None:
+    """Check of `FileStreamSourceConnector`: a position of 0 or more in a named file."""
     if "position" not in offset:
         raise _HookRefusal("Offset objects should either be null or contain the key 'position'")
     position = offset["position"]
-    if not is_integer(position):  # a Long: the converter makes Longs of integers
+    # Connect's converter reads every integer as a Long.
+    if not is_integer(position):
         raise _HookRefusal(
             "The value for the 'position' key in the offset is expected to be a Long value"
         )
@@ -178,8 +181,14 @@ def _file_position(partition: JsonObject | None, offset: JsonObject) -> None:
         raise _HookRefusal("Partition objects should contain the key 'filename'")
 
 
-def _mirrored(names: tuple[str, ...], *, numbered: bool, only_zero: bool) -> _OffsetCheck:
-    """MirrorMaker's check: strings under some names, a partition number, a numeric offset."""
+def _mirror_check(names: tuple[str, ...], *, numbered: bool, only_zero: bool) -> _OffsetCheck:
+    """Check of one of MirrorMaker's connectors (`MirrorUtils`).
+
+    Args:
+        names: fields of the partition that must be strings.
+        numbered: the partition must have a `partition` number.
+        only_zero: the offset must be 0; otherwise it must not be negative.
+    """
 
     def check(partition: JsonObject | None, offset: JsonObject) -> None:
         if partition is None:
@@ -194,52 +203,53 @@ def _mirrored(names: tuple[str, ...], *, numbered: bool, only_zero: bool) -> _Of
 
 
 def _check_text(partition: JsonObject, name: str) -> None:
-    shown = f"Source partition {_text(partition)}"
+    subject = f"Source partition {_values_text(partition)}"
     if name not in partition:
-        raise _HookRefusal(f"{shown} is missing the '{name}' key, which is required")
+        raise _HookRefusal(f"{subject} is missing the '{name}' key, which is required")
     if not isinstance(partition[name], str):
-        _refuse_value(shown, partition, name, ", which must be a string")
+        _refuse_value(subject, partition, name, ", which must be a string")
 
 
 def _check_partition(partition: JsonObject) -> None:
-    shown = f"Source partition {_text(partition)}"
+    subject = f"Source partition {_values_text(partition)}"
     if "partition" not in partition:
-        raise _HookRefusal(f"{shown} is missing the 'partition' key, which is required")
+        raise _HookRefusal(f"{subject} is missing the 'partition' key, which is required")
     number = partition["partition"]
     if not is_integer(number) or number >= 2**31:
-        _refuse_value(shown, partition, "partition", ", which must be an integer")
+        _refuse_value(subject, partition, "partition", ", which must be an integer")
+    # Java narrows the Long to an int first, so -2**32 counts as 0.
     if narrow_int(number) < 0:
-        _refuse_value(shown, partition, "partition", ", which cannot be negative")
+        _refuse_value(subject, partition, "partition", ", which cannot be negative")
 
 
 def _check_offset(partition: JsonObject, offset: JsonObject, *, only_zero: bool) -> None:
-    shown = f"Source offset {_text(offset)} for source partition {_text(partition)}"
+    subject = f"Source offset {_values_text(offset)} for source partition {_values_text(partition)}"
     if "offset" not in offset:
-        raise _HookRefusal(f"{shown} is missing the 'offset' key, which is required")
+        raise _HookRefusal(f"{subject} is missing the 'offset' key, which is required")
     number = offset["offset"]
     if not is_integer(number):
-        _refuse_value(shown, offset, "offset", ", which must be an integer")
+        _refuse_value(subject, offset, "offset", ", which must be an integer")
     if only_zero and number != 0:
-        _refuse_value(shown, offset, "offset", "; the only accepted value is 0")
+        _refuse_value(subject, offset, "offset", "; the only accepted value is 0")
     if not only_zero and number < 0:
-        _refuse_value(shown, offset, "offset", ", which cannot be negative")
+        _refuse_value(subject, offset, "offset", ", which cannot be negative")
 
 
-def _refuse_value(shown: str, values: JsonObject, name: str, why: str) -> None:
+def _refuse_value(subject: str, values: JsonObject, name: str, why: str) -> None:
     value = value_text(values[name])
-    raise _HookRefusal(f"{shown} has an invalid value {value} for the '{name}' key{why}")
+    raise _HookRefusal(f"{subject} has an invalid value {value} for the '{name}' key{why}")
 
 
-def _text(values: JsonObject) -> str:
+def _values_text(values: JsonObject) -> str:
     return value_text({name: values[name] for name in hash_map_order(values)})
 
 
 _MIRRORS = {
-    "MirrorSourceConnector": _mirrored(("cluster", "topic"), numbered=True, only_zero=False),
-    "MirrorHeartbeatConnector": _mirrored(
+    "MirrorSourceConnector": _mirror_check(("cluster", "topic"), numbered=True, only_zero=False),
+    "MirrorHeartbeatConnector": _mirror_check(
         ("sourceClusterAlias", "targetClusterAlias"), numbered=False, only_zero=True
     ),
-    "MirrorCheckpointConnector": _mirrored(("group", "topic"), numbered=True, only_zero=True),
+    "MirrorCheckpointConnector": _mirror_check(("group", "topic"), numbered=True, only_zero=True),
 }
 
 _HOOKS: Mapping[str, Hook] = {

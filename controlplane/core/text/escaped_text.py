@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 MAX_LEVELS: Final = 6
-"""Levels of escapes to remove. JSON in JSON doubles its backslashes at each level."""
+"""Limit of levels to remove. JSON in JSON doubles its backslashes at each level."""
 
 _ESCAPE: Final = re.compile(
     r"\\(?:u+(?P<unit>[0-9A-Fa-f]{4})|x(?P<byte>[0-9A-Fa-f]{2})|(?P<short>[^ux]))"
@@ -20,9 +20,12 @@ _ESCAPE: Final = re.compile(
     r"|(?P<name>quot|apos|lt|gt|amp|colon|equals|commat|sol);)",
     re.DOTALL,
 )
+"""One escape; the name of its group selects the decoder. An escape character that is itself escaped
+again and again (`%2525…`, `&amp;amp;…`) counts as one level."""
 _ZERO: Final = re.compile(r"(?P<zero>\x00)")
-"""UTF-16 of ASCII read as bytes. Zeros are a level of their own, as they may split other escapes.
-"""
+"""A zero byte. ASCII in UTF-16, read as bytes, has one per character.
+
+Zeros may split other escapes, so removing them is a level of its own."""
 
 _HIDING: Final = re.compile(
     r"\\[ux/\\\"nrt]|%[0-9A-Fa-f]{2}|&(?:amp;)*(?:#|quot;|apos;|lt;|colon;)|\x00"
@@ -40,7 +43,7 @@ _LAST_CODE: Final = 0x10FFFF
 
 
 class EscapeLevel(NamedTuple):
-    """A text without some levels of its escapes, with the position of each character."""
+    """A text without its outer levels of escapes, and a map of positions to the original text."""
 
     text: str
     ends: list[int]
@@ -51,7 +54,7 @@ class EscapeLevel(NamedTuple):
     """The next outer level; None: the original text."""
 
     def original(self, position: int) -> int:
-        """Position in the original text."""
+        """Map a position in `text` to the original text."""
         before = bisect_right(self.ends, position) - 1
         if before >= 0:
             position += self.original_ends[before] - self.ends[before]
@@ -67,12 +70,13 @@ def escape_levels(text: str) -> list[EscapeLevel]:
     """The text without one level of escapes, without two, and so on; empty if it has none."""
     levels: list[EscapeLevel] = []
     while len(levels) < MAX_LEVELS and has_escapes(text):
-        levels.append(_unescaped(text, levels[-1] if levels else None))
+        levels.append(_next_level(text, levels[-1] if levels else None))
         text = levels[-1].text
     return levels
 
 
-def _unescaped(text: str, above: EscapeLevel | None) -> EscapeLevel:
+def _next_level(text: str, above: EscapeLevel | None) -> EscapeLevel:
+    """Remove one level of escapes from the text of the level `above`."""
     pieces: list[str] = []
     ends: list[int] = []
     original_ends: list[int] = []
@@ -80,7 +84,7 @@ def _unescaped(text: str, above: EscapeLevel | None) -> EscapeLevel:
     escape = _ZERO if "\0" in text else _ESCAPE
     for match in escape.finditer(text):
         kind = str(match.lastgroup)
-        character = _CHARACTERS[kind](match[kind])
+        character = _DECODERS[kind](match[kind])
         pieces += text[copied : match.start()], character
         length += match.start() - copied + len(character)
         copied = match.end()
@@ -89,17 +93,17 @@ def _unescaped(text: str, above: EscapeLevel | None) -> EscapeLevel:
     return EscapeLevel("".join(pieces) + text[copied:], ends, original_ends, above)
 
 
-def _code(code: int) -> str:
+def _character(code: int) -> str:
     return chr(code) if code <= _LAST_CODE else "\ufffd"
 
 
-_CHARACTERS: Final[dict[str, Callable[[str], str]]] = {
+_DECODERS: Final[dict[str, Callable[[str], str]]] = {
     "unit": lambda digits: chr(int(digits, 16)),
     "byte": lambda digits: chr(int(digits, 16)),
     "percent": lambda digits: chr(int(digits, 16)),
     "short": lambda letter: _SHORT.get(letter, letter),
-    "decimal": lambda digits: _code(int(digits)),
-    "hex": lambda digits: _code(int(digits, 16)),
+    "decimal": lambda digits: _character(int(digits)),
+    "hex": lambda digits: _character(int(digits, 16)),
     "name": lambda name: _NAMED[name],
     "zero": lambda _zero: "",
 }

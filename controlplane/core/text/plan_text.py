@@ -38,25 +38,25 @@ class PlanLine(NamedTuple):
     """One record or action as cells; empty cells have nothing to show."""
 
     step: str
-    """Name of the step, with its first record only; in brackets the step that takes it back."""
+    """Name of the step, on its first line only; in parentheses if it undoes another step."""
     topic: str
     partition: str
     key: str
     value: str
     """Value of the record, or the action."""
     then: str
-    """Condition for the next step to begin, with the step's last record only."""
+    """Condition for the next step to begin, on the step's last line only."""
 
 
 def plan_text(plan: Plan | Rejected, state: ClusterState) -> str:
-    """Format a plan for the log of `state`, as lines; a refusal or question as one line."""
+    """Format a plan for the log of `state`, as lines; a refusal as one line."""
     if isinstance(plan, Rejected):
         return f"refused: {short(redacted_refusal(plan.sentence))}"
-    text = [amount(plan), *_aligned(list(lines(plan, state)))]
+    text_lines = [amount(plan), *_aligned(list(lines(plan, state)))]
     if plan.steps and plan.commit_point is not None:
-        text.append(f"commit point: {plan.commit_point}")
-    text += (f"assumed: {short(assumption)}" for assumption in plan.assumed)
-    return "\n".join(text)
+        text_lines.append(f"commit point: {plan.commit_point}")
+    text_lines += (f"assumed: {short(assumption)}" for assumption in plan.assumed)
+    return "\n".join(text_lines)
 
 
 def amount(plan: Plan) -> str:
@@ -73,11 +73,11 @@ def amount(plan: Plan) -> str:
 def lines(plan: Plan, state: ClusterState) -> Iterator[PlanLine]:
     """One line per record or action, in order; `state` determines the partition of each record."""
     for step in plan.steps:
-        yield from _of_step(step, state)
+        yield from _lines_of_step(step, state)
 
 
 def _aligned(plan_lines: list[PlanLine]) -> Iterator[str]:
-    """Align the first columns; values are too long for that."""
+    """Format lines with aligned columns; values and conditions are too long for columns."""
     rows = [(line.step, _place(line), line.key) for line in plan_lines]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for line, row in zip(plan_lines, rows, strict=True):
@@ -93,21 +93,24 @@ def _place(line: PlanLine) -> str:
 # --- lines --------------------------------------------------------------------------------------
 
 
-def _of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
-    """Lines of a step: the first has its name, the last the condition, then those of its undo."""
-    plan_lines = [_record(draft, state) for draft in step.records]
+def _lines_of_step(step: Step, state: ClusterState) -> Iterator[PlanLine]:
+    """Lines of a step, then those of its undo.
+
+    The first line has the step's name. The last one has the condition for the next step.
+    """
+    plan_lines = [_record_line(draft, state) for draft in step.records]
     if step.action is not None:
-        plan_lines.append(PlanLine("", OUTSIDE, "", "", short(_words(step.action)), ""))
+        plan_lines.append(PlanLine("", OUTSIDE, "", "", short(_action_text(step.action)), ""))
     plan_lines[0] = plan_lines[0]._replace(step=step.name)
-    plan_lines[-1] = plan_lines[-1]._replace(then=", ".join(_then(step, state)))
+    plan_lines[-1] = plan_lines[-1]._replace(then=", ".join(_conditions(step, state)))
     yield from plan_lines
     if step.undo is not None:
-        for line in _of_step(step.undo, state):
+        for line in _lines_of_step(step.undo, state):
             named = f"({line.step})" if line.step else ""
             yield line._replace(step=named, then="if a later step fails" if named else "")
 
 
-def _record(draft: Draft, state: ClusterState) -> PlanLine:
+def _record_line(draft: Draft, state: ClusterState) -> PlanLine:
     topic, partition = state.topics.short(draft.topic), draft_partition(draft, state)
     key = short(redacted_text(_decoded(draft.key)))
     return PlanLine("", topic, str(partition), key, _value(draft.value), "")
@@ -130,8 +133,8 @@ def _decoded(raw: bytes) -> str:
     return raw.decode("utf-8", "backslashreplace")
 
 
-def _then(step: Step, state: ClusterState) -> Iterator[str]:
-    """Condition for the next step to begin."""
+def _conditions(step: Step, state: ClusterState) -> Iterator[str]:
+    """Conditions for the next step to begin."""
     if step.read_back and {*step.read_back} == {draft.topic for draft in step.records}:
         yield "read back"
     elif step.read_back:
@@ -140,7 +143,7 @@ def _then(step: Step, state: ClusterState) -> Iterator[str]:
         yield "go on even if it fails"
 
 
-def _words(action: AnyAction) -> str:
+def _action_text(action: AnyAction) -> str:
     match action:
         case AlterGroup(group=group, put=put, remove=remove):
             set_ = [f"{topic}-{partition} to {offset}" for topic, partition, offset in put]

@@ -12,12 +12,13 @@ from controlplane.core.text.safe_text import short
 from controlplane.core.text.value_text import TOMBSTONE, json_line
 
 VALUE_CHARACTERS = 160
-"""Characters of a record's value on a line."""
+"""Limit of characters for a record's value on a line."""
 
 DOCUMENT_CHARACTERS = 1 << 20
-"""Characters of a record's value in JSON: all, unless it exceeds Kafka's default limit."""
+"""Limit of characters for a record's value in JSON; Kafka's default record limit in bytes."""
 
 _SESSION_KEY = b"session-key"
+"""Key of the record with the workers' shared secret (KIP-507). Its value is hidden as a whole."""
 
 
 def place(position: Position, topics: Topics) -> str:
@@ -31,7 +32,10 @@ def record(entry: Entry, topics: Topics) -> str:
 
 
 def value(entry: Entry, characters: int = VALUE_CHARACTERS) -> str:
-    """A record's value, shortened. Bytes that are no JSON are shown as text."""
+    """A record's value on one line, redacted and cut to `characters`.
+
+    Bytes that are not JSON are shown as text.
+    """
     if entry.value is None:
         return TOMBSTONE
     if entry.key == _SESSION_KEY:
@@ -44,7 +48,7 @@ def value(entry: Entry, characters: int = VALUE_CHARACTERS) -> str:
 
 
 def key(entry: Entry) -> str:
-    """A record's key; source partitions are redacted."""
+    """A record's key as redacted text; `(no key)`: the key is null."""
     return "(no key)" if entry.key is None else short(redacted_text(_text(entry.key)))
 
 

@@ -38,26 +38,30 @@ SECRET_KEYS = (
     r"auth\.user\.info",
     r"authorization",
 )
-"""Parts of config keys that mark a secret, in any case. A leak cannot be undone, so the list
-prefers too many."""
+"""Parts of config keys that mark a secret, in upper or lower case. A leak cannot be undone, so the
+list includes doubtful words."""
 
 _ANY_KEY = "|".join(SECRET_KEYS)
 _SECRET = re.compile(_ANY_KEY, re.IGNORECASE)
 _REFERENCE = re.compile(r"(\$\{(?!encrypted:)[^{}:]*+:[^{}]*+\})")
+"""Reference to a config provider. An encrypted value is not a reference."""
 _USER_INFO = re.compile(r"""(?P<name>(?<=://)[^/?#:@\s"']*:)(?P<value>[^/?#\s"']+)(?=@)""")
+"""Password in the user part of a URL."""
 _SCHEMES = r"(?:Bearer|Basic|Digest|ApiKey|Token)"
 _AUTHORIZED = re.compile(rf"(?P<name>\b{_SCHEMES}\s+)(?P<value>[\w.~+/=-]+)", re.IGNORECASE)
+"""Credentials after the scheme of an `Authorization` header."""
 _PRIVATE_KEY = re.compile(
     r"(?P<name>-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----)(?P<value>.*?)"
     r"(?=-----END [A-Z ]{0,30}PRIVATE KEY-----|\Z)",
     re.DOTALL,
 )
+"""Body of a private key in PEM, up to its last line or the end of the text."""
 _INSIDE = r"""(?:"(?:\\.|[^"\\])*+"|[^\[\]{}"])*+"""
 _BRACKETED = rf"\{{{_INSIDE}\}}|\[{_INSIDE}\]|[\[{{].*\Z"
-"""A list or map that is a secret. A nested one reaches to the end of the text."""
+"""A list or map that is a secret. A nested one extends to the end of the text."""
 
 _REPLACED = r"""(?:\[hidden\]|\$\{[^{}:]*+:[^{}]*+\})++(?=[\s&;,"'<>)\]}\\]|\Z)"""
-"""Replacement of a secret. A closing bracket after it does not belong to it."""
+"""Text that stands for a secret already. A closing bracket after it is not part of it."""
 
 # Words are matched possessively: no text causes backtracking.
 _ASSIGNED = re.compile(
@@ -66,6 +70,7 @@ _ASSIGNED = re.compile(
     rf"""|(?:{_BRACKETED})[^\s&;,"']*|(?:{_SCHEMES}\s+)?(?:\\\r?\n[ \t]*+|[^\s&;,"'])+)""",
     re.IGNORECASE | re.DOTALL,
 )
+"""`key=value` or `key: value`, quoted or not."""
 _ELEMENT = re.compile(
     rf"(?P<name><(?=[^\s<>/]*?(?:{_ANY_KEY}))[^\s<>/]++(?:\s[^<>]*+)?>\s*+(?:<!\[CDATA\[)?+)"
     r"(?P<value>[^<\s][^<]*+)",
@@ -83,20 +88,20 @@ _PROPERTY = re.compile(
 )
 """A line of a property file of two words: `password …`."""
 _ENCRYPTED = re.compile(r"(?P<name>)(?P<value>\$\{encrypted:[^{}]*\})")
-_IN_TEXTS = (
+_SECRET_PATTERNS = (
     *(_PRIVATE_KEY, _USER_INFO, _AUTHORIZED, _ASSIGNED),
     *(_ELEMENT, _ATTRIBUTE, _PROPERTY, _ENCRYPTED),
 )
-"""Patterns of a secret's mark and of the secret."""
+"""Patterns of secrets in a text: `name` is the mark before a secret, `value` the secret."""
 
 LOOKED_AT = 1 << 18
-"""Characters of a text that are searched: a hundred pages, and some 0.1 s."""
+"""Limit of characters that are searched: about a hundred pages, in about 0.1 s."""
 
 _STEMS = (
     *("pass", "pwd", "secret", "token", "cred", "jaas", "key", "auth", "bearer", "basic", "digest"),
     *("://", "${encrypted:"),
 )
-"""Words without which, in any case, no pattern matches."""
+"""A text without any of these words, in upper or lower case, matches no pattern."""
 
 _ENTRY = re.compile(
     rf"(?P<name>(?:^|(?<=, ))(?=[\w.-]*?(?:{_ANY_KEY}))[\w.-]++=)"
@@ -107,10 +112,10 @@ _ENTRY = re.compile(
 
 
 CACHED_KEYS = 4_096
-"""Keys whose answer is kept: the fields of a million offsets have the same few names."""
+"""Limit of keys whose result is cached. The fields of a million offsets have few names."""
 
 CACHED_KEY_LENGTH = 128
-"""Greatest number of characters of such a key; it bounds the memory for them."""
+"""Limit of characters of a cached key; it bounds the memory of the cache."""
 
 
 def is_secret(key: str) -> bool:
@@ -140,45 +145,45 @@ MarkHidden = Callable[[Any, Any], Any]
 def redacted_value(key: str, value: Any, mark: MarkHidden = lambda _, hidden: hidden) -> Any:
     """Redact the value of one config key; empty values and None stay.
 
-    Everything beneath a secret's key is hidden, too. `mark` may replace each redacted value. Values
-    may be nested as deeply as Connect reads them, which is deeper than Python's recursion.
+    Everything beneath a secret's key is hidden, too. `mark` gives the value to show instead of each
+    redacted one. The function is not recursive: values may be nested deeper than Python's stack.
     """
-    holder: list[Any] = [None]
-    waiting: list[_PendingValue] = [(holder, 0, value, is_secret(key))]
-    while waiting:
-        into, place, item, secret = waiting.pop()
+    root: list[Any] = [None]
+    pending: list[_PendingValue] = [(root, 0, value, is_secret(key))]
+    while pending:
+        container, place, item, secret = pending.pop()
         if isinstance(item, str) or not isinstance(item, _CONTAINERS):
-            shown = _leaf(item, secret=secret)
-            into[place] = shown if shown == item else mark(item, shown)
+            shown = _redacted_leaf(item, secret=secret)
+            container[place] = shown if shown == item else mark(item, shown)
         elif isinstance(item, list | tuple):
-            into[place] = [None] * len(item)
-            waiting += [(into[place], index, part, secret) for index, part in enumerate(item)]
+            container[place] = [None] * len(item)
+            pending += [(container[place], index, part, secret) for index, part in enumerate(item)]
         else:
-            into[place] = dict.fromkeys(item)
-            waiting += _members(into[place], item, secret=secret)
-    return holder[0]
+            container[place] = dict.fromkeys(item)
+            pending += _members(container[place], item, secret=secret)
+    return root[0]
 
 
 _CONTAINERS = (dict, list, tuple, Mapping)
 
 
 _PendingValue = tuple[Any, Any, Any, bool]
-"""A value still to be redacted: its container and place, the value, and whether it is secret."""
+"""A value still to be redacted: container, place in it, value, and True if it is secret."""
 
 
-def _members(into: Any, item: Mapping[str, Any], *, secret: bool) -> Iterator[_PendingValue]:
+def _members(container: Any, item: Mapping[str, Any], *, secret: bool) -> Iterator[_PendingValue]:
     for name, member in item.items():
-        yield into, name, member, secret or is_secret(name)
+        yield container, name, member, secret or is_secret(name)
 
 
-def _leaf(value: Any, *, secret: bool) -> Any:
+def _redacted_leaf(value: Any, *, secret: bool) -> Any:
     if secret:
-        return _hidden(value)
+        return _replacement(value)
     return redacted_text(value) if isinstance(value, str) else value
 
 
 def redacted_text(text: str) -> str:
-    """Redact a text and cut it to the length that is shown.
+    """Redact a text and cut it after `LOOKED_AT` characters.
 
     Searching all of a long text would take seconds, and other requests would wait.
     """
@@ -206,15 +211,15 @@ def _secret_spans(text: str) -> Iterator[tuple[int, int]]:
     All levels are needed: a secret ends at its own quotes, and no single level shows which quotes
     are its own.
     """
-    yield from _spelled(text)
+    yield from _matched_spans(text)
     for level in escape_levels(text):
         if _has_stems(level.text):
-            for start, end in _spelled(level.text):
+            for start, end in _matched_spans(level.text):
                 yield level.original(start), level.original(end)
 
 
-def _spelled(text: str) -> Iterator[tuple[int, int]]:
-    for pattern in _IN_TEXTS:
+def _matched_spans(text: str) -> Iterator[tuple[int, int]]:
+    for pattern in _SECRET_PATTERNS:
         yield from (match.span("value") for match in pattern.finditer(text))
 
 
@@ -230,7 +235,7 @@ def _merged(spans: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def may_hold_secrets(text: str) -> bool:
-    """True if the text may hold a secret or its name; False: surely not."""
+    """True if the text may hold a secret; False if no pattern can match."""
     return has_escapes(text) or _has_stems(text)
 
 
@@ -252,17 +257,17 @@ def redacted_refusal(text: str) -> str:
     inside, end, after = rest.rpartition("}")
     if not end:
         return redacted_text(text)
-    hidden = redacted_text(_ENTRY.sub(_unassigned, inside))
+    hidden = redacted_text(_ENTRY.sub(_with_hidden_value, inside))
     return f"{redacted_text(before)}{begin}{hidden}{end}{redacted_text(after)}"
 
 
-def _unassigned(entry: re.Match[str]) -> str:
+def _with_hidden_value(entry: re.Match[str]) -> str:
     """One `key=value` of a quoted config, with its value hidden."""
     return entry["name"] + replaced(entry["value"], _as_hidden)
 
 
-def _hidden(value: Any) -> Any:
-    """Replacement of a secret; an empty one is no secret."""
+def _replacement(value: Any) -> Any:
+    """Replacement of a secret value; an empty text and None stay."""
     if value is None or isinstance(value, str):
         return value and replaced(value, _as_hidden)
     return HIDDEN

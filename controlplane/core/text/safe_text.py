@@ -27,7 +27,7 @@ def _escape(character: str) -> str:
 
 
 def short(text: str, characters: int = LONG_CHARACTERS) -> str:
-    """A safe text of bounded length."""
+    """A safe text of at most `characters` characters; a cut one ends with `…`."""
     line = safe(text)
     return line if len(line) <= characters else line[: characters - 1] + ELLIPSIS
 

@@ -10,7 +10,7 @@ from controlplane.core.text.redaction import redacted_text, redacted_value
 from controlplane.core.text.safe_text import ELLIPSIS
 
 DEPTH_SHOWN = 32
-"""Depth of nesting that is shown; deeper values are left out."""
+"""Limit of the nesting that is shown; `…` replaces deeper values."""
 
 TOMBSTONE = "∅"
 
@@ -18,44 +18,44 @@ TOMBSTONE = "∅"
 
 
 def json_line(value: Any) -> str:
-    """A JSON value on one line; values that are too deep are left out."""
+    """A JSON value on one line; `…` replaces values deeper than `DEPTH_SHOWN`."""
     return json.dumps(bounded(value), ensure_ascii=False)
 
 
 def bounded(value: Any) -> Any:
-    """A JSON value without the values that are too deep."""
+    """A JSON value in which `…` replaces the values deeper than `DEPTH_SHOWN`."""
     return plain(value, DEPTH_SHOWN)
 
 
 def plain(value: Any, depth_max: int | None = None) -> Any:
-    """Convert a value for `json`, of bounded depth on request.
+    """Convert a value to dicts, lists and scalars for `json`. `depth_max` None: any depth.
 
     NaN and infinities become text, as in Jackson. The function is not recursive: values may be
-    nested as deeply as Connect reads them.
+    nested deeper than Python's stack.
     """
-    holder: list[Any] = [None]
-    waiting: list[tuple[Any, Any, Any, int]] = [(holder, 0, value, 1)]
-    while waiting:
-        into, place, item, depth = waiting.pop()
+    root: list[Any] = [None]
+    pending: list[tuple[Any, Any, Any, int]] = [(root, 0, value, 1)]
+    while pending:
+        container, place, item, depth = pending.pop()
         if not isinstance(item, Mapping | list | tuple | range):
-            into[place] = _finite(item)
+            container[place] = _without_infinities(item)
         elif depth_max is not None and depth > depth_max:
-            into[place] = ELLIPSIS
+            container[place] = ELLIPSIS
         else:
-            into[place], members = _empty(item)
-            waiting += [(into[place], at, member, depth + 1) for at, member in members]
-    return holder[0]
+            container[place], members = _empty_container(item)
+            pending += [(container[place], index, member, depth + 1) for index, member in members]
+    return root[0]
 
 
-def _empty(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:
-    """A container with a place for each member, and the members with their places."""
+def _empty_container(item: Any) -> tuple[Any, Iterable[tuple[Any, Any]]]:
+    """A container with an empty place per member, and the members with their places."""
     if isinstance(item, Mapping):
         names = {str(name): member for name, member in item.items()}
         return dict.fromkeys(names), names.items()
     return [None] * len(item), enumerate(item)
 
 
-def _finite(value: Any) -> Any:
+def _without_infinities(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     return value
@@ -89,22 +89,22 @@ def text(aspect: Aspect, item: Any, value: Any) -> str:
 def change(aspect: Aspect, item: Any, before: Any, after: Any) -> str:
     """Change of a fact: `PAUSED → STOPPED`; of two maps only the members that differ."""
     if aspect is Aspect.TASK_CONFIG and isinstance(before, Mapping) and isinstance(after, Mapping):
-        return _members(before, after)
-    if aspect in (Aspect.STATUS, Aspect.TASK_STATUS) and _stays(before, after):
+        return _member_changes(before, after)
+    if aspect in (Aspect.STATUS, Aspect.TASK_STATUS) and _stays_on_worker(before, after):
         return f"{before['state']} → {text(aspect, item, after)}"
     words = text(aspect, item, before), text(aspect, item, after)
     hidden = aspect is Aspect.CONFIG and words[0] == words[1]
     return " → ".join(words) + (" (another value)" if hidden else "")
 
 
-def _stays(before: Any, after: Any) -> bool:
+def _stays_on_worker(before: Any, after: Any) -> bool:
     """True if both statuses are of the same worker, so that only the state differs."""
     if before is None or after is None or before["state"] == after["state"]:
         return False
     return bool(before["worker_id"] == after["worker_id"])
 
 
-def _members(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+def _member_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return ", ".join(
         f"{name}: {change(Aspect.CONFIG, name, before.get(name), after.get(name))}"

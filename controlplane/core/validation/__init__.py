@@ -40,36 +40,37 @@ from controlplane.core.validation.subject import ValidationSubject
 
 __all__ = ["Validation", "ValidationFailure", "refusal", "validate"]
 
-_INVALID = "Connector configuration is invalid and contains"
-_SEE_ALSO = "You can also find the above list of errors at the endpoint"
-_NULL = "Null value can not be supplied as the configuration value."
+_HEAD = "Connector configuration is invalid and contains"
+_FOOT = "You can also find the above list of errors at the endpoint"
+_NULL_ERROR = "Null value can not be supplied as the configuration value."
 
 
 def refusal(config: Properties, context: Context) -> Rejected | None:
-    """Refusal of a config that contains the connector's name; None: valid."""
-    findings = _find(config, context)
+    """Refusal of a config in which `name` is set; None: valid."""
+    findings = _findings_of(config, context)
     if isinstance(findings, ValidationFailure):
         is_client_error = findings.thrown == BAD_REQUEST
         return Rejected(Reason.INVALID if is_client_error else Reason.FAILED, findings.text)
-    if not findings.has_errors:  # the usual case: skip building the answer
+    # Most configs are valid, and need no answer.
+    if not findings.has_errors:
         return None
     answer = findings.answer()
     if not answer.error_count:
         return None
     path = "/connector-plugins" if context.profile.names_validate_endpoint else ""
-    head = f"{_INVALID} the following {answer.error_count} error(s):"
-    foot = f"{_SEE_ALSO} `{path}/{{connectorType}}/config/validate`"
+    head = f"{_HEAD} the following {answer.error_count} error(s):"
+    foot = f"{_FOOT} `{path}/{{connectorType}}/config/validate`"
     return Rejected(Reason.INVALID, "\n".join((head, *answer.errors, foot)))
 
 
 def validate(config: Properties, context: Context) -> Validation | ValidationFailure:
     """Validate a config: definition, value and errors of every key, or the worker's failure."""
-    findings = _find(config, context)
+    findings = _findings_of(config, context)
     return findings if isinstance(findings, ValidationFailure) else findings.answer()
 
 
 class _KeyFindings(NamedTuple):
-    """Results for every key, before they take the form of the answer."""
+    """Results for every key, before they take the form of Connect's answer."""
 
     subject: ValidationSubject
     plugin: Plugin
@@ -77,9 +78,9 @@ class _KeyFindings(NamedTuple):
     own_keys: tuple[ConfigKey, ...]
     checked: KeyChecks
     own: KeyChecks
-    """Results of the connector's own definition. For a key that Connect defines too, these win."""
+    """Results of the connector's own definition; they win for a key that Connect defines too."""
     parts: tuple[Validation, ...]
-    """Client overrides and converters."""
+    """Results of client overrides, then of converters."""
 
     @property
     def has_errors(self) -> bool:
@@ -88,18 +89,19 @@ class _KeyFindings(NamedTuple):
         return any(key.errors for key in values) or any(part.error_count for part in self.parts)
 
     def answer(self) -> Validation:
-        """The answer of Connect, with its recommended values."""
+        """The answer of Connect. Adds recommended values, and hides unused version keys."""
         recommend(self.subject, self.plugin, self.checked)
         hide_unused(self.checked)
         hide_unused(self.own)
-        named = {key.name: key for key in (*self.keys, *self.own_keys)}
-        in_groups = list(dict.fromkeys((*groups(self.keys), *groups(self.own_keys))))
+        keys_by_name = {key.name: key for key in (*self.keys, *self.own_keys)}
+        group_names = list(dict.fromkeys((*groups(self.keys), *groups(self.own_keys))))
         values = (*in_hash_order(self.checked), *in_hash_order(self.own))
         name = self.subject.config["connector.class"] or ""
-        return merged(generated(name, named, values, in_groups), *self.parts)
+        return merged(generated(name, keys_by_name, values, group_names), *self.parts)
 
 
-def _find(config: Properties, context: Context) -> _KeyFindings | ValidationFailure:
+def _findings_of(config: Properties, context: Context) -> _KeyFindings | ValidationFailure:
+    """Results for every key, or the exception that the worker throws."""
     subject = ValidationSubject.of(config, context)
     plugin = find_connector(subject)
     if isinstance(plugin, ValidationFailure):
@@ -113,6 +115,12 @@ def _find(config: Properties, context: Context) -> _KeyFindings | ValidationFail
 
 
 def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
+    """Run the checks in Kafka's order, as an exception ends the validation.
+
+    Raises:
+        ValidationAborted: the worker throws instead of answering.
+        InvalidValue: a client override is not of its key's type.
+    """
     kind = plugin.type
     if kind == "sink" and not subject.profile.sink_errors_listed:
         fail_at_first_error(subject)
@@ -129,7 +137,7 @@ def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
     if subject.profile.refuses_nulls:
         _refuse_nulls(subject, checked)
     defined = subject.path.definition_of(plugin)
-    own = _own(subject, plugin, defined)
+    own = _check_own_keys(subject, plugin, defined)
     converters = list(check_converters(subject, checked))
     overrides = [] if kind == UNKNOWN_TYPE else list(check_overrides(subject, kind))
     parts = (*overrides, *converters)
@@ -139,16 +147,18 @@ def _validated(subject: ValidationSubject, plugin: Plugin) -> _KeyFindings:
 def _refuse_nulls(subject: ValidationSubject, checked: KeyChecks) -> None:
     for name, value in subject.config.items():
         if value is None:
-            add_errors(checked, name, _NULL)
+            add_errors(checked, name, _NULL_ERROR)
 
 
-def _own(subject: ValidationSubject, plugin: Plugin, definition: Definition) -> KeyChecks:
-    """Check the keys that the connector itself defines."""
+def _check_own_keys(
+    subject: ValidationSubject, plugin: Plugin, definition: Definition
+) -> KeyChecks:
+    """Check the keys that the connector itself defines, and its rule `checks`."""
     checked = subject.check(definition)
     for name, error in errors_of(plugin.checks, subject.config):
         add_errors(checked, name, error)
     if subject.profile.refuses_nulls and not subject.profile.plugins_take_nulls:
         for name in checked.keys() & subject.config.keys():
             if subject.config[name] is None:
-                add_errors(checked, name, _NULL)
+                add_errors(checked, name, _NULL_ERROR)
     return checked

@@ -11,7 +11,10 @@ from controlplane.core.records import Properties
 
 
 def exactly_once(rule: str | None, config: Properties) -> bool | None:
-    """True if a connector supports exactly-once with this config; None: no statement."""
+    """True if a connector supports exactly-once with this config; None: no statement.
+
+    `rule` is a plugin's `exactly_once`.
+    """
     if rule is None:
         return None
     decide = _EXACTLY_ONCE.get(rule)
@@ -19,13 +22,13 @@ def exactly_once(rule: str | None, config: Properties) -> bool | None:
 
 
 def errors_of(rule: str | None, config: Properties) -> Iterator[tuple[str, str]]:
-    """Errors of a connector's own check, each with its key."""
+    """Pairs of key and error from a connector's own check. `rule` is a plugin's `checks`."""
     check = None if rule is None else _CHECKS.get(rule)
     return iter(()) if check is None else check(config)
 
 
-def _reads_a_file(config: Properties) -> bool:
-    """Unsupported for standard input, which has no offsets.
+def _reads_file(config: Properties) -> bool:
+    """True if a file is named. Standard input has no offsets, so it is not supported.
 
     Kafka: `FileStreamSourceConnector#exactlyOnceSupport`.
     """
@@ -33,7 +36,10 @@ def _reads_a_file(config: Properties) -> bool:
 
 
 def _reads_committed(config: Properties) -> bool:
-    """Config of MirrorMaker's consumer; later prefixes win (`sourceConsumerConfig`)."""
+    """True if MirrorMaker's consumer reads committed records only; later prefixes win.
+
+    Kafka: `sourceConsumerConfig` of MirrorMaker.
+    """
     level = None
     for prefix in ("source.cluster.", "consumer.", "source.consumer."):
         level = config.get(f"{prefix}isolation.level", level)
@@ -41,7 +47,7 @@ def _reads_committed(config: Properties) -> bool:
 
 
 _EXACTLY_ONCE: Mapping[str, Callable[[Properties], bool]] = {
-    "if it reads a file": _reads_a_file,
+    "if it reads a file": _reads_file,
     "if it reads committed": _reads_committed,
 }
 
@@ -51,7 +57,7 @@ _READ_COMMITTED = (
     "configured with isolation.level set to 'read_committed'; otherwise, records from aborted and "
     "uncommitted transactions will be replicated from the source cluster to the target cluster."
 )
-_NO_SYNCS = "emit.offset-syncs.enabled set to false"
+_SYNCS_OFF = "emit.offset-syncs.enabled set to false"
 _SYNCS, _CHECKPOINTS = "emit.offset-syncs.enabled", "emit.checkpoints.enabled"
 
 
@@ -64,7 +70,7 @@ def _mirror_source_syncs(config: Properties) -> Iterator[tuple[str, str]]:
     yield from _mirror_source(config)
     synced = any(key.startswith(("offset-syncs-", "offset-syncs.topic.")) for key in config)
     if config.get(_SYNCS) == "false" and synced:
-        yield _SYNCS, f"MirrorSourceConnector can't setup offset-syncs feature while {_NO_SYNCS}"
+        yield _SYNCS, f"MirrorSourceConnector can't setup offset-syncs feature while {_SYNCS_OFF}"
 
 
 def _mirror_checkpoint(config: Properties) -> Iterator[tuple[str, str]]:
@@ -79,9 +85,9 @@ def _mirror_checkpoint(config: Properties) -> Iterator[tuple[str, str]]:
         yield _SYNCS, "MirrorCheckpointConnector can't run without offset syncs"
 
 
-_CapabilityErrors = Callable[[Properties], Iterator[tuple[str, str]]]
+_FindErrors = Callable[[Properties], Iterator[tuple[str, str]]]
 
-_CHECKS: Mapping[str, _CapabilityErrors] = {
+_CHECKS: Mapping[str, _FindErrors] = {
     "reads committed": _mirror_source,
     "reads committed, offset syncs": _mirror_source_syncs,
     "checkpoints, offset syncs": _mirror_checkpoint,

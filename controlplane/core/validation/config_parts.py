@@ -15,16 +15,17 @@ from controlplane.core.validation.connector_rules import has_dead_letters
 from controlplane.core.validation.result import Validation, in_hash_order, prefixed
 from controlplane.core.validation.subject import ValidationSubject
 
-_PRINCIPAL = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
+_PRINCIPAL_KEYS = frozenset(("sasl.jaas.config", "sasl.mechanism", "security.protocol"))
+"""Settings that the policy `Principal` allows."""
 
-_ANSWERED = ("producer", "consumer", "admin")
+_ANSWER_ORDER = ("producer", "consumer", "admin")
 """Kinds of clients in the order of the answer (`AbstractHerder#mergeConfigInfos`)."""
 
 
 def check_overrides(subject: ValidationSubject, kind: str) -> Iterator[Validation]:
-    """Results per kind of client that a connector of this kind uses.
+    """Results of the overrides, one per client that a connector of this kind uses.
 
-    Clients are checked in one order and answered in another.
+    Clients are checked in the order of `_clients` and answered in that of `_ANSWER_ORDER`.
 
     Raises:
         InvalidValue: a value is not of its key's type.
@@ -35,12 +36,12 @@ def check_overrides(subject: ValidationSubject, kind: str) -> Iterator[Validatio
     for client in _clients(subject, kind):
         prefix = f"{client}.override."
         if overrides := subject.part(prefix):
-            results[client] = _overrides(subject, client, prefix, overrides)
-    yield from (results[client] for client in _ANSWERED if client in results)
+            results[client] = _checked_overrides(subject, client, prefix, overrides)
+    yield from (results[client] for client in _ANSWER_ORDER if client in results)
 
 
 def _clients(subject: ValidationSubject, kind: str) -> Iterator[str]:
-    """Kinds of clients in the order of the checks."""
+    """Kinds of clients that the connector uses, in the order of the checks."""
     source, dead_letters = kind == "source", has_dead_letters(subject)
     if not subject.profile.overrides_by_client:
         yield from ("producer",) if source else ("consumer", "admin")[: 1 + dead_letters]
@@ -56,24 +57,26 @@ def _clients(subject: ValidationSubject, kind: str) -> Iterator[str]:
         yield "consumer"
 
 
-def _overrides(
+def _checked_overrides(
     subject: ValidationSubject, client: str, prefix: str, texts: Properties
 ) -> Validation:
+    """Result of the overrides of one client. Raises `InvalidValue`."""
+    # Older releases parse the overrides of every client by the definition of the producer.
     by_client = subject.profile.overrides_by_client
     definition = subject.path.definition(client if by_client else "producer")
     keys = {key.name: key for key in definition}
     checks: dict[str, KeyCheck] = {}
     for name, text in texts.items():
         value = parse(keys[name], text, subject.find) if name in keys else text
-        checks[name] = KeyCheck(name, value, _refusals(subject, name))
+        checks[name] = KeyCheck(name, value, _policy_errors(subject, name))
     return prefixed(keys, in_hash_order(checks), prefix)
 
 
-def _refusals(subject: ValidationSubject, name: str) -> tuple[str, ...]:
+def _policy_errors(subject: ValidationSubject, name: str) -> tuple[str, ...]:
     policy = subject.worker.override_policy
     if policy is None:
         policy = "All" if subject.profile.overrides_allowed else "None"
-    if policy == "All" or (policy == "Principal" and name in _PRINCIPAL):
+    if policy == "All" or (policy == "Principal" and name in _PRINCIPAL_KEYS):
         return ()
     refused = f"The '{policy}' policy does not allow '{name}' to be overridden"
     return (f"{refused} in the connector configuration.",)
@@ -82,25 +85,29 @@ def _refusals(subject: ValidationSubject, name: str) -> tuple[str, ...]:
 # --- converters ---------------------------------------------------------------------------------
 
 _TYPE = "converter.type"
-"""Setting for what a converter converts, unless the config has it."""
+"""Setting that names what a converter converts. A config may set it itself."""
 
 
 def check_converters(
     subject: ValidationSubject, checked: Mapping[str, KeyCheck]
 ) -> Iterator[Validation]:
-    """Validate each converter of the connector by its own definition."""
+    """Results of the settings of each converter that the config names without an error.
+
+    `checked` has the results of the connector's keys.
+    """
     if not subject.profile.converters_validated:
         return
     for role in ("header", "key", "value"):
         name = f"{role}.converter"
         check = checked.get(name) if subject.config.get(name) is not None else None
         if check is not None and isinstance(check.value, JavaClass) and not check.errors:
-            yield from _converter(subject, role, check.value)
+            yield from _checked_converter(subject, role, check.value)
 
 
-def _converter(
+def _checked_converter(
     subject: ValidationSubject, role: str, java_class: JavaClass
 ) -> Iterator[Validation]:
+    """Result of one converter's settings; none if its definition is unknown."""
     prefix = f"{role}.converter."
     kind = "header_converter" if role == "header" else "converter"
     for plugin in subject.path.named(java_class.name):

@@ -15,16 +15,16 @@ ABSTRACT = frozenset(
     f"org.apache.kafka.connect.{name}"
     for name in ("connector.Connector", "source.SourceConnector", "sink.SinkConnector")
 )
-"""Connectors that cannot be instantiated."""
+"""Kafka's abstract connectors, which cannot be instantiated."""
 
 
 def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
-    """The connector; of unknown type if its class is taken on trust."""
+    """The connector of a config, or the worker's failure; of unknown type if taken on trust."""
     name = subject.config.get(_CLASS)
     if name is None:
         error = f"Connector config {value_text(dict(subject.config))} contains no connector type"
         return ValidationFailure(BAD_REQUEST, error)
-    if not isinstance(name, str):  # written by a foreign writer
+    if not isinstance(name, str):  # Only a foreign writer can write such a config.
         return _missing(subject, f"The {_CLASS} {value_text(name)} is no text")
     if name in ABSTRACT or subject.path.class_named(name).defect is not None:
         return _missing(subject, "Instantiation error")
@@ -33,7 +33,7 @@ def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
         return plugins
     if subject.path.trusting:
         return Plugin(class_name=name)
-    available = _listed(subject.path.of_kind(*CONNECTORS))
+    available = _plugin_descriptions(subject.path.of_kind(*CONNECTORS))
     if plugins:
         return _missing(
             subject,
@@ -48,11 +48,12 @@ def find_connector(subject: ValidationSubject) -> Plugin | ValidationFailure:
 
 
 def _missing(subject: ValidationSubject, text: str) -> ValidationFailure:
+    """Failure of the lookup, as the release classes it."""
     is_client_error = subject.profile.missing_class_is_client_error
     return ValidationFailure(BAD_REQUEST if is_client_error else CONNECT, text)
 
 
-def _listed(plugins: Iterable[Plugin]) -> str:
+def _plugin_descriptions(plugins: Iterable[Plugin]) -> str:
     """Connectors as `PluginDesc.toString` formats them."""
     return ", ".join(
         f"PluginDesc{{klass=class {plugin.class_name}, name='{plugin.class_name}', "

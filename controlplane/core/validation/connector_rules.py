@@ -29,10 +29,10 @@ def has_dead_letters(subject: ValidationSubject) -> bool:
 
 
 def fail_at_first_error(subject: ValidationSubject) -> None:
-    """Fail at the first error, as a worker does that does not list errors of sinks.
+    """Fail at the first error in the sink's topics. Releases without `sink_errors_listed` do so.
 
     Raises:
-        ValidationAborted: there is an error.
+        ValidationAborted: the topics have an error, or the regex is invalid.
     """
     for _, text in _topic_errors(subject):
         raise ValidationAborted(CONFIG, text)
@@ -42,7 +42,7 @@ def check_sink(subject: ValidationSubject, checked: KeyChecks) -> None:
     """Check the topics that the sink reads, and its consumer group.
 
     Raises:
-        ValidationAborted: a topic must be matched with an invalid pattern.
+        ValidationAborted: the topic for dead letters must be matched with an invalid regex.
     """
     if subject.profile.sink_errors_listed:
         for key, text in _topic_errors(subject):
@@ -67,7 +67,11 @@ def _text(subject: ValidationSubject, key: str) -> str:
 
 
 def _topic_errors(subject: ValidationSubject) -> Iterator[tuple[str, str]]:
-    """Errors by key: of two keys that exclude or require each other, both have one."""
+    """Pairs of key and error. An error of `topics` together with `topics.regex` counts for both.
+
+    Raises:
+        ValidationAborted: the regex is invalid, and there is a topic for dead letters.
+    """
     listed, pattern = _text(subject, _TOPICS), _text(subject, _REGEX)
     if listed and pattern:
         error = "topics and topics.regex are mutually exclusive options, but both are set."
@@ -75,23 +79,27 @@ def _topic_errors(subject: ValidationSubject) -> Iterator[tuple[str, str]]:
     if not listed and not pattern:
         error = "Must configure one of topics or topics.regex"
         yield from ((_TOPICS, error), (_REGEX, error))
-    dead = _text(subject, _DEAD_LETTERS)
-    if dead:
-        yield from _dead_letter_errors(subject, dead)
+    dead_letter_topic = _text(subject, _DEAD_LETTERS)
+    if dead_letter_topic:
+        yield from _dead_letter_errors(subject, dead_letter_topic)
 
 
-def _dead_letter_errors(subject: ValidationSubject, dead: str) -> Iterator[tuple[str, str]]:
+def _dead_letter_errors(
+    subject: ValidationSubject, dead_letter_topic: str
+) -> Iterator[tuple[str, str]]:
+    """Errors if the sink would read its own topic for dead letters."""
     listed = subject.profile.sink_errors_listed
     topics, pattern = _topics(subject), subject.config.get(_REGEX) or ""
-    if dead in topics:
-        among = f"('{_TOPICS if listed else _REGEX}={text_of(topics)}')"
-        yield _TOPICS, _DEAD_LISTED.format(dead, among)
+    if dead_letter_topic in topics:
+        # Older releases name the wrong key here.
+        topics_text = f"('{_TOPICS if listed else _REGEX}={text_of(topics)}')"
+        yield _TOPICS, _DEAD_LISTED.format(dead_letter_topic, topics_text)
     wrong = pattern_error(pattern) if trim(pattern) else None
     if wrong is not None:
         raise ValidationAborted(PATTERN_SYNTAX, wrong)
-    if trim(pattern) and matches(pattern, dead):
+    if trim(pattern) and matches(pattern, dead_letter_topic):
         error = _DEAD_MATCHED if listed else _DEAD_MATCHED_OLD
-        yield _REGEX, error.format(dead, f"('{_REGEX}={pattern}')")
+        yield _REGEX, error.format(dead_letter_topic, f"('{_REGEX}={pattern}')")
 
 
 _DEAD_LISTED = (
@@ -114,7 +122,7 @@ def _topics(subject: ValidationSubject) -> list[str]:
 
 # --- sources ------------------------------------------------------------------------------------
 
-_SUPPORT, _BOUNDARY = "exactly.once.support", "transaction.boundary"
+_EXACTLY_ONCE, _BOUNDARY = "exactly.once.support", "transaction.boundary"
 
 _DISABLED = "This worker does not have exactly-once source support enabled."
 
@@ -136,18 +144,18 @@ _NO_BOUNDARIES = (
 
 
 def check_source(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
-    """Check requirements that need both the worker's settings and the connector's class."""
-    support, boundary = checked.get(_SUPPORT), checked.get(_BOUNDARY)
-    if support is not None and _says(support, "required"):
+    """Check exactly-once support by worker and connector, and connector-defined boundaries."""
+    support, boundary = checked.get(_EXACTLY_ONCE), checked.get(_BOUNDARY)
+    if support is not None and _has_word(support, "required"):
         if not subject.worker.exactly_once_source:
-            add_errors(checked, _SUPPORT, _DISABLED)
+            add_errors(checked, _EXACTLY_ONCE, _DISABLED)
         supported = exactly_once(plugin.exactly_once, subject.config)
         if not supported:
-            add_errors(checked, _SUPPORT, _NO_SUPPORT[supported])
-    own = plugin.transaction_boundaries == "supported"
-    if boundary is not None and _says(boundary, "connector") and not own:
+            add_errors(checked, _EXACTLY_ONCE, _NO_SUPPORT[supported])
+    defines_boundaries = plugin.transaction_boundaries == "supported"
+    if boundary is not None and _has_word(boundary, "connector") and not defines_boundaries:
         add_errors(checked, _BOUNDARY, _NO_BOUNDARIES)
 
 
-def _says(check: KeyCheck, word: str) -> bool:
+def _has_word(check: KeyCheck, word: str) -> bool:
     return not check.errors and str(check.value).lower() == word

@@ -13,7 +13,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.core.validation.subject import ValidationSubject
 
 _CONNECTOR = "connector.plugin.version"
-_KINDS = {
+_CONVERTER_KINDS = {
     "key.converter": "converter",
     "value.converter": "converter",
     "header.converter": "header_converter",
@@ -26,21 +26,21 @@ def connects_own(subject: ValidationSubject, plugin: Plugin) -> Definition:
     """Connect's own definition, with the worker's converters and present versions as defaults."""
     defaults = connects_version(plugin, subject.profile)
     if defaults:
-        defaults |= dict(_of_converters(subject))
+        defaults |= dict(_converter_defaults(subject))
     return subject.path.connects(plugin.type, defaults)
 
 
 def connects_version(plugin: Plugin, profile: Profile) -> dict[str, str | None]:
-    """Default of the key for a connector's version; empty in older releases."""
+    """Default of the key for a connector's version; empty in a release without that key."""
     return {_CONNECTOR: plugin.version} if profile.versioned_plugins else {}
 
 
 def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) -> None:
     """Recommend the available converters, and the present versions of those in use."""
     if not subject.profile.versioned_plugins:
-        return  # `checked` may still have such a key, with the error for a null value
+        return  # `checked` may still have these keys, as a null value there is an error.
     set_facts(checked, _CONNECTOR, recommended=[plugin.version])
-    for name, kind in _KINDS.items():
+    for name, kind in _CONVERTER_KINDS.items():
         converters = [converter.class_name for converter in subject.path.of_kind(kind)]
         set_facts(checked, name, recommended=converters)
         version = version_of(subject, kind, checked[name].value)
@@ -49,7 +49,7 @@ def recommend(subject: ValidationSubject, plugin: Plugin, checked: KeyChecks) ->
 
 def hide_unused(checked: KeyChecks) -> None:
     """Hide the key of a converter's version if there is no converter."""
-    for name in _KINDS:
+    for name in _CONVERTER_KINDS:
         if name + VERSION in checked:
             set_facts(checked, name + VERSION, visible=checked[name].value is not None)
 
@@ -60,7 +60,7 @@ def version_of(subject: ValidationSubject, kind: str, value: ConfigValue) -> str
     return next((plugin.version for plugin in plugins if plugin.type == kind), None)
 
 
-def _of_converters(subject: ValidationSubject) -> Iterator[tuple[str, str | None]]:
+def _converter_defaults(subject: ValidationSubject) -> Iterator[tuple[str, str | None]]:
     """Defaults of converter keys: the worker's class, and the version of the class in use."""
     worker = subject.worker
     workers = {
@@ -68,7 +68,7 @@ def _of_converters(subject: ValidationSubject) -> Iterator[tuple[str, str | None
         "value.converter": worker.value_converter,
         "header.converter": worker.header_converter,
     }
-    for name, kind in _KINDS.items():
+    for name, kind in _CONVERTER_KINDS.items():
         yield name, workers[name]
         own = subject.config.get(name)
         used = workers[name] if own is None else own

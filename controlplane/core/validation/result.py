@@ -28,7 +28,7 @@ class ValidationFailure(msgspec.Struct, frozen=True):
 
 
 class ValidationAborted(Exception):
-    """Carries a failure out of the validation."""
+    """Ends a validation at which the worker throws; carries the failure."""
 
     def __init__(self, thrown: str, text: str) -> None:
         super().__init__(text)
@@ -62,7 +62,7 @@ class ValueInfo(msgspec.Struct, frozen=True):
 
 
 class ConfigInfo(msgspec.Struct, frozen=True):
-    """Result for one key; without definition, no plugin defines it."""
+    """Result for one key. Definition None: no plugin defines the key."""
 
     definition: KeyInfo | None
     value: ValueInfo
@@ -83,7 +83,7 @@ class Validation(msgspec.Struct, frozen=True):
 
 
 def key_info(key: ConfigKey, prefix: str = "") -> KeyInfo:
-    """Result fields of a key's definition."""
+    """Definition of a key as answers show it, under its name with a prefix."""
     secret = key.type == "PASSWORD" and key.default is not None
     return KeyInfo(
         name=prefix + key.name,
@@ -101,7 +101,7 @@ def key_info(key: ConfigKey, prefix: str = "") -> KeyInfo:
 
 
 def value_info(checked: KeyCheck, prefix: str = "") -> ValueInfo:
-    """Result fields of a key's value."""
+    """Value and errors of a key as answers show them, under its name with a prefix."""
     return ValueInfo(
         name=prefix + checked.name,
         value=value_text_of(checked.value),
@@ -119,9 +119,10 @@ def in_hash_order(checked: Mapping[str, KeyCheck]) -> list[KeyCheck]:
 def generated(
     name: str, keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], groups: Sequence[str]
 ) -> Validation:
-    """Undefined keys, then every defined key in its order (`AbstractHerder#generateResult`).
+    """Result with the undefined keys first, then every defined key in the order of `keys`.
 
-    If a key has two values, the later one counts, with its errors.
+    If a key has two values, the later one counts, with its errors. `name` is the connector class.
+    Kafka: `AbstractHerder#generateResult`.
     """
     values = list(values)
     undefined = [ConfigInfo(None, value_info(check)) for check in values if check.name not in keys]
@@ -135,7 +136,7 @@ def generated(
 def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], prefix: str) -> Validation:
     """Result for a part of a config with a definition of its own.
 
-    Each key counts as one error here, however many it has (`AbstractHerder#prefixedConfigInfos`).
+    A key with errors counts as one error. Kafka: `AbstractHerder#prefixedConfigInfos`.
     """
     values = list(values)
     configs = tuple(
@@ -146,12 +147,12 @@ def prefixed(keys: Mapping[str, ConfigKey], values: Iterable[KeyCheck], prefix: 
         for check in values
     )
     groups = (keys[check.name].group for check in values if check.name in keys)
-    named = dict.fromkeys(group for group in groups if group is not None)
-    return Validation("", sum(bool(check.errors) for check in values), tuple(named), configs)
+    group_names = dict.fromkeys(group for group in groups if group is not None)
+    return Validation("", sum(bool(check.errors) for check in values), tuple(group_names), configs)
 
 
 def merged(first: Validation, *more: Validation) -> Validation:
-    """Concatenate partial results."""
+    """Concatenate results; the name is that of the first, and the error counts add up."""
     parts = (first, *more)
     return Validation(
         first.name,

@@ -46,15 +46,15 @@ class ValidationSubject(NamedTuple):
     def check(self, definition: Definition) -> KeyChecks:
         """Check the config against a definition.
 
-        Values from config providers are unknown here, and taken to be valid.
+        Values from config providers are unknown here, and count as valid.
         """
         checked = check(definition, self.config, self.find)
-        for name in self._provided() & checked.keys():
+        for name in self._provided_keys() & checked.keys():
             checked[name] = KeyCheck(name, self.config[name])
         return checked
 
     def part(self, prefix: str) -> Properties:
-        """Settings under a prefix, without the prefix."""
+        """Settings under a prefix, without the prefix; all settings for the empty prefix."""
         return (
             {
                 name.removeprefix(prefix): value
@@ -65,22 +65,22 @@ class ValidationSubject(NamedTuple):
             else self.config
         )
 
-    def _provided(self) -> set[str]:
+    def _provided_keys(self) -> set[str]:
         """Keys whose values refer to a provider: `${provider:path:key}` (KIP-297)."""
         if not self.worker.config_providers:
             return set()
-        begins = [f"${{{name}:" for name in self.worker.config_providers]
+        reference_starts = [f"${{{name}:" for name in self.worker.config_providers]
         return {
             name
             for name, value in self.config.items()
-            if any("}" in (value or "").partition(begin)[2] for begin in begins)
+            if any("}" in (value or "").partition(begin)[2] for begin in reference_starts)
         }
 
     def find(self, key: str, text: str) -> JavaClass | None:
         """Class that the text under a key means; None: no such class.
 
-        Every plugin that a key of Connect's own can name is known. Any other class is assumed to
-        exist.
+        The class path lists every plugin that a key of Connect can name. A class under any other
+        key is assumed to exist.
         """
         name = self.path.full_name(trim(text))
         java_class = self.path.class_named(name)
@@ -95,5 +95,5 @@ _PLUGIN_KEY = re.compile(r"(key|value|header)\.converter|(transforms|predicates)
 
 @lru_cache(maxsize=1_000)
 def _names_plugin(key: str) -> bool:
-    """True if the key is one of Connect's own that names a plugin."""
+    """True if the key is one of Connect's that name a plugin. Cached, as keys repeat."""
     return _PLUGIN_KEY.fullmatch(key) is not None

@@ -27,7 +27,7 @@ worker runs out of memory, and so would this process."""
 
 
 class ReadFailed(Exception):
-    """A worker of this profile fails to answer. The message is Java's."""
+    """A worker of this profile fails to answer. The message is Java's, except for `TASKS_MAX`."""
 
 
 class ConnectorView(msgspec.Struct, frozen=True):
@@ -82,7 +82,11 @@ def connectors(state: ClusterState) -> list[str]:
 
 
 def connector(state: ClusterState, name: str, plugins: Plugins) -> ConnectorView | None:
-    """One connector; None: no such connector. Raises `ReadFailed` where the worker would."""
+    """One connector; None: no such connector.
+
+    Raises:
+        ReadFailed: the worker cannot list the tasks.
+    """
     config = state.config.connectors.get(name)
     if config is None:
         return None
@@ -96,16 +100,22 @@ def connector_type(state: ClusterState, name: str, plugins: Plugins) -> str:
 
 
 def task_ids(state: ClusterState, name: str) -> range:
-    """Tasks that the worker would run (`ClusterConfigState#tasks`)."""
+    """Tasks that the worker would run, by number; none while the connector is inconsistent.
+
+    Kafka: `ClusterConfigState#tasks`.
+
+    Raises:
+        ReadFailed: the count is negative or above `TASKS_MAX`.
+    """
     if name in state.config.inconsistent:
         return range(0)
-    count = _count(state, name)
+    count = _task_count(state, name)
     if count < 0 and state.profile.negative_count_throws:
         raise ReadFailed(f"Illegal Capacity: {count}")
     return state.config.task_ids(name)
 
 
-def _count(state: ClusterState, name: str) -> int:
+def _task_count(state: ClusterState, name: str) -> int:
     count = state.config.task_counts.get(name, 0)
     if count > TASKS_MAX:
         raise ReadFailed(f"{count} tasks are more than a worker can list")
@@ -113,13 +123,17 @@ def _count(state: ClusterState, name: str) -> int:
 
 
 def task_configs(state: ClusterState, name: str) -> dict[int, Properties | None]:
-    """Config of each task up to the count; None possible while the connector is inconsistent."""
+    """Config of each task up to the count; None: an inconsistent connector lacks the config.
+
+    Raises:
+        ReadFailed: the count is above `TASKS_MAX`.
+    """
     tasks = state.config.tasks.get(name, {})
-    return {id_: tasks.get(id_) for id_ in range(max(0, _count(state, name)))}
+    return {id_: tasks.get(id_) for id_ in range(max(0, _task_count(state, name)))}
 
 
 def target(state: ClusterState, name: str) -> Target | None:
-    """Target state of a connector; None: unknown connector."""
+    """Target state of a connector; None: the log has none for this name."""
     return state.config.targets.get(name)
 
 
@@ -164,15 +178,15 @@ _TopicValues = tuple[str, Mapping[bytes | None, bytes | None]]
 def source_offsets(state: ClusterState, name: str) -> list[OffsetView]:
     """Offsets of every source partition of a connector (`Worker#sourceConnectorOffsets`).
 
-    Partitions that are nested, or whose offset cannot be decoded, are left out. An offset is None
-    if the worker looks it up under other bytes than the log has, as it serialises the parsed key
-    again.
+    Partitions that are nested, or whose offset cannot be decoded, are left out. A worker that
+    serialises the parsed key again may look up other bytes than the log has. The offset is then
+    None.
     """
     return all_source_offsets(state, name).shown
 
 
 def all_source_offsets(state: ClusterState, name: str) -> SourceOffsetsView:
-    """Offsets of every source partition, and the partitions that are left out."""
+    """Offsets of every source partition, and the partitions that a worker leaves out."""
     topics = offsets_topics(state, name)
     values = [(topic, state.offsets.get(topic, OffsetState()).values) for topic in topics]
     offsets = SourceOffsetsView([], [])
@@ -188,24 +202,25 @@ def all_source_offsets(state: ClusterState, name: str) -> SourceOffsetsView:
 def _offset(
     state: ClusterState, values: list[_TopicValues], subject: SourcePartition, raw: bytes
 ) -> OffsetView | UnreadableOffset:
+    """Look up the offset of a partition as the worker does; `raw` is its key in the log."""
     key = raw
     if not state.profile.offsets_by_log_key:
         if not is_flat(subject.partition):
-            where, value = _value(values, key)
+            where, value = _first_value(values, key)
             reason = "a field of the partition is not of a primitive type"
             return UnreadableOffset(subject.partition, reason, where, key, value)
         key = encode_partition(subject.connector, subject.partition)
-    # Kafka merges the null of the own topic over the worker's value, so it never falls back.
+    # Kafka merges both topics' maps. A null of the own topic hides the worker's value.
     searched = values if state.profile.own_offsets_fall_back else values[:1]
-    where, value = _value(searched, key)
+    where, value = _first_value(searched, key)
     offset = decode_offset(value, state.profile)
     if isinstance(offset, Invalid):
         return UnreadableOffset(subject.partition, offset.reason, where, key, value)
     return OffsetView(subject.partition, offset, key, raw)
 
 
-def _value(topics: list[_TopicValues], key: bytes) -> tuple[str, bytes | None]:
-    """The first topic with a value under a key, and the value."""
+def _first_value(topics: list[_TopicValues], key: bytes) -> tuple[str, bytes | None]:
+    """The first topic with a value under a key, and the value; no value: the first topic, None."""
     for topic, values in topics:
         value = values.get(key)
         if value is not None:
@@ -215,21 +230,22 @@ def _value(topics: list[_TopicValues], key: bytes) -> tuple[str, bytes | None]:
 
 def unreadable_offsets(state: ClusterState) -> Iterator[UnreadableOffset]:
     """Source offsets of any connector whose value cannot be decoded."""
-    for topic, part in state.offsets.items():
-        for key, value in part.values.items():
+    for topic, offset_state in state.offsets.items():
+        for key, value in offset_state.values.items():
             offset = decode_offset(value, state.profile)
             if not isinstance(offset, Invalid):
                 continue
             subject = decode_partition(key, state.profile)
-            if not isinstance(subject, Invalid):  # otherwise no request reaches it
+            # No request reaches a record whose key cannot be decoded.
+            if not isinstance(subject, Invalid):
                 yield UnreadableOffset(subject.partition, offset.reason, topic, key, value)
 
 
-# --- what is not as it should be ------------------------------------------------------------
+# --- unfinished changes ---------------------------------------------------------------------
 
 
 class UnfinishedChangeKind(Enum):
-    """Kinds of commands of several records that were interrupted."""
+    """Ways in which an interrupted command of several records leaves a connector."""
 
     STATE_WITHOUT_CONFIG = "target state without a connector config"
     CONFIG_WITHOUT_TASKS = "started, but no task set was ever committed"
@@ -248,18 +264,26 @@ class UnfinishedChange(NamedTuple):
 
 
 def inconsistent(state: ClusterState) -> list[str]:
-    """Connectors whose last commit did not find all task configs."""
+    """Names of connectors whose last commit did not find all task configs."""
     return sorted(state.config.inconsistent)
 
 
 def half_done(state: ClusterState) -> list[UnfinishedChange]:
-    """Connectors that a command left half-done or is just changing; ask again later."""
+    """Connectors that a command left half-done or is changing now, by name.
+
+    One state cannot tell the two apart: a change that a later state still shows is half-done.
+    """
     names = {*state.config.connectors, *state.config.targets, *state.config.deferred}
     names |= state.status.connectors.keys()
-    return [UnfinishedChange(name, half) for name in sorted(names) for half in _halves(state, name)]
+    return [
+        UnfinishedChange(name, half)
+        for name in sorted(names)
+        for half in _unfinished_changes(state, name)
+    ]
 
 
-def _halves(state: ClusterState, name: str) -> Iterator[UnfinishedChangeKind]:
+def _unfinished_changes(state: ClusterState, name: str) -> Iterator[UnfinishedChangeKind]:
+    """Unfinished changes of one connector; several may hold at once."""
     config, target_state = state.config, state.config.targets.get(name)
     if config.deferred.get(name):
         yield UnfinishedChangeKind.TASKS_WAIT_FOR_COMMIT
@@ -276,11 +300,11 @@ def _halves(state: ClusterState, name: str) -> Iterator[UnfinishedChangeKind]:
         yield UnfinishedChangeKind.CONFIG_WITHOUT_TASKS
     if target_state is Target.STARTED and count == 0:
         yield UnfinishedChangeKind.STARTED_WITHOUT_TASKS
-    if count and _older_tasks(state, name):
+    if count and _has_older_tasks(state, name):
         yield UnfinishedChangeKind.TASKS_OF_AN_OLDER_CONFIG
 
 
-def _older_tasks(state: ClusterState, name: str) -> bool:
+def _has_older_tasks(state: ClusterState, name: str) -> bool:
     config = state.changed.get((name, Aspect.CONFIG, ""))
     tasks = state.changed.get((name, Aspect.TASKS, ""))
     return config is not None and tasks is not None and tasks.offset < config.offset

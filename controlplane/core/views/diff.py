@@ -1,6 +1,6 @@
 """Differences between two states, as typed facts with the record that causes each.
 
-The states may be one log as two releases read it, one worker at two points in time, or two logs.
+The states may be of one log read by two releases, of one worker at two times, or of two logs.
 The cause is the last record that changed the fact in either state. For two releases that is the
 record that they read differently.
 """
@@ -43,7 +43,7 @@ class Change(msgspec.Struct, frozen=True):
     before: Any
     after: Any
     cause: Position | None
-    """Record that changed the fact last; None: unknown in both states (untraced offsets)."""
+    """Record that changed the fact last; None: unknown. Offsets have causes only if traced."""
 
 
 class _FactPlace(NamedTuple):
@@ -59,6 +59,7 @@ class _ComparedFact(NamedTuple):
 
     value: Any
     changed: _FactPlace
+    """Key in `ClusterState.changed`."""
     keys: tuple[tuple[str, bytes | None], ...] = ()
     """For offsets: (topic, raw key) of the records that may be the cause."""
 
@@ -78,9 +79,9 @@ def diff(before: ClusterState, after: ClusterState, connector: str | None = None
 
 def differences(before: ClusterState, after: ClusterState) -> Iterator[Change]:
     """The differences of `diff`, one connector at a time."""
-    old_of, new_of = offsets_by_connector(before), offsets_by_connector(after)
+    old_state_of, new_state_of = offsets_by_connector(before), offsets_by_connector(after)
     for name in sorted({*connector_names(before), *connector_names(after)}):
-        yield from _differing((old_of(name), new_of(name)), name, _FACT_READERS)
+        yield from _differing((old_state_of(name), new_state_of(name)), name, _FACT_READERS)
 
 
 def connector_names(state: ClusterState) -> list[str]:
@@ -103,8 +104,8 @@ def changed_by(
 ) -> list[Change]:
     """Differences that one record made to its connector: the `diff` of the states around it.
 
-    Reads only facts that the record can change, so the cost depends on the record and its changes,
-    not on the size of the connector. If the log spells a source partition in several ways, the
+    Reads only facts that the record can change. So the cost does not depend on the size of the
+    connector. If the log spells a source partition in several ways, the
     record's spelling is used.
     """
     topics = after.topics
@@ -157,22 +158,24 @@ def _changes(
 
 def _change(
     place: _FactPlace,
-    was: _ComparedFact | None,
-    now: _ComparedFact | None,
+    old_fact: _ComparedFact | None,
+    new_fact: _ComparedFact | None,
     states: tuple[ClusterState, ClusterState],
 ) -> Change | None:
+    """Difference in one fact; None: both states agree. A missing fact is absent from its state."""
+    # A connector without a committed task set has no tasks.
     absent = 0 if place.aspect is Aspect.TASKS else None
-    values = [fact.value if fact is not None else absent for fact in (was, now)]
+    values = [fact.value if fact is not None else absent for fact in (old_fact, new_fact)]
     if same(*values):
         return None
-    facts = [fact for fact in (was, now) if fact is not None]
+    facts = [fact for fact in (old_fact, new_fact) if fact is not None]
     before, after = values
-    added = None if len(facts) > 1 else was is None
+    added = None if len(facts) > 1 else old_fact is None
     return Change(*place, before, after, _cause(facts, *states, added=added))
 
 
 def same(left: Any, right: Any) -> bool:
-    """Equality that also compares kinds of numbers: in Java 1, 1.0 and true differ."""
+    """True if two values are equal in Java, where 1, 1.0 and true differ."""
     return left is right or bool(frozen(left) == frozen(right))
 
 
@@ -184,17 +187,17 @@ def _cause(
     `added`: True if only `after` has the fact, False if only `before`, None if both. Offsets in two
     partitions do not show which record is later. Two rules do:
 
-    1. A record that only one of the states has read comes after all that both have read.
-    2. Every release obeys each tombstone among the same records. So a fact that only one state has
-       was written after whatever removed it in the other state.
+    1. A record that only one state has read comes after all records that both have read.
+    2. Among the same records, every release obeys every tombstone. So a fact that only one state
+       has was written after the record that removed it from the other state.
     """
     old, new = _records(facts, before), _records(facts, after)
-    unread = _unread(old, after) or _unread(new, before)
+    unread = _unread_records(old, after) or _unread_records(new, before)
     if unread:
-        return max(unread, key=_offset)
+        return max(unread, key=_offset_of)
     if len({place[:2] for place in (*old, *new)}) > 1 and added is not None:
-        return max(new if added else old, key=_offset, default=None)
-    return max((*old, *new), key=_offset, default=None)
+        return max(new if added else old, key=_offset_of, default=None)
+    return max((*old, *new), key=_offset_of, default=None)
 
 
 def _records(facts: list[_ComparedFact], state: ClusterState) -> list[Position]:
@@ -204,12 +207,12 @@ def _records(facts: list[_ComparedFact], state: ClusterState) -> list[Position]:
     return [place for place in places if place is not None]
 
 
-def _unread(places: list[Position], state: ClusterState) -> list[Position]:
+def _unread_records(places: list[Position], state: ClusterState) -> list[Position]:
     """Records that a state has not read."""
     return [place for place in places if place.offset >= state.ends.get(place[:2], 0)]
 
 
-def _offset(place: Position) -> int:
+def _offset_of(place: Position) -> int:
     return place.offset
 
 
@@ -224,9 +227,9 @@ def _about_config(state: ClusterState, name: str, other: ClusterState) -> _Facts
     config = state.config.connectors.get(name, {})
     if config is other.config.connectors.get(name):
         return
-    whole = _FactPlace(name, Aspect.CONFIG)
+    config_key = _FactPlace(name, Aspect.CONFIG)
     for key, value in config.items():
-        yield _FactPlace(name, Aspect.CONFIG, key), _ComparedFact(value, whole)
+        yield _FactPlace(name, Aspect.CONFIG, key), _ComparedFact(value, config_key)
 
 
 def _about_target(state: ClusterState, name: str, _: ClusterState) -> _Facts:
@@ -245,7 +248,8 @@ def _about_tasks(state: ClusterState, name: str, other: ClusterState) -> _Facts:
     count, tasks = config.task_counts.get(name, 0), config.tasks.get(name, {})
     if tasks is other.config.tasks.get(name) and count == other.config.task_counts.get(name, 0):
         return
-    listed = range(count) if 0 <= count < len(tasks) else tasks  # ids beyond the count are hidden
+    # Readers do not see the ids beyond the count. The shorter of the two is iterated.
+    listed = range(count) if 0 <= count < len(tasks) else tasks
     for task in listed:
         if task < count and task in tasks:
             yield _FactPlace(name, Aspect.TASK_CONFIG, str(task)), _ComparedFact(tasks[task], place)
@@ -286,7 +290,7 @@ def _about_active_topic(state: ClusterState, name: str, _: ClusterState, *, topi
 
 
 def plain_status(status: Status) -> dict[str, Any]:
-    """Fields of a status that are compared."""
+    """Compared fields of a status: `state`, `worker_id`, and `trace` if there is one."""
     shown = {"state": status.state.value, "worker_id": status.worker_id}
     return shown | ({"trace": status.trace} if status.trace else {})
 

@@ -15,7 +15,7 @@ class LogEnd(NamedTuple):
     reason: str = ""
 
 
-_NOT_ASKED = LogEnd(None, "no cluster has been asked for it")
+_UNKNOWN_END = LogEnd(None, "no cluster has been asked for it")
 
 
 class PartitionProgress(NamedTuple):
@@ -51,15 +51,16 @@ class GroupProgress(NamedTuple):
 def group_progress(
     group: str, offsets: GroupOffsets, ends: Mapping[TopicPartition, LogEnd]
 ) -> GroupProgress:
-    """Combine committed offsets with the ends of their partitions, as far as these are known."""
+    """Combine committed offsets with the ends of their partitions; `ends` may lack some."""
     partitions = (
-        PartitionProgress(topic, partition, offset, ends.get((topic, partition), _NOT_ASKED))
+        PartitionProgress(topic, partition, offset, ends.get((topic, partition), _UNKNOWN_END))
         for topic, partition, offset in in_worker_order(offsets)
     )
     return GroupProgress(group, tuple(partitions))
 
 
 def in_worker_order(offsets: GroupOffsets) -> GroupOffsets:
-    """Sort offsets as a worker lists them: in the order of a HashMap over `TopicPartition`."""
+    """Sort offsets as a worker lists them: in the order of a HashMap by `TopicPartition`."""
+    # `TopicPartition#hashCode` of each row.
     codes = {row: 31 * (31 + row[1]) + hash_code(row[0]) for row in sorted(offsets)}
     return tuple(hash_order(codes))

@@ -32,21 +32,21 @@ class Danger(Enum):
     """Kinds of hazards, the worst first."""
 
     STOPS_WORKER = "stops a worker"
-    """At start the worker exits, every time; a running one is blocked or loses a batch."""
+    """The worker exits at each start; a running worker is blocked or loses a batch."""
     LOSES_BATCH = "loses the rest of a batch"
     """The lost records depend on where the poll batch ends, so members differ."""
     READ_FAILS = "makes reads fail"
     """Requests for the connector's tasks fail, including those of rebalances."""
     OFFSETS_DISAGREE = "keeps members from agreeing"
-    """Config offsets of members never become equal: the group rebalances for ever."""
+    """Config offsets of members never become equal, so the group rebalances without end."""
     PARTITION_ORDER = "depends on the order between partitions"
     """Two workers that read the same log may permanently have different states."""
     OFFSET_UNREACHABLE = "cannot be reached by its key"
-    """Reads show null. A reset writes its tombstone under other bytes, so the task continues."""
+    """Reads show null. A reset writes its tombstone under another key, so the offset stays."""
 
 
 class Hazard(msgspec.Struct, frozen=True):
-    """One hazard: the record behind it, and its effect."""
+    """One hazard: the record that causes it, and its effect."""
 
     danger: Danger
     position: Position
@@ -77,14 +77,17 @@ def hazards_of_each(
     topics: Topics | None = None,
     exactly_once: bool = False,
 ) -> list[tuple[Profile, list[Hazard]]]:
-    """Hazards for workers of several releases; far cheaper than one release at a time."""
+    """Hazards for workers of several releases, in the order of `profiles`.
+
+    Releases that read the log alike share the work.
+    """
     log = _ordered_log(_by_topic(in_order(entries)), topics or Topics(), exactly_once)
-    by_finder = [of_each(profiles, partial(_listed, find, log)) for find in _FINDERS]
+    by_finder = [of_each(profiles, partial(_found_hazards, find, log)) for find in _FINDERS]
     by_profile = (sorted(chain(*parts), key=worst_first) for parts in zip(*by_finder, strict=True))
     return list(zip(profiles, by_profile, strict=True))
 
 
-def _listed(find: "_FindHazards", log: "_OrderedLog", profile: Profile) -> list[Hazard]:
+def _found_hazards(find: "_FindHazards", log: "_OrderedLog", profile: Profile) -> list[Hazard]:
     return list(find(log, profile))
 
 
@@ -103,11 +106,11 @@ class _OrderedLog(msgspec.Struct, frozen=True):
     topics: Topics
     exactly_once: bool
     config_ends: Mapping[bool, Sequence[int]]
-    """Config offset of every release, without and with exactly-once support."""
+    """Config offset per profile of `PROFILES`, without and with exactly-once support."""
 
     @property
     def config(self) -> Sequence[Entry]:
-        """Config topic, including records that the worker does not see."""
+        """Records of the config topic, even those that the worker does not see."""
         return self.entries.get(self.topics.config, ())
 
     def visible(self, topic: str) -> Iterator[Entry]:
@@ -119,25 +122,28 @@ class _OrderedLog(msgspec.Struct, frozen=True):
 
     def sees_aborted(self, topic: str) -> bool:
         """True if the worker sees aborted records of a topic, as in `Fold.sees_aborted`."""
-        return not self.exactly_once and topic in (*self._others, self.topics.offsets)
+        return not self.exactly_once and topic in (*self._other_topics, self.topics.offsets)
 
     def offsets(self) -> Iterator[Entry]:
         """Records of all offsets topics that the worker sees."""
-        named = (topic for topic in self.entries if topic not in self._others)
+        named = (topic for topic in self.entries if topic not in self._other_topics)
         return chain.from_iterable(map(self.visible, named))
 
     @property
-    def _others(self) -> tuple[str, ...]:
+    def _other_topics(self) -> tuple[str, ...]:
         return self.topics.config, self.topics.status, self.topics.commands
 
 
 def _ordered_log(
     entries: Mapping[str, Sequence[Entry]], topics: Topics, exactly_once: bool
 ) -> _OrderedLog:
-    tail = entries.get(topics.config, ())
+    """The log, with the config offset of every release computed once."""
+    config_entries = entries.get(topics.config, ())
     # A foreign record may be large: it is decoded once for all releases that read it alike.
     ends = {
-        support: list(of_each(PROFILES, partial(_config_offset, tail, exactly_once=support)))
+        support: list(
+            of_each(PROFILES, partial(_config_offset, config_entries, exactly_once=support))
+        )
         for support in (False, True)
     }
     return _OrderedLog(entries, topics, exactly_once, ends)
@@ -157,7 +163,7 @@ def _config_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Records of the config topic that throw, and task counts that make reads throw."""
     fold = Fold(profile, topics=log.topics, exactly_once=log.exactly_once)
     for entry in log.config:
-        yield from _thrown(entry, fold.apply(entry), profile)
+        yield from _hazards_of_fate(entry, fold.apply(entry), profile)
     state = fold.snapshot()
     for name in views.connectors(state):
         try:
@@ -171,71 +177,76 @@ def _status_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
     """Records of the status topic that throw."""
     fold = StatusFold(profile)
     for entry in log.visible(log.topics.status):
-        yield from _thrown(entry, fold.apply(entry), profile)
+        yield from _hazards_of_fate(entry, fold.apply(entry), profile)
 
 
 def _offset_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Records of the offsets topics that throw. That depends on the key only, so it is cached."""
+    """Records of the offsets topics that throw. Only the key decides that, so fates are cached."""
     fold = OffsetFold(profile)
     fates: dict[bytes | None, RecordFate] = {}
     for entry in log.offsets():
         if entry.key not in fates:
             fates[entry.key] = fold.apply(entry)
-        yield from _thrown(entry, fates[entry.key], profile)
+        yield from _hazards_of_fate(entry, fates[entry.key], profile)
 
 
-def _thrown(entry: Entry, outcome: RecordFate, profile: Profile) -> Iterator[Hazard]:
-    if outcome.kind is FateKind.POISON:
-        yield Hazard(Danger.STOPS_WORKER, entry.position, _poison(outcome, profile))
-    elif outcome.kind is FateKind.LOSES_BATCH:
-        reason = f"{outcome.reason}: the rest of the poll batch is never read"
+def _hazards_of_fate(entry: Entry, fate: RecordFate, profile: Profile) -> Iterator[Hazard]:
+    if fate.kind is FateKind.POISON:
+        yield Hazard(Danger.STOPS_WORKER, entry.position, _poison_reason(fate, profile))
+    elif fate.kind is FateKind.LOSES_BATCH:
+        reason = f"{fate.reason}: the rest of the poll batch is never read"
         yield Hazard(Danger.LOSES_BATCH, entry.position, reason)
 
 
-def _poison(outcome: RecordFate, profile: Profile) -> str:
+def _poison_reason(fate: RecordFate, profile: Profile) -> str:
     survives = profile.log_thread_survives
     running = "loses the rest of its batch" if survives else "never reads on"
-    thrown = outcome.thrown
-    return f"{outcome.reason} ({thrown}): a worker exits at start, a running one {running}"
+    thrown = fate.thrown
+    return f"{fate.reason} ({thrown}): a worker exits at start, a running one {running}"
 
 
 # --- members that disagree ------------------------------------------------------------------
 
 
 def _offsets_disagree(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Config records at the end that only some members can read."""
+    """Records at the end of the config topic that only some members can read."""
     tail = log.config
-    mine = _config_offset(tail, profile, exactly_once=log.exactly_once)
+    own_end = _config_offset(tail, profile, exactly_once=log.exactly_once)
     reported: set[tuple[str, int]] = set()
     for exactly_once in (False, True):
-        behind: dict[int, list[str]] = defaultdict(list)
-        for other, theirs in zip(PROFILES, log.config_ends[exactly_once], strict=True):
+        releases_by_end: dict[int, list[str]] = defaultdict(list)
+        for other, other_end in zip(PROFILES, log.config_ends[exactly_once], strict=True):
             if exactly_once and not other.exactly_once_support:
                 continue
-            if theirs != mine and (other.release, theirs) not in reported:
-                behind[theirs].append(other.release)
-        reported |= {(release, end) for end, releases in behind.items() for release in releases}
-        for theirs, releases in sorted(behind.items()):
-            yield _disagreement(tail, mine, theirs, _members(releases, exactly_once=exactly_once))
+            if other_end != own_end and (other.release, other_end) not in reported:
+                releases_by_end[other_end].append(other.release)
+        reported |= {
+            (release, end) for end, releases in releases_by_end.items() for release in releases
+        }
+        for other_end, releases in sorted(releases_by_end.items()):
+            yield _disagreement(
+                tail, own_end, other_end, _member_releases(releases, exactly_once=exactly_once)
+            )
 
 
-def _members(releases: list[str], *, exactly_once: bool) -> str:
+def _member_releases(releases: list[str], *, exactly_once: bool) -> str:
     span = releases[0] if len(releases) == 1 else f"{releases[0]} to {releases[-1]}"
     return f"{span} with exactly-once support" if exactly_once else span
 
 
-def _disagreement(tail: Sequence[Entry], mine: int, theirs: int, members: str) -> Hazard:
-    last = max(mine, theirs) - 1
+def _disagreement(tail: Sequence[Entry], own_end: int, other_end: int, members: str) -> Hazard:
+    last = max(own_end, other_end) - 1
     position = next((entry.position for entry in tail if entry.offset == last), tail[-1].position)
     reason = (
-        f"this worker's config offset ends at {mine}, that of members of {members} at {theirs}: "
+        f"this worker's config offset ends at {own_end}, "
+        f"that of members of {members} at {other_end}: "
         "the group rebalances until another record that all can read is appended"
     )
     return Hazard(Danger.OFFSETS_DISAGREE, position, reason)
 
 
 def _config_offset(tail: Sequence[Entry], profile: Profile, *, exactly_once: bool) -> int:
-    """Final config offset of a worker: after the last record that it can decode."""
+    """Final config offset of a worker: one past the last record that it can decode; -1: none."""
     for entry in reversed(tail):
         if entry.aborted and exactly_once:
             continue
@@ -264,9 +275,10 @@ def task_rivals(entries: Iterable[Entry], profile: Profile) -> Iterator[TaskRiva
     """Task statuses whose fate depends on the order between partitions.
 
     See edge 20 of docs/releases.md. `entries` are the records of the status topic that the worker
-    sees, in the one order.
+    sees, in the one order (`core.order`).
     """
-    removed: dict[str, dict[int, Position]] = defaultdict(dict)  # by partition, in order of reading
+    # The last tombstone of a connector in each partition, in the order of reading.
+    removed: dict[str, dict[int, Position]] = defaultdict(dict)
     tasks: dict[tuple[str, int], Position] = {}
     for entry in entries:
         match decode_status(entry.key, entry.value, profile):
@@ -306,21 +318,21 @@ def _offset_order(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 
 def _config_partitions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Config topic with several partitions."""
-    strays = [entry for entry in log.visible(log.topics.config) if entry.partition]
-    if strays:
+    """Hazard of a config topic with records outside partition 0."""
+    misplaced = [entry for entry in log.visible(log.topics.config) if entry.partition]
+    if misplaced:
         refused = profile.config_partition_required
         danger = Danger.STOPS_WORKER if refused else Danger.PARTITION_ORDER
         effect = "a worker refuses to start on it" if refused else "nothing defines their order"
         reason = f"the config topic has more than one partition: {effect}"
-        yield Hazard(danger, strays[0].position, reason)
+        yield Hazard(danger, misplaced[0].position, reason)
 
 
 # --- keys ------------------------------------------------------------------------------------
 
 
-def _unreachable(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Offsets whose key is serialised again to other bytes than the log has."""
+def _unreachable_offsets(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
+    """Offsets whose key a worker serialises to other bytes than the log has."""
     if not profile.offset_partitions or profile.offsets_by_log_key:
         return
     last = {(entry.topic, entry.key): entry for entry in log.offsets()}
@@ -350,5 +362,5 @@ _FINDERS: tuple[_FindHazards, ...] = (
     _status_order,
     _offset_order,
     _config_partitions,
-    _unreachable,
+    _unreachable_offsets,
 )

@@ -71,7 +71,7 @@ class History(NamedTuple):
     """Records and events of one connector."""
 
     records: list[Entry]
-    """Records that concern it, in the one order."""
+    """Records that concern it, in the one order (`core.order`)."""
     events: list[HistoryEvent]
     """Effects of the records; some records have none."""
 
@@ -84,7 +84,10 @@ def history(
     topics: Topics | None = None,
     exactly_once: bool = False,
 ) -> History:
-    """The history of a connector, as a worker of a release reads these records."""
+    """History of a connector, as a worker of this release reads these records.
+
+    `entries` may come in any order of partitions, but by offset within each.
+    """
     search = HistorySearch(name, profile, topics, exactly_once=exactly_once)
     for entry in entries:
         search.look_at(entry)
@@ -101,7 +104,7 @@ class _KeyOwners:
         self._owners: dict[tuple[str, bytes | None], str | None] = {}
 
     def of(self, entry: Entry) -> str | None:
-        """The connector that a record is about."""
+        """The connector that a record concerns; None: no connector."""
         place = entry.topic, entry.key
         if place not in self._owners:
             self._owners[place] = owner(*place, self._topics, self._profile)
@@ -123,21 +126,21 @@ class HistorySearch:
         self._ordering = EntrySorter()
 
     def look_at(self, entry: Entry) -> None:
-        """Examine the next record. Records that the worker does not see still need their rank."""
+        """Examine the next record. One that the worker does not see counts for the order, too."""
         placed = self._ordering.rank(entry)
         unseen = entry.aborted and not self._worker.sees_aborted(entry.topic)
         if not unseen and self._owners.of(entry) == self._name:
             self._ordering.keep(placed)
 
     def matches(self) -> Iterator[Entry]:
-        """The matching records, in the one order."""
+        """The matching records so far, in the one order (`core.order`)."""
         return self._ordering.entries()
 
 
 def events(
     entries: Iterable[Entry], name: str, profile: Profile, topics: Topics
 ) -> Iterator[HistoryEvent]:
-    """Effects of each record. Only the connector's own records are needed."""
+    """Effects of each record. `entries` are the connector's own, in the order of `core.order`."""
     reading = HistoryFold(name, profile, topics)
     for entry in entries:
         yield from reading.apply(entry)
@@ -154,23 +157,21 @@ class HistoryFold:
         self._offsets = _OffsetHistory(profile)
 
     def apply(self, entry: Entry) -> Iterator[HistoryEvent]:
-        """Effects of one more record."""
+        """Fold one more record and yield its effects."""
         topics, before = self._fold.topics, self._before
         if entry.topic not in (topics.config, topics.status):
             yield from self._offsets.apply(entry)
             return
-        outcome = self._fold.apply(entry)
+        fate = self._fold.apply(entry)
         self._before = after = self._fold.snapshot()
-        if outcome.kind is not FateKind.ACCEPTED:
-            yield HistoryEvent(
-                entry, None, _FATES[outcome.kind], note=redacted_text(outcome.reason)
-            )
+        if fate.kind is not FateKind.ACCEPTED:
+            yield HistoryEvent(entry, None, _FATE_WORDS[fate.kind], note=redacted_text(fate.reason))
         elif entry.topic == topics.config:
-            yield from _announcement(entry, self._fold.profile)
+            yield from _announcement_events(entry, self._fold.profile)
         yield from _changes(entry, self._name, before, after)
 
 
-_FATES = {
+_FATE_WORDS = {
     FateKind.IGNORED: "ignored",
     FateKind.UNDECODABLE: "unreadable",
     FateKind.LOSES_BATCH: "loses its batch",
@@ -190,7 +191,7 @@ def _changes(
 
 
 class _OffsetHistory:
-    """Source offsets of a connector by raw key, as in the worker's store."""
+    """Source offsets of a connector by topic and raw key, as the worker stores them."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile
@@ -208,7 +209,8 @@ class _OffsetHistory:
     def _partition(self, key: bytes | None) -> Any:
         if key not in self._partitions:
             subject = decode_partition(key, self._profile)
-            assert isinstance(subject, SourcePartition)  # or else the record would have no owner
+            # A record without a readable key has no owner, and does not come here.
+            assert isinstance(subject, SourcePartition)
             self._partitions[key] = subject.partition
         return self._partitions[key]
 
@@ -218,7 +220,7 @@ def _decoded(value: bytes | None, profile: Profile) -> Any:
     return f"undecodable: {offset.reason}" if isinstance(offset, Invalid) else offset
 
 
-def _announcement(entry: Entry, profile: Profile) -> Iterator[HistoryEvent]:
+def _announcement_events(entry: Entry, profile: Profile) -> Iterator[HistoryEvent]:
     """Event of a record that changes no fact, or changes it only later."""
     record = decode_config(entry.key, entry.value, profile)
     for kind, (description, words) in _ANNOUNCEMENTS.items():

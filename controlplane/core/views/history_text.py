@@ -11,13 +11,13 @@ from controlplane.core.text.value_text import json_line
 from controlplane.core.views.history import HistoryEvent
 
 CHANGE_CHARACTERS = 1 << 14
-"""Longest value of a change in JSON. Longer ones become a digest, as a page holds thousands."""
+"""Limit of characters for a value in JSON. A longer one becomes a digest: a page has thousands."""
 
 WORDS_CHARACTERS = 2_000
-"""Longest description of a change in JSON."""
+"""Limit of characters for the description of a change in JSON."""
 
 OFFSETS_IN_A_ROW = 10
-"""Longest run of source offsets that is shown in full."""
+"""Limit of successive source offsets that are shown in full."""
 
 
 def event_document(event: HistoryEvent, topics: Topics) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _differing(values: Mapping[str, Any], other_values: Mapping[str, Any]) -> di
 
 
 def _digested(value: Any) -> Any:
-    """The value, or its size and digest if it is long; its secrets are already hidden."""
+    """The value, or its size and digest if it is long. A digest of hidden secrets reveals none."""
     text = value if isinstance(value, str) else json_line(value)
     if len(text) <= CHANGE_CHARACTERS:
         return value
@@ -53,7 +53,7 @@ def _digested(value: Any) -> Any:
 
 
 def shortened(events: Iterable[HistoryEvent]) -> Iterator[HistoryEvent]:
-    """The events, with all but the first few of a long run of source offsets left out."""
+    """The events. In a long run of source offsets, one note replaces all but the first few."""
     run, left_out = 0, 0
     for event in events:
         run = run + 1 if event.aspect is Aspect.SOURCE_OFFSET else 0
@@ -61,13 +61,13 @@ def shortened(events: Iterable[HistoryEvent]) -> Iterator[HistoryEvent]:
             left_out, last = left_out + 1, event
             continue
         if left_out:
-            yield _left_out(last, left_out)
+            yield _omission_event(last, left_out)
             left_out = 0
         yield event
     if left_out:
-        yield _left_out(last, left_out)
+        yield _omission_event(last, left_out)
 
 
-def _left_out(last: HistoryEvent, count: int) -> HistoryEvent:
+def _omission_event(last: HistoryEvent, count: int) -> HistoryEvent:
     note = f"… {count} more up to here; -o json has them"
     return HistoryEvent(last.entry, None, "source offsets", note=note)

@@ -20,38 +20,48 @@ from controlplane.core.views import OffsetView, SourceOffsetsView, UnreadableOff
 
 
 class _HashTable(NamedTuple):
-    """One of the hash tables: the codes that it uses, and its initial number of buckets."""
+    """One of the hash tables: hash codes by index of the partition, and initial buckets."""
 
     codes: Mapping[int, int]
     buckets: int
 
 
 def in_order(offsets: SourceOffsetsView) -> list[OffsetView]:
-    """Offsets in the worker's order, with the fields of each in its order."""
-    every: list[OffsetView | UnreadableOffset] = [*offsets.shown, *offsets.left_out]
-    every.sort(key=lambda view: view.key or b"")
-    partitions = {at: value_hash(view.partition, as_longs=True) for at, view in enumerate(every)}
-    keys = {at: byte_buffer_hash(view.key or b"") for at, view in enumerate(every)}
-    made_for_all = table_size(len(every)) if every else 1
+    """Offsets in the worker's order, with the fields of partitions and offsets in hash order.
+
+    The partitions that a worker leaves out take part: they fill buckets, too.
+    """
+    views: list[OffsetView | UnreadableOffset] = [*offsets.shown, *offsets.left_out]
+    views.sort(key=lambda view: view.key or b"")
+    partition_codes = {
+        index: value_hash(view.partition, as_longs=True) for index, view in enumerate(views)
+    }
+    key_codes = {index: byte_buffer_hash(view.key or b"") for index, view in enumerate(views)}
+    fitting_buckets = table_size(len(views)) if views else 1
     tables = (
-        _HashTable(partitions, _USUAL),  # HashSet of partitions (`#connectorPartitions`)
-        _HashTable(keys, made_for_all),  # keys to look up
-        _HashTable(keys, _USUAL),  # values found
-        _HashTable(keys, table_size(len(every) * 4 // 3 + 1)),  # copy of the values
-        _HashTable(partitions, made_for_all),  # the answer
+        # HashSet of partitions (`#connectorPartitions`)
+        _HashTable(partition_codes, _DEFAULT_BUCKETS),
+        # keys to look up
+        _HashTable(key_codes, fitting_buckets),
+        # values found
+        _HashTable(key_codes, _DEFAULT_BUCKETS),
+        # copy of the values
+        _HashTable(key_codes, table_size(len(views) * 4 // 3 + 1)),
+        # the answer
+        _HashTable(partition_codes, fitting_buckets),
     )
-    order: Sequence[int] = range(len(every))
+    order: Sequence[int] = range(len(views))
     for table in tables:
-        order = hash_order({at: table.codes[at] for at in order}, table.buckets)
-    listed = (every[at] for at in order)
-    return [_hashed(view) for view in listed if isinstance(view, OffsetView)]
+        order = hash_order({index: table.codes[index] for index in order}, table.buckets)
+    listed = (views[index] for index in order)
+    return [_with_field_order(view) for view in listed if isinstance(view, OffsetView)]
 
 
-_USUAL = 16
+_DEFAULT_BUCKETS = 16
 """Buckets of a table created with the default capacity."""
 
 
-def _hashed(view: OffsetView) -> OffsetView:
+def _with_field_order(view: OffsetView) -> OffsetView:
     offset = None if view.offset is None else _in_hash_order(view.offset)
     return view._replace(partition=_in_hash_order(view.partition), offset=offset)
 

@@ -26,18 +26,21 @@ def source_progress(
     """Return the offsets of a connector in the worker's order, each with its last change.
 
     `records` are those of the connector in the order of the fold. If compaction has removed the
-    record of a change, the next record with the same offset counts.
+    record of a change, the next record with the same offset counts as the change.
     """
     changes = last_changes(records)
     topics = views.offsets_topics(state, name)
     return [
-        SourceProgress(view, _changed(view, topics, changes))
+        SourceProgress(view, _last_change(view, topics, changes))
         for view in offset_order.in_order(views.all_source_offsets(state, name))
     ]
 
 
 def last_changes(records: Iterable[Entry]) -> dict[OffsetKey, Entry]:
-    """Return the last record of each key that differs from the record before it."""
+    """Return, per topic and key, the last record whose value differs from the one before it.
+
+    Aborted records do not count.
+    """
     values: dict[OffsetKey, bytes | None] = {}
     changes: dict[OffsetKey, Entry] = {}
     for entry in records:
@@ -47,7 +50,7 @@ def last_changes(records: Iterable[Entry]) -> dict[OffsetKey, Entry]:
     return changes
 
 
-def _changed(
+def _last_change(
     view: OffsetView, topics: Iterable[str], changes: Mapping[OffsetKey, Entry]
 ) -> Entry | None:
     if view.offset is None:

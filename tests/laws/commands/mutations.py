@@ -104,8 +104,8 @@ MUTATIONS = [
     LawMutation(
         "what was half wiped stays so",
         SOURCES,
-        "return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(known))",
-        "return self.wipe(known)",
+        "return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(stored))",
+        "return self.wipe(stored)",
         "N3",
         (198,),
     ),
