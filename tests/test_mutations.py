@@ -1,7 +1,6 @@
-"""Would the suite notice? The fold is broken on purpose, one way at a time, each in a process.
+"""Mutation tests of the fold: each mutant has one plausible bug and runs in its own process.
 
-Twelve ways, each a plausible slip. For each, one test of the sharp edges or of the matrix of
-releases must fail:
+For each of the twelve mutants, a test of the edge cases or of the release matrix must fail:
 
  1. `state.v2` is forgotten                          7. a removal keeps the tasks
  2. an unknown `state.v2` falls back to `state`      8. stale UNASSIGNED is believed
@@ -25,7 +24,7 @@ MATRIX = "tests/core/test_matrix.py"
 
 
 class Mutation(NamedTuple):
-    """One slip: in which file, which text becomes which, and the test that notices."""
+    """A bug: the file, its text, the text that replaces it, and the test that must fail."""
 
     name: str
     file: str

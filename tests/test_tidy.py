@@ -27,6 +27,7 @@ from tests.tidy.wording import (
     class_names,
     comment_openings,
     function_names,
+    later_openings,
     module_names,
     openings,
     several_meanings,
@@ -177,6 +178,11 @@ def test_docstrings_open_with_their_subject(python: list[SourceFile]) -> None:
     check(openings, python)
 
 
+def test_later_sentences_open_with_their_subject(python: list[SourceFile]) -> None:
+    """No later sentence of a docstring opens with a question word or a preposition."""
+    check(later_openings, python)
+
+
 def test_comments_open_with_their_subject() -> None:
     """A comment of a program, a script or a settings file opens with the thing or the verb."""
     check(comment_openings, tracked(*COMMENTED))
@@ -304,6 +310,10 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (openings, "examples/x.py", '"""How it is read."""'),
     (openings, TEST, '"""X."""\ndef test_f():\n    """Its name is kept."""'),
     (openings, TEST, '"""Not in a log."""'),
+    (later_openings, CORE, '"""A log. What it holds is state."""'),
+    (later_openings, CORE, '"""X."""\nLIMIT = 1\n"""A limit! Those of Kafka differ."""'),
+    (later_openings, TEST, '"""Logs (not `a.b`).\n    Whose they are, is unknown.\n    """'),
+    (later_openings, CORE, '"""A log.\n\n    - a\n\n    Whether it is one?\n    """'),
     (comment_openings, CORE, "x = 1  # What it is"),
     (comment_openings, CORE, "# How it is read.\n# To be sure.\nx = 1"),
     (comment_openings, TEST, "# Of each one.\nx = 1"),
@@ -371,6 +381,11 @@ KEPT: list[tuple[Rule, str, str]] = [
     (names, CORE, "metadata = timeout_ms = undo_steps = 1"),
     (names, TEST, "def test_x(data): ..."),
     (openings, CORE, '"""The state of a log."""'),
+    (later_openings, CORE, '"""What it is: that of a log."""'),
+    (later_openings, CORE, '"""A log, e.g. To or i.e. What. `x.`."""'),
+    (later_openings, CORE, '"""A log. "What is it? What else?" asks the page. `What.` is code."""'),
+    (later_openings, CORE, '"""A log.\n\n    - a. \n      What is b\n    - What is c\n    """'),
+    (later_openings, CORE, '"""Read.\n\n    Raises:\n        A. What it holds\n    """'),
     (comment_openings, CORE, "# The reader keeps it,\n# What follows is read.\nx = '# What'"),
     (comment_openings, "tests/X.java", 'String x = "http://What it is";'),
     (module_names, "controlplane/core/encoding.py", ""),

@@ -2,7 +2,7 @@
 
 Kafka orders records within a partition only, but in places the order between partitions decides
 what a worker sees (edge 20 of `tests/core/test_edges.py`). The project orders by running maximum of
-the timestamp within the partition, then partition, then offset. That is close to the order of
+the timestamp within the partition, then partition, then offset. This order is close to the order of
 writing, and the same on every reading. The running maximum is needed because clocks of several
 writers make timestamps run backwards.
 

@@ -215,7 +215,7 @@ PlannedOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 Offsets = tuple[PlannedOffset, ...]
 """Partitions, each with the offset to set; None removes its offset.
 
-Those of a sink have the keys `kafka_topic`, `kafka_partition` and `kafka_offset`.
+A sink's offsets have the keys `kafka_topic`, `kafka_partition` and `kafka_offset`.
 """
 
 

@@ -1,6 +1,6 @@
 """KIP-52, Connector Control APIs: pause, resume and restart, sentence by sentence.
 
-Where Kafka went another way, the last class says so.
+The last class tests sentences that Kafka implements differently.
 """
 
 import asyncio

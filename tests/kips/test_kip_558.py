@@ -1,6 +1,6 @@
 """KIP-558, the topics that a connector uses: kept, shown and reset, sentence by sentence.
 
-That tasks note what they use is for running tasks; here their records come from a foreign hand.
+The tests write the records of active topics themselves, in place of running tasks.
 """
 
 from collections.abc import AsyncIterator
@@ -117,7 +117,7 @@ class TestFormat:
 
     @pytest.mark.parametrize("name", ["a:b", "x:connector-y", "status-topic-t:connector-z", ":"])
     async def test_a_colon_parts_the_names(self, connect: AskedService, name: str) -> None:
-        """The first one does: no topic has any. What follows may be called anything."""
+        """The key's first colon ends the topic's name; the connector's name may contain colons."""
         await connect.write_foreign(configured(name, SOURCE_CONFIG), used(name, "t.1_2-3"))
         assert views.active_topics(connect.state, name) == ["t.1_2-3"]
 

@@ -1,7 +1,7 @@
 """KIP-875, first-class offsets: the endpoints, sentence by sentence.
 
-What is shown of sinks lies in Kafka's consumer groups; that, and what only running tasks show, is
-listed in `missing_parts`.
+`missing_parts` lists the sentences that need Kafka's consumer groups (offsets of sinks) or running
+tasks.
 """
 
 from collections.abc import AsyncIterator

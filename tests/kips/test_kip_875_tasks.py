@@ -140,9 +140,9 @@ class TestStopped:
             assert calls == []
 
     async def test_paused_from_stopped(self) -> None:
-        """Resumed or paused, it is started and says which tasks it wants.
+        """A pause of a stopped connector starts it and generates its task configs.
 
-        That it is so for both is what the KIP has and releases have not.
+        The KIP demands this of resume and pause. In releases, only resume does it.
         """
         async with running(TracedSource) as worker:
             plane = worker.plane

@@ -1,9 +1,9 @@
-"""Compaction keeps the last record of each key. Where that is legal, no view may change.
+"""Compaction keeps the last record of each key. Legal compaction changes no view.
 
-It is legal for the status and offsets topics in every release. For the config topic it is not,
-everywhere: Connect's task sets span several keys, and two fixes made a fold depend on what lies
-between them. The releases are listed here exactly; Kafka's own stores agree (`tests/oracle`), and
-`compacted-3.9` shows both on a real cluster.
+Compaction of the status and offsets topics is legal in every release. Compaction of the config
+topic is legal in some releases only: Connect's task sets span several keys, and two fixes made a
+fold depend on the records between them. This module lists the releases exactly. Kafka's own stores
+agree (`tests/oracle`), and `compacted-3.9` shows both cases on a real cluster.
 """
 
 from collections.abc import Iterable

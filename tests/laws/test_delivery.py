@@ -31,9 +31,9 @@ crashes = st.lists(st.sampled_from((0.0, 0.015, 0.04, 0.09, 0.2, 0.5, 2.0)), max
 
 
 def override(call: int, offsets: OffsetPairs, read: Mapping[int, int]) -> OffsetPairs | None:
-    """Hook: replace every other offset by what was read last, and add a partition.
+    """Hook: replace every other offset by that of the last record read, and add a partition.
 
-    What was read last may still be in flight. In between, the hook says nothing.
+    The last record read may still be in flight. Every third call returns None.
     """
     if call % 3 == 2:
         return None
@@ -119,9 +119,9 @@ def test_a_hook_that_says_nothing_changes_nothing(plan: LifePlan, nothing: Any) 
 
 @given(plans(hook=st.just(override)))
 def test_the_output_of_the_hook_wins(plan: LifePlan) -> None:
-    """H2: at rest each partition has the last output for it, or what came without one.
+    """H2: at rest, each partition has the hook's last output for it, or the task's own offset.
 
-    What the hook adds is committed, too, with None as the removal of its partition.
+    A partition that the hook adds is committed, too; None removes its offset.
     """
     world = SourceWorld(plan, at_least_once)
     simulated(world.live())

@@ -1,8 +1,8 @@
-"""Law: whatever is done to a log, the memory log and the SQLite log answer the same.
+"""Law: the memory log and the SQLite log answer every operation alike.
 
-Two logs go through one random life side by side; after every step they must have given the same
-answer or the same kind of refusal, and at the end (and after the file was closed and opened again)
-hold the same entries.
+Each test applies one random series of operations to both logs. After every operation both must give
+the same answer, or the same type of error. At the end both must hold the same entries, also after
+the file was closed and opened again.
 """
 
 import asyncio

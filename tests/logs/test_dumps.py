@@ -413,10 +413,10 @@ def lines_told_of(dump: Dump) -> Iterator[int]:
 def test_no_line_is_lost_in_silence(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
-    """Law: of any bytes, each line with text is an entry or is reported – or the file is refused.
+    """Law: each line with text becomes an entry or is reported, or the whole file is refused.
 
-    A line that repeats another exactly adds nothing. That is rare here, and then an equal record
-    takes its place.
+    An exact repetition of a line adds no entry. Repetitions are rare here; the test counts equal
+    lines once.
     """
     path = tmp_path_factory.getbasetemp() / "damaged"
     path.write_bytes(content)

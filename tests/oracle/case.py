@@ -27,9 +27,9 @@ class Case(NamedTuple):
     startup: int = 0
     """Number of entries read before the worker has started: no listener is called for them."""
     batch: tuple[int, ...] = ()
-    """Sizes of the batches in which a worker reads the records, over and over; all are of one
-    topic. A batch never reaches over the end of start-up. What becomes of a record then depends
-    on those before it: it may never be read. Empty: each record is read for itself."""
+    """Sizes of the batches in which a worker reads the records, repeated in a cycle; all records
+    are of one topic. A batch never crosses the end of start-up. In a batch, an earlier record can
+    keep a later one from being read. Empty: the worker reads each record alone."""
     exactly_once: bool = False
     """The worker has exactly-once support enabled: all its consumers are `read_committed`."""
 

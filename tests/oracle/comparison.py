@@ -8,7 +8,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.notation import key_text_of, text_of
 from tests.oracle.case import TOPICS, Case
-from tests.oracle.common import differences
+from tests.oracle.comparable_answers import differences
 from tests.oracle.kafka import KafkaOracle, StoreAnswer
 from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.logs import cases

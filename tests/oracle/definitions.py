@@ -1,13 +1,13 @@
-"""`controlplane/catalogues/`: what Kafka's own classes define, release by release, as data files.
+"""Writes `controlplane/catalogues/`: the definitions of Kafka's own classes in every release.
 
 python -m tests.oracle.definitions          writes the files
-python -m tests.oracle.definitions --check  says whether they are current (exit code 1: no)
+python -m tests.oracle.definitions --check  exits with code 1 if the files are not current
 
-`controlplane.harvest.jar_harvest` tells what one release defines. Here the answers of all releases
-become rows, as `core.configdef.spans` reads them: each as it is in the newest release, with what
-was otherwise before, and the span of releases that have it. What a class cannot tell, because it is
-code and not a definition, stands in `TOLD`. The documentation of settings is left out: descriptions
-in our own words lie in `descriptions.json`.
+`controlplane.harvest.jar_harvest` lists the definitions of one release. This module turns the lists
+of all releases into rows, as `core.configdef.spans` reads them. A row holds the definition in the
+newest release, its differences in older releases, and the span of releases that have it.
+`HANDWRITTEN` adds properties that Kafka's classes decide in code. The rows hold no documentation:
+`descriptions.json` describes the settings in our own words.
 """
 
 import json
@@ -52,12 +52,12 @@ KINDS = {
 A class that is a plugin in two ways may report another type.
 """
 
-TOLD_SINCE = ("header_converter", "3.2.0")
-"""From when on a worker tells of a kind of plugin that it has had for longer."""
+LISTED_SINCE = ("header_converter", "3.2.0")
+"""A kind of plugin that older workers have but do not list, and the first release that lists it."""
 
 WORKERS = "that of the worker"
 
-TOLD: Mapping[str, DefinitionRow] = {
+HANDWRITTEN: Mapping[str, DefinitionRow] = {
     f"{CONNECT}file.FileStreamSourceConnector": {
         "exactly_once": "if it reads a file",
         "alter_offsets": "as FileStreamSourceConnector",
@@ -345,10 +345,10 @@ def _plugin(answers: _ReleaseAnswers, name: str, kind: str) -> DefinitionRow:
     mirror = name.startswith(MIRRORS)
     if not mirror and not name.startswith(f"{CONNECT}file."):
         row["bundled"] = True
-        if present[0] != history[0] and (kind, present[0][0]) != TOLD_SINCE:
+        if present[0] != history[0] and (kind, present[0][0]) != LISTED_SINCE:
             row["since"] = present[0][0]
         row |= _until(present, history)
-    row |= TOLD.get(name, {})
+    row |= HANDWRITTEN.get(name, {})
     before = [*row.pop("before", []), *_plugin_before(present, kind)]
     row |= {"before": before} if before else {}
     if mirror:

@@ -25,7 +25,7 @@ from controlplane.scenario.verbs.view import cells_of, header_of
 from controlplane.scenario.views import LOOKS, WorkerView
 from tests.jars import ROOT
 from tests.oracle.case import OWN, TOPICS, Case
-from tests.oracle.common import Common
+from tests.oracle.comparable_answers import ComparableAnswer
 from tests.oracle.comparison import LogDisagreement
 from tests.oracle.kafka import KafkaOracle
 from tests.oracle.kafkas_answer import of_kafka
@@ -40,7 +40,7 @@ VIEWS: Mapping[str, Sequence[str]] = {
     OWN: ("offsets",),
     TOPICS.status: ("status", "topics"),
 }
-"""By topic. Whatever the topic is, what became of its records can be viewed, too."""
+"""Views of each topic's state; `FATES` are the views of its records."""
 
 FATES = ("outcomes", "calls")
 
@@ -114,7 +114,9 @@ class _KafkasReader(NamedTuple):
         return _Fates(self.outcomes)
 
 
-def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) -> WorkerView:
+def kafkas_reader(
+    common: ComparableAnswer, entries: Sequence[Entry], profile: Profile
+) -> WorkerView:
     """Kafka's answer to entries, readable by views."""
     fold, outcomes = Fold(profile, live=True), []
     for number, entry in enumerate(entries):

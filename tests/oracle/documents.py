@@ -11,7 +11,10 @@ LEVELS_ALLOWED = 1000
 """Deepest nesting that Jackson 2.15 accepts."""
 
 LEVELS_OVERFLOWING = 30_000
-"""Deeper than a stack of 1 MiB allows, in every release. What lies between depends on the JVM."""
+"""Nesting that overflows a stack of 1 MiB in every release.
+
+For depths between `LEVELS_ALLOWED` and this, the result depends on the JVM.
+"""
 
 LONG = (b'"k":0,' + b'"' + b"n" * 50_000 + b'":0', b'"' + b"n" * 50_001 + b'":0')
 
@@ -84,9 +87,9 @@ def scalar(draw: Draw) -> bytes:
 
 
 def obj(draw: Draw, fields: Sequence[JsonField], *, kept: bool = False) -> bytes:
-    """An object with these fields, perhaps with spaces, repeated and foreign fields.
+    """An object with these fields; random choices add spaces, repeated fields and foreign fields.
 
-    What a store keeps, and thus what comes back in answers, is not nested deeply.
+    `kept`: a store keeps the value and answers return it, so it is not nested deeply.
     """
     fields = list(fields)
     if draw.mishap(0.05):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.core.fold import FateKind
-from tests.oracle.common import Common, compact, each_in_order, rows_of
+from tests.oracle.comparable_answers import ComparableAnswer, compact, each_in_order, rows_of
 from tests.oracle.kafka import StoreAnswer
 
 UNDECODABLE = "error: Failed to convert config data"
@@ -13,10 +13,10 @@ DEFECTS = ("defaulting to", "'state.v2' field should be")
 """In complaints about one field, after which the record is read on without it."""
 
 
-def of_kafka(answer: StoreAnswer) -> Common:
+def of_kafka(answer: StoreAnswer) -> ComparableAnswer:
     """Kafka's answer in the common form."""
     fates = enumerate(answer["records"])
-    common: Common = {f"record {number}": _fate(fate) for number, fate in fates}
+    common: ComparableAnswer = {f"record {number}": _fate(fate) for number, fate in fates}
     common["died"] = bool(answer["died"])
     config = {name: value or None for name, value in answer["config"].items()}
     for name in ("inconsistent", "connectorsPendingFencing"):

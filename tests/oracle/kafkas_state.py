@@ -22,10 +22,10 @@ from controlplane.core.records import (
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
 from tests.oracle.case import OWN, TOPICS
-from tests.oracle.common import Common, in_order, typed
+from tests.oracle.comparable_answers import ComparableAnswer, in_order, typed
 
 
-def state_of(common: Common, profile: Profile) -> ClusterState:
+def state_of(common: ComparableAnswer, profile: Profile) -> ClusterState:
     """State of a worker whose stores gave this answer."""
     return ClusterState(
         profile,
@@ -56,7 +56,7 @@ def untyped(value: Any) -> Any:
 # --- states ---------------------------------------------------------------------------------
 
 
-def _config(common: Common) -> ConfigState:
+def _config(common: ComparableAnswer) -> ConfigState:
     def config_field(name: str) -> Any:
         return common.get(f"config.{name}") or {}
 
@@ -92,7 +92,7 @@ def _session_key(fields: Mapping[str, Any]) -> SessionKey:
     return SessionKey(bytes.fromhex(key), algorithm, fields["creationTimestamp"])
 
 
-def _status(common: Common) -> StatusState:
+def _status(common: ComparableAnswer) -> StatusState:
     connectors = common.get("status.connectors", {})
     tasks, topics = common.get("status.tasks", {}), common.get("status.topics", {})
     return StatusState(
@@ -124,7 +124,7 @@ def _activity(fields: Mapping[str, Any]) -> Activity:
     )
 
 
-def _offsets(store: str, common: Common, profile: Profile) -> OffsetState:
+def _offsets(store: str, common: ComparableAnswer, profile: Profile) -> OffsetState:
     """Raw bytes, and as hidden the partitions that a worker does not list despite a record."""
     values = {_raw(key): _raw(value) for key, value in common[f"{store}.data"]}
     listed = common[f"{store}.partitions"]

@@ -1,8 +1,8 @@
 """Random logs, each from a seed: the same seed gives the same log on every machine.
 
-What is drawn of the records is in `kinds`; here, where they lie: in which topic and partition, and
-in which transaction. The timestamps count the records, so that the one order between partitions
-(`core/order`) is the order in which Kafka's stores are fed.
+`kinds` draws keys and values. This module draws the topic, partition and transaction of each
+record. The timestamps count the records, so the one order between partitions (`core/order`) is the
+order in which Kafka's stores get them.
 """
 
 from collections.abc import Iterator

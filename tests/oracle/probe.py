@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from controlplane.core.entry import Entry
 from tests.core.logs import Bytes, Pair
 from tests.oracle.case import TOPICS, Case
-from tests.oracle.common import Common
+from tests.oracle.comparable_answers import ComparableAnswer
 from tests.oracle.edges_of_classes import KafkaQuestion
 
-AnswerLookup = Callable[[Common], str]
+AnswerLookup = Callable[[ComparableAnswer], str]
 
 SHORT_NAMES = {
     "NullPointerException": "NPE",
@@ -138,7 +138,7 @@ def _calls(fate: Any) -> str:
 def at(part: str, *path: str) -> AnswerLookup:
     """Look up a value in a store: `at("config.connectorTaskCounts", "a")`."""
 
-    def look(answer: Common) -> str:
+    def look(answer: ComparableAnswer) -> str:
         value = answer.get(part)
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None

@@ -13,7 +13,7 @@ from itertools import groupby
 from controlplane.core.releases.profiles import Profile
 from tests.jars import ROOT
 from tests.oracle.case import TOPICS
-from tests.oracle.common import Common
+from tests.oracle.comparable_answers import ComparableAnswer
 from tests.oracle.edges_of_classes import KafkaQuestion, WrittenAnswers
 from tests.oracle.edges_of_config import CONFIG_EDGES
 from tests.oracle.edges_of_others import OTHER_EDGES
@@ -109,7 +109,7 @@ def _edge_answer(question: KafkaQuestion, classes: WrittenAnswers, profile: Prof
     return answer, None if question.ours is None else question.ours(profile)
 
 
-def _probe_view(probe: Probe, answer: Common) -> str:
+def _probe_view(probe: Probe, answer: ComparableAnswer) -> str:
     of_status = probe.case.entries[0].topic == TOPICS.status
     return NO_STATUS if of_status and "status.tasks" not in answer else probe.look(answer)
 

@@ -16,7 +16,7 @@ from controlplane.scenario.folds import Folds
 from controlplane.scenario.run import play, read, report
 from tests.conftest import examples
 from tests.oracle.case import Case
-from tests.oracle.common import typed
+from tests.oracle.comparable_answers import typed
 from tests.oracle.comparison import Differences, LogDisagreement, disagreements, shrunk
 from tests.oracle.disagreement_file import kafkas_reader, keep, our_reader, views
 from tests.oracle.kafka import KafkaOracle

@@ -1,8 +1,8 @@
-"""Kafka's own classes judge what we make of requests to alter offsets.
+"""Comparison with Kafka's own classes: requests to alter offsets.
 
-Random requests go through Kafka's converter, its offset writer and its store of two topics
-(`requests/`), and through our decisions: the hook must be shown the same, the same records must be
-written in the same order, and what is refused must be refused in the same words.
+Random requests go through our decisions, and through Kafka's converter, offset writer and store of
+two topics (`requests/`). Both must pass the connector's hook the same arguments, write the same
+records in the same order, and refuse with the same message.
 """
 
 import json
@@ -30,10 +30,10 @@ from tests.patience import PATIENCE_S
 
 REQUESTS = Path(__file__).parent / "requests"
 COMPILED_AGAINST = "3.6.2"
-"""The first line that can alter offsets; what is called has not changed since."""
+"""Patch release of the first line that can alter offsets; the called API is unchanged since."""
 
 ASKED = ("3.6.2", "3.7.2", "3.8.1", "4.3.0")
-"""Both sides of KAFKA-15018, and both ends."""
+"""The oldest and the newest release, and releases before and after KAFKA-15018."""
 
 COUNT = 500
 COUNT_PROVED = 20_000

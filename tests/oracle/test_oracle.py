@@ -1,16 +1,19 @@
-"""Kafka's own classes judge our fold: the same logs, the same answers, release by release.
+"""Comparison of our fold with Kafka's own classes: equal logs give equal answers, per release.
 
-Compared is, of each record: what became of it and which calls the listener got; and at the end of
-the log all that the stores hold, and the offsets that a worker would answer with. Our fold answers
-twice: record by record, and loaded in bulk. Some logs are read in batches of several sizes. At
-start-up Kafka's own `KafkaBasedLog#poll` reads them, and an exception may end the worker; later
-`KafkaBasedLog.WorkThread` does, which may lose the rest of a batch, or its life. Of aborted
-transactions the stores see what Kafka's consumers let through: the harness has no consumer,
-`Case.visible_entries` does as they do (a real one is in the history `aborted-3.9`).
+The tests compare, for each record, its fate and the calls of the listener. At the end of the log
+they compare everything in the stores, and the offsets that a worker would answer. Our fold answers
+twice: record by record, and loaded in bulk.
 
-`SEED` draws other logs; `PROVE=1` draws fresh ones, a hundred times as many, of more releases. A
-disagreement is shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/`
-(`kept.py`).
+Some logs are read in batches of several sizes. At start-up Kafka's own `KafkaBasedLog#poll` reads
+them, and an exception may end the worker. Later `KafkaBasedLog.WorkThread` reads them: an exception
+may lose the rest of a batch, or end the thread.
+
+The harness has no consumer, so `Case.visible_entries` drops aborted records, as Kafka's consumers
+do. The history `aborted-3.9` has a real consumer.
+
+`SEED` draws other logs. `PROVE=1` draws new logs, a hundred times as many, for more releases. A
+disagreement is shrunk, shown beside both answers, and stored as a scenario in `scenarios/oracle/`
+(`disagreement_file.py`).
 """
 
 import re
@@ -26,7 +29,7 @@ from controlplane.core.java import java_library
 from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from tests.conftest import SEED, sampled
 from tests.oracle.case import Case
-from tests.oracle.common import UNREAD, Common, differences
+from tests.oracle.comparable_answers import UNREAD, ComparableAnswer, differences
 from tests.oracle.comparison import LogDisagreement, disagreements, explained, shrunk
 from tests.oracle.disagreement_file import keep
 from tests.oracle.kafka import KafkaOracle
@@ -131,7 +134,7 @@ def test_logs_tell_units_from_code_points(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-SITUATIONS: Mapping[str, Callable[[Case, Common], bool]] = {
+SITUATIONS: Mapping[str, Callable[[Case, ComparableAnswer], bool]] = {
     "death at start-up within batches": lambda case, common: bool(case.batch) and common["died"],
     "start-up survived within batches": lambda case, common: (
         bool(case.batch) and 0 < case.startup < len(case.entries) and not common["died"]

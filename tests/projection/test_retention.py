@@ -114,9 +114,9 @@ async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> N
 
 
 async def test_records_of_connectors_go_after_a_week(log: EmbeddedLog) -> None:
-    """Old records of active topics go; other topics stay, for they may hold offsets.
+    """Retention removes old records of active topics. Other topics may hold offsets and stay.
 
-    Of the committed offsets of groups the last one stays, however old it is.
+    A group's last committed offset stays at any age; retention removes older ones.
     """
     for topic in ("orders", "offsets-of-gone", GROUPS_TOPIC):
         await log.create_topic(topic, 1)

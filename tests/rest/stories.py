@@ -1,9 +1,9 @@
-"""Histories lived once more, by a control plane of ours that is asked over HTTP.
+"""Replay of recorded histories: a control plane of ours gets the recorded requests over HTTP.
 
-A log grows as the recorded one did. What a request writes, our control plane writes; whatever else
-the cluster wrote – statuses, task sets, offsets, what foreign hands put in – is taken from the
-recording, as records of somebody else. Whenever a worker of the history starts, so does a control
-plane: it finds what those before it have left.
+The replay's log grows like the recorded one. Our control plane writes the records of each request.
+The replay copies all other records from the recording, as a foreign writer: statuses, task sets,
+offsets and records that were injected. A new control plane starts on this log whenever a worker of
+the history starts.
 """
 
 from collections.abc import Mapping
@@ -38,11 +38,14 @@ EXCEPTIONS: Mapping[tuple[str, int], str] = {
     ("life-4.3", 100): NO_LOG4J,
     ("roll-3.4-3.9-3.4", 13): OLD_LEADER,
 }
-"""Requests that cannot be answered as they were; what the cluster did is taken as it is."""
+"""Requests that get other answers here, with the reason.
+
+A replay copies the recorded records of such a request instead of sending it.
+"""
 
 
 class ComparedAnswer(NamedTuple):
-    """A path that was asked, at a step of a history, and both answers."""
+    """The recorded answer and ours to one path, at a step of a history."""
 
     step: StoryStep
     path: str
@@ -134,11 +137,11 @@ class HistoryReplay:
             await self._log.create_topic(topic, len(ends))
 
     async def _reach(self, positions: Ends) -> None:
-        """Let somebody else write what is missing up to there, and the control plane read it."""
+        """Write the missing recorded records up to these ends; let the control plane read them."""
         await self._plane.follower.wait_for_records(await self._write_missing(positions))
 
     async def _write_missing(self, positions: Ends) -> list[Position]:
-        """Take what is not there from the recording, in its order."""
+        """Write the recorded records before these ends that the log lacks, in recorded order."""
         until = before(self._entries, positions)
         missing = [entry for entry in until if entry.position not in self._present_positions]
         self._present_positions |= {entry.position for entry in missing}
@@ -151,7 +154,7 @@ class HistoryReplay:
         return written
 
     def _consume(self, step: StoryStep) -> None:
-        """Let sinks that run commit what they did; what they have committed lies in no log."""
+        """Commit the recorded offsets of running sinks to the broker: no log holds them."""
         for name in self._plane.state.config.connectors:
             status = step.answers.get(f"/connectors/{name}/status")
             offsets = step.answers.get(f"/connectors/{name}/offsets")

@@ -125,7 +125,7 @@ def test_a_release_fails_at_no_body(body: bytes | None) -> None:
     ],
 )
 def test_we_tell_the_asker_which_field(read: Callable[..., Any], body: bytes, field: str) -> None:
-    """Under our own profile it is the asker's fault, and the sentence names the field."""
+    """Our own profile answers 400, and the message names the field."""
     status, message = refusal(read, body, OURS)
     assert status == 400
     assert f". Look at {field}" in message

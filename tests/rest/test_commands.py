@@ -111,7 +111,7 @@ async def test_an_old_release_writes_its_own_form() -> None:
 
 
 async def test_unknown_releases_are_told() -> None:
-    """Nonsense is the asker's fault; what is too new to be known is answered with a notice."""
+    """An invalid release in the path gets 400; a future release gets an answer with a notice."""
     async with orders_plane() as (_, client):
         nonsense = await client.get("/compat/9x/connectors")
         assert (nonsense.status_code, nonsense.json()["error_code"]) == (400, 400)

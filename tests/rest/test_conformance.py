@@ -1,7 +1,7 @@
 """The checklist of `rest-api.md`, section 13: a test for each of its lines, in its order.
 
-Of most of them the probe (`tests.rest.probes`) asks more; here each is asked by itself, as a worker
-of 3.9 answers it if nothing else is said.
+The answers are those of a worker 3.9 unless a test names another release. The probe
+(`tests.rest.probes`) covers most lines with more requests.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ NO_TYPE = [
 async def test_errors_before_a_method_is_found_have_no_type(
     method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
-    """The text is JSON all the same."""
+    """An error before method dispatch has a JSON body, but no `Content-Type`."""
     async with orders_plane() as (_, client):
         answer = await client.request(method, BASE + path, headers=headers)
     assert (answer.status_code, answer.json()["error_code"]) == (status, status)

@@ -97,7 +97,10 @@ async def test_after_the_end_commands_are_refused_in_connects_words() -> None:
 async def test_refused_requests_are_one_line_of_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Uvicorn logs each of them. What other tests made of its logger does not count here."""
+    """Five refused requests produce one line in Uvicorn's log; other warnings are kept.
+
+    The test first resets the logger, because other tests may have changed it.
+    """
     refusing = logging.getLogger("uvicorn.error")
     caplog.set_level(logging.WARNING, refusing.name)
     for name, usual in (("filters", []), ("disabled", False), ("propagate", True)):

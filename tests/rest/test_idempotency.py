@@ -213,9 +213,10 @@ async def test_a_key_gets_its_answer_after_a_crash_before_the_answer(step: str) 
 
 
 async def test_an_answer_is_stored_once_and_only_for_a_key(tmp_path: Path) -> None:
-    """A config that the request has already is not stored again, and none without a key.
+    """A command's record stores the answer only if the request has an idempotency key.
 
-    Of a patch, whose answer shows more than was asked, it is.
+    An answer whose config equals the request's config is not stored. A patch's answer holds more
+    than its request, so it is stored.
     """
     async with opened(tmp_path / "state.db") as (log, plane, client):
         await prepare(log, plane, client)

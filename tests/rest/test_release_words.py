@@ -1,7 +1,6 @@
-"""Answers of releases other than the newest, in the words of their own libraries.
+"""Messages of older releases, which come from the libraries of those releases.
 
-What workers of each release said to some 1,400 requests is in `tests/rest/releases`; here are those
-that people met.
+`tests/rest/releases` compares some 1,400 requests per release; this module has single examples.
 """
 
 import pytest
@@ -13,7 +12,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.mark.parametrize("release", ["2.3", "2.8", "3.6"])
 async def test_a_number_of_1200_digits_is_no_failure_before_jackson_2_15(release: str) -> None:
-    """The body is read, and then refused for what it lacks."""
+    """The older parser accepts the number; the service refuses the config without a class."""
     body = '{"name":"x","config":{"a":' + "9" * 1_200 + "}}"
     async with orders_plane() as (_, client):
         answer = await client.post(f"/compat/{release}/connectors", content=body, headers=JSON)

@@ -13,7 +13,9 @@ from controlplane.plane import Settings, Surroundings
 from tests.rest.served_history import client_of
 
 CONFIG = {"connector.class": "org.example.Jdbc", "url": "jdbc:x"}
-TOLD = "Failed to find any class that implements Connector and which name matches org.example.Jdbc"
+UNKNOWN_CLASS = (
+    "Failed to find any class that implements Connector and which name matches org.example.Jdbc"
+)
 BASES = pytest.mark.parametrize("base", ["", "/compat/3.9.1", "/compat/4.3.0"])
 
 
@@ -34,7 +36,7 @@ async def test_a_connector_of_an_unknown_class_is_not_created(base: str) -> None
     async with asking(MemoryLog()) as client:
         posted = await client.post(f"{base}/connectors", json={"name": "a", "config": CONFIG})
         assert posted.status_code == (500 if "3.9" in base else 400)
-        assert posted.json()["message"].startswith(TOLD)
+        assert posted.json()["message"].startswith(UNKNOWN_CLASS)
         assert (await client.get(f"{base}/connectors")).json() == []
 
 
@@ -65,8 +67,8 @@ async def test_an_existing_connector_of_an_unknown_class_is_read_and_steered(bas
             await client.patch(f"{path}/config", json={"url": "jdbc:y"}),
         ):
             assert refused.status_code == failed
-            assert refused.json()["message"].startswith(TOLD)
+            assert refused.json()["message"].startswith(UNKNOWN_CLASS)
         reset = await client.delete(f"{path}/offsets")
         assert reset.status_code == 500
-        assert reset.json()["message"].startswith(TOLD)
+        assert reset.json()["message"].startswith(UNKNOWN_CLASS)
         assert (await client.delete(path)).status_code == 204

@@ -68,8 +68,8 @@ LAYERS: dict[str, set[str]] = {
     | PAGE
     | {f"controlplane.{name}" for name in ("clock", "settings", "private_files")},
 }
-"""Per part of the program, the other parts it may import. What is not listed (the command line,
-`__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""
+"""Per part of the program, the other parts it may import. A part in `TOP` is not listed: it may
+import every part of `controlplane`, and no part imports it."""
 
 LATER = {"controlplane.plane": REST}
 """Per part, those that it may import inside a function: `plane.app` imports HTTP when asked for."""

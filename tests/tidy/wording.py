@@ -71,6 +71,15 @@ COMMENT_MARKS = {
 _REFUSED_SOMEWHERE = re.compile(rf"#\s*(?:{'|'.join(OPENINGS)})\b")
 """Text that may be a comment with such an opening."""
 
+_QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"", re.DOTALL)
+"""Code and quotations in a docstring."""
+
+_LIST_ITEM = re.compile(r"\s|[-*] |\d+\. ")
+"""The opening of a line that is a list item, or indented below one or below `Raises:`."""
+
+_OPENING_WORD = re.compile(r"(?:^|(?<!e\.g)(?<!i\.e)(?<!etc)[.!?][)\"']*\s+)([A-Za-z]+)")
+"""The first word of a paragraph or of a sentence after another one."""
+
 COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools/*", ".ci/*")
 """Files whose comments are checked."""
 
@@ -83,6 +92,39 @@ def openings(source: SourceFile) -> Iterator[Offence]:
                 words = text.split(maxsplit=1)
                 if words and words[0].rstrip(",:") in OPENINGS | FRAGMENTS:
                     yield Offence(node.lineno, f"opens with {words[0]}")
+
+
+def later_openings(source: SourceFile) -> Iterator[Offence]:
+    """A later sentence of a docstring opens with its subject or its verb as well."""
+    for node in source.nodes:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                for line, prose in _prose(text):
+                    for match in _OPENING_WORD.finditer(prose):
+                        later = line or match.start()
+                        if later and match[1] in OPENINGS:
+                            line_number = node.lineno + line + prose.count("\n", 0, match.start(1))
+                            yield Offence(line_number, f"a sentence opens with {match[1]}")
+
+
+def _prose(docstring: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs with their line number from 0; code and quotations have become `_`.
+
+    Lists, blocks such as `Raises:` and their continued lines are no prose.
+    """
+    text = _QUOTED.sub(lambda quoted: "_" + "\n" * quoted[0].count("\n"), docstring)
+    lines = text.split("\n")
+    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
+    paragraph: list[str] = []
+    in_list = False
+    for number, line in enumerate([*lines, ""]):
+        words = line if number == 0 else line[margin:]
+        in_list = bool(words.strip()) and (in_list or bool(_LIST_ITEM.match(words)))
+        if words.strip() and not in_list:
+            paragraph.append(words)
+        elif paragraph:
+            yield number - len(paragraph), "\n".join(paragraph)
+            paragraph = []
 
 
 def comment_openings(source: SourceFile) -> Iterator[Offence]:

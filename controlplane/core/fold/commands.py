@@ -28,8 +28,8 @@ long-running process must not keep all of them; the log does.
 class CommandFold:
     """Working state of the command topic.
 
-    Of the ended commands, the one that ended first in the log is forgotten first, so all readers
-    forget the same ones. A command that has not ended is never forgotten.
+    The fold forgets ended commands in the order in which they ended in the log, so all readers
+    forget the same ones. It never forgets a command that has not ended.
     """
 
     def __init__(self) -> None:

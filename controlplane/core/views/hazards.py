@@ -175,7 +175,7 @@ def _status_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
 
 
 def _offset_exceptions(log: _OrderedLog, profile: Profile) -> Iterator[Hazard]:
-    """Records of the offsets topics that throw. That depends on the key only, so it is cached."""
+    """Records of the offsets topics that throw. The key alone decides it, so it is cached."""
     fold = OffsetFold(profile)
     fates: dict[bytes | None, RecordFate] = {}
     for entry in log.offsets():

@@ -1,6 +1,6 @@
 """The parser behind `javajson`, piece by piece: encodings, strings, numbers, depth.
 
-What Kafka answers to whole values stands in `javajson_cases`.
+`javajson_cases` holds Kafka's answers to whole values.
 """
 
 import pytest

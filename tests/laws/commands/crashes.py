@@ -1,7 +1,8 @@
-"""Every crash that a life could have had: the log is cut behind each batch, and another comes.
+"""Crashes of a simulated life: a copy of the log ends after a batch, and a new process opens it.
 
-A batch is there as a whole or not at all, so what a crash leaves is the log up to one of them; and
-of what is done outside between two batches, nothing, all of it, or the offsets that came first.
+The log writes a batch completely or not at all, so every crash leaves a whole number of batches.
+Between two batches a command also commits offsets of consumer groups. A crash then leaves none of
+those commits, all of them, or the first ones.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -32,7 +33,7 @@ async def crashes(life: Life, new: Callable[[], LogOpener]) -> list[CrashedRun]:
 
 
 def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
-    """The groups behind a batch, and each state of them until the next one."""
+    """Return the distinct states of the consumer groups from one batch until the next."""
     groups = life.cluster.kafka.between(at_ms, next_ms - 1)
     return [state for number, state in enumerate(groups) if state not in groups[:number]]
 

@@ -278,7 +278,7 @@ class Life(NamedTuple):
                 yield crash, crash.act.command
 
     def deaths_of(self, act: CommandRun) -> Iterator[Died]:
-        """The deaths that kept the asker of a command from being answered."""
+        """Yield each process death that left a caller of this command without an answer."""
         for answered in act.answered:
             if answered.answer is None and not answered.away:
                 yield next(death for death in self.journal.died if death.at_ms >= answered.ended_ms)

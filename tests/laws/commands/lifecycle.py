@@ -83,7 +83,7 @@ def s5(life: Life) -> Iterator[None]:
 def _changed_by_others(life: Life, act: CommandRun, died: Died) -> bool:
     """True if another command for the connector wrote between a death and this command.
 
-    That is a later command, or an unfinished one that the next process completed.
+    The other command is a later one, or an unfinished one that the next process completed.
     """
     return any(
         died.at_ms <= other.began_ms < act.began_ms

@@ -1,7 +1,7 @@
-"""Requests that change something: which command each means, and how its outcome is answered.
+"""Requests that change something: the command of each, and the answer to each outcome.
 
-What real clusters answered to the requests of the histories is compared in
-`tests/test_command_histories.py`; here is what no history shows.
+This module tests cases that no history contains. `tests/test_command_histories.py` compares our
+answers with those of real clusters in the histories.
 """
 
 from typing import Any

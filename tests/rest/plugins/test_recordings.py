@@ -29,18 +29,18 @@ MIRROR = f"{APACHE}mirror."
 COMPARED = ("2.3.1", "2.8.2", "3.2.0", "3.4.1", "3.6.2", "3.9.1", "4.3.0")
 """Releases that `make test` compares; `make prove` compares all."""
 
-TOLD_SINCE = "3.2.0"
+DEFINED_SINCE = "3.2.0"
 """First release whose REST API shows the settings that a plugin defines."""
 
 DIFFERENT = (
     (
         STRANGE,
-        RELEASES[RELEASES.index(TOLD_SINCE) :],
+        RELEASES[RELEASES.index(DEFINED_SINCE) :],
         "a class that is no plugin may be there: nobody can know, and it is no plugin",
     ),
     (
         MIRROR,
-        RELEASES[RELEASES.index(TOLD_SINCE) : RELEASES.index(MIRRORED_SINCE)],
+        RELEASES[RELEASES.index(DEFINED_SINCE) : RELEASES.index(MIRRORED_SINCE)],
         "before, MirrorMaker's connectors shared one definition: who uses which key is known",
     ),
 )

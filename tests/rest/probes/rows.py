@@ -18,7 +18,7 @@ Repeated = list[tuple[str, int]]
 
 
 class ProbeRow(msgspec.Struct, frozen=True):
-    """One row. Those without a `kind` in the file are requests."""
+    """One row. A row without a `kind` in the file is a request."""
 
     n: int
     kind: Literal["request", "world", "file", "wait", "sleep", "broker"] = "request"

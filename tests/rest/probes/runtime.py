@@ -1,9 +1,9 @@
 """Records of running connectors and tasks: statuses, task sets, active topics, offsets.
 
 The probe's workers ran Kafka's file connectors and `lab.PagesSourceConnector`, which writes `rows`
-rows of each of 3 pages per task. Nothing runs here: a `Runtime` reads the target states and writes
-the records that those workers would have written once all was quiet. To the control plane it is a
-foreign writer on the same log, as a real worker is.
+rows of each of 3 pages per task. No connector runs here: a `Runtime` reads the target states and
+writes the records that those workers would have written once all was quiet. The control plane sees
+it as a foreign writer on the same log, like a real worker.
 """
 
 import json
@@ -192,7 +192,7 @@ class Runtime:
             yield ConnectorStatus(name, status)
         reported, running = statuses.tasks.get(name, {}), state.config.task_ids(name)
         yield from (TaskStatus(name, task, None) for task in reported if task not in running)
-        failure = f"{_TOLD} task start" if config.get("fail") == "start" else None
+        failure = f"{_FAILED_IN} task start" if config.get("fail") == "start" else None
         status = self._status(name, FIRST_STATES[target], failure)
         for task in running:
             if reported.get(task) != status:
@@ -258,7 +258,7 @@ def _kind(config: Properties) -> str:
     return named.rpartition(".")[2].removesuffix("Connector")
 
 
-_TOLD = "org.apache.kafka.connect.errors.ConnectException: told to fail in"
+_FAILED_IN = "org.apache.kafka.connect.errors.ConnectException: told to fail in"
 
 
 def _failure(config: Properties) -> str | None:
@@ -267,7 +267,7 @@ def _failure(config: Properties) -> str | None:
         if value is None:
             text = "Non-string value found in original settings for key"
             return f"java.lang.ClassCastException: {text} {key}: null"
-    return f"{_TOLD} connector start" if config.get("fail") == "connector" else None
+    return f"{_FAILED_IN} connector start" if config.get("fail") == "connector" else None
 
 
 def _runs(state: ClusterState, name: str) -> bool:

@@ -195,7 +195,7 @@ async def test_pages_of_other_hosts_change_nothing_by_default() -> None:
 
 
 async def test_pages_of_the_server_have_no_extra_headers() -> None:
-    """No resource has made them (probe, row 1886)."""
+    """Extra headers go to answers of resources only, not to pages of the server (probe row 1886)."""
     async with guarded(PROTECTION) as client:
         answer = await client.get("/compat/4.3.0/connectors/a%2Fb", headers={"origin": HERE})
         assert answer.status_code == 400
@@ -203,7 +203,7 @@ async def test_pages_of_the_server_have_no_extra_headers() -> None:
         assert _cross_origin(answer.headers) == {}
 
 
-TOLD = {
+EXTRA_HEADERS = {
     "": [],
     "set X-A: b": [ExtraHeader("x-a", "b", adds=False)],
     "set X-A: b ,": [ExtraHeader("x-a", "b", adds=False)],
@@ -220,10 +220,10 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("rule", TOLD)
+@pytest.mark.parametrize("rule", EXTRA_HEADERS)
 def test_extra_headers(rule: str) -> None:
     """Header rules are read in the form of KIP-577."""
-    assert extra_headers(rule) == TOLD[rule]
+    assert extra_headers(rule) == EXTRA_HEADERS[rule]
 
 
 @pytest.mark.parametrize(
