@@ -64,7 +64,7 @@ class ComparedAnswer(NamedTuple):
 
 
 class HistoryReplay:
-    """A control plane and its log, as far as a history has come."""
+    """A control plane and its log, at the current step of a history."""
 
     def __init__(self, history: str) -> None:
         self._history = history
@@ -74,7 +74,7 @@ class HistoryReplay:
         self._log = MemoryLog()
         self._entries = recorded_entries(history)
         self._present_positions: set[Position] = set()
-        """Recorded entries that lie in our log, whoever wrote them."""
+        """Positions of the recorded entries that the replay's log holds."""
         self._broker = SimulatedBroker()
         self._compacted = False
         """True while the log was compacted after its last read."""
@@ -87,7 +87,7 @@ class HistoryReplay:
         await self._planes.aclose()
 
     async def take(self, step: StoryStep, *, sent: bool = True) -> list[ComparedAnswer]:
-        """Live through one step; a request that is not `sent` leaves its records all the same."""
+        """Replay one step; a request that is not `sent` still leaves its recorded records."""
         self._now_ms = max(self._now_ms, step.at_ms)
         answers: list[ComparedAnswer] = []
         if step.kind == "request" and sent:
@@ -106,7 +106,7 @@ class HistoryReplay:
     # --- what happens to the cluster --------------------------------------------------------------
 
     async def _start(self, step: StoryStep) -> None:
-        """Begin anew, with the settings of a worker that starts."""
+        """Open a new control plane, with the settings of the worker that starts."""
         assert step.worker is not None
         assert step.release is not None
         await self._planes.aclose()
@@ -168,7 +168,7 @@ class HistoryReplay:
     # --- what is asked ----------------------------------------------------------------------------
 
     async def _request(self, step: StoryStep) -> ComparedAnswer:
-        """Send a request, and find what it wrote in the recording."""
+        """Send a request, and match its records with the recorded ones."""
         topics = [topic for topic in await self._log.topics() if topic != Topics().commands]
         begin = await self._log.ends(topics)
         response = await self._ask(step, step.method, step.path, body_of(step))
@@ -223,12 +223,12 @@ def _content(entry: Entry) -> tuple[str, int, bytes | None, bytes | None]:
 
 
 def _name_in(location: str | None) -> str | None:
-    """The name at the end of a `Location`, which Kafka's own do not always encode."""
+    """The name at the end of a `Location`; Kafka does not always encode it."""
     return None if location is None else unquote(location.partition("/connectors/")[2])
 
 
 def recorded_form(response: httpx.Response) -> RecordedAnswer:
-    """An answer as stories have it; a body is JSON, text, or nothing."""
+    """An answer in the form of recorded ones: the body is JSON, text, or nothing."""
     if not response.text:
         return RecordedAnswer(response.status_code, None)
     is_json = response.text.startswith(("{", "["))

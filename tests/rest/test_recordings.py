@@ -1,4 +1,4 @@
-"""Recorded answers of real workers, asked of our service over HTTP."""
+"""Recorded answers of real workers, compared with our answers over HTTP."""
 
 from typing import NamedTuple
 
@@ -38,7 +38,7 @@ LIVES = (
 
 
 def last_observation(life: WorkerLife) -> StoryStep:
-    """The last time that this worker was asked everything."""
+    """The last step at which this worker was asked for everything."""
     steps = read_story(HISTORIES / f"{life.history}.story.jsonl")
     return [step for step in steps if step.answers and step.worker == life.worker][-1]
 

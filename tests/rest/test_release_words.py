@@ -34,7 +34,7 @@ async def test_an_unreadable_task_list_is_repeated_in_older_releases() -> None:
 
 @pytest.mark.parametrize("release", ["2.3", "2.8", "3.2"])
 async def test_an_older_release_takes_an_empty_topic_of_own_offsets(release: str) -> None:
-    """`offsets.storage.topic` came with 3.3; before, it is a key as any other."""
+    """`offsets.storage.topic` came with 3.3; for older releases it has no meaning."""
     config = ORDERS | {"name": "new", "offsets.storage.topic": ""}
     async with orders_plane() as (_, client):
         path = f"/compat/{release}/connectors"
@@ -55,7 +55,7 @@ async def test_an_older_release_takes_an_empty_topic_of_own_offsets(release: str
     ],
 )
 async def test_jetty_12_says_why_it_refuses_a_path(path: str, reason: str) -> None:
-    """4.x writes a page of its server, with the reason in its title."""
+    """4.x answers with an error page whose title contains the reason."""
     async with orders_plane() as (_, client):
         request = client.build_request("GET", "http://connect/")
         raw = f"/compat/4.3{path}".encode()

@@ -1,7 +1,7 @@
-"""Workers of many releases were asked about plugins, configs and loggers: we answer the same.
+"""Recorded answers of many releases about plugins, configs and loggers: ours are equal.
 
-Status, type and text are theirs, to the letter; what a worker tells of each key among them. The
-documentation of keys is theirs, too, where the catalogue holds what was harvested of that release.
+Status, type and text are equal to the letter. The documentation of keys is equal where the
+catalogue holds the documentation harvested from that release.
 """
 
 import json
@@ -48,7 +48,7 @@ DIFFERENT = (
 
 
 def listed(release: str) -> list[dict[str, str]]:
-    """The connectors of the workers that were asked."""
+    """Connectors that a worker of this release lists."""
     names = [
         name for name in CONNECTORS if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
     ]
@@ -81,7 +81,7 @@ async def _plugin_answer(
 
 
 def test_every_case_is_recorded() -> None:
-    """The file is of these cases and releases (else: `python -m tests.rest.plugins.recorder`)."""
+    """The file holds exactly these requests and releases; `tests.rest.plugins.recorder` writes it."""
     requests = [PluginRequest(*json.loads(msgspec.json.encode(case))) for case in cases()]
     assert all([ask for ask, _ in read(release)] == requests for release in RELEASES)
 

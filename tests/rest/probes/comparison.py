@@ -73,7 +73,7 @@ def _header(name: str, value: str | None) -> Any:
 
 
 def _comparable(row: ProbeRow, text: str) -> Any:
-    """A body as it is compared."""
+    """A body in the form in which it is compared."""
     try:
         value = json.loads(text)
     except ValueError:

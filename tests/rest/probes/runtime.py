@@ -100,16 +100,16 @@ class Runtime:
         broker.starts = self._starts
 
     def write(self, file: ProbeRow) -> None:
-        """Put a file where connectors may read it."""
+        """Write a file that connectors read."""
         self._files[file.path] = file.lines
 
     async def lead(self) -> None:
-        """Write what a leader writes when it comes: the key that signs requests among workers."""
+        """Write the session key that signs requests among workers, as a new leader does."""
         secret = SessionKey(KEY, "HmacSHA256", NOW_MS)
         await self._append([("connect-configs", *encode_config(secret, self._profile))])
 
     def _starts(self, name: str) -> bool:
-        """True if a connector starts again. The trace of one that does not comes later."""
+        """True if a connector starts again. Its failure's trace comes later."""
         if _failure(self._plane.state.config.connectors[name]) is None:
             return True
         self._restarted.add(name)
@@ -131,7 +131,7 @@ class Runtime:
             self._consume(state)
 
     async def _make_tasks(self) -> None:
-        """Let connectors that start, or have got another config, make their tasks."""
+        """Publish tasks of connectors that start or have a new config."""
         state = self._plane.state
         for name, config in state.config.connectors.items():
             runs = _runs(state, name)
@@ -142,7 +142,7 @@ class Runtime:
                     await self._plane.execute(PublishTasks(name, tuple(tasks)))
 
     def _consume(self, state: ClusterState) -> None:
-        """Let sinks read what there is."""
+        """Let sinks read all records of their topics."""
         for name, config in state.config.connectors.items():
             if _runs(state, name) and _kind(config) == "FileStreamSink":
                 group = group_of(name, config, self._plane.context)
@@ -171,7 +171,7 @@ class Runtime:
     # --- what is reported -----------------------------------------------------------------------
 
     def _reports(self, state: ClusterState) -> Iterator[StatusRecord]:
-        """Every status that differs from how things are."""
+        """Yield every status that differs from the current state."""
         statuses = state.status
         for name in {*statuses.connectors, *statuses.active_topics} - {*state.config.connectors}:
             yield ConnectorStatus(name, None)

@@ -46,7 +46,7 @@ async def test_answers_of_workers(
 
 @pytest.mark.java
 async def test_documentation_is_kafkas_with_a_harvested_catalogue() -> None:
-    """Each answer with a digest in place of Kafka's documentation, asked again."""
+    """With a harvested catalogue, answers that hold documentation equal the recorded ones."""
     request_count = 0
     for about, rest in WORLDS:
         compared = [row for row in rest if row.n not in REASONS]
@@ -76,6 +76,6 @@ def summary(exchanges: list[ProbeExchange]) -> Counter[str]:
 
 
 def difference_text(exchange: ProbeExchange) -> str:
-    """A request whose answer differs, and in what."""
+    """A request whose answer differs, with the differences."""
     request_line = f"{exchange.row.n} {exchange.row.method} {exchange.row.path[:80]}"
     return "\n  ".join([request_line, *(line[:600] for line in exchange.differences)])
