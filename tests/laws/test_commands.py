@@ -30,7 +30,7 @@ INVARIANTS = {
 
 ALWAYS_THE_SAME = 60
 LIVES = 10_000 if PROVE else 15
-"""Lives beside those that are always the same."""
+"""Random lives, in addition to the fixed ones."""
 
 LIVES_IN_FILES = 1_000 if PROVE else 6
 """A life takes 0.1 s; a life in a file takes longer, because each crash reopens the file."""

@@ -74,7 +74,7 @@ async def _failed(
     entries: Sequence[Entry],
     groups: Groups,
 ) -> tuple[Observation, ...]:
-    """Failed creations with offsets: the state left where the next one cannot complete them."""
+    """Failed creations with offsets: the state if the next process cannot complete them."""
     command = act.command
     if not isinstance(command, CreateConnector) or command.initial_offsets is None:
         return ()
@@ -89,7 +89,7 @@ async def _failed(
 
 
 def _another(life: Life, groups: Groups) -> SimulatedCluster:
-    """The same cluster, where a crash has left these groups."""
+    """The same cluster, with these groups after a crash."""
     return SimulatedCluster(
         life.profile,
         exactly_once=life.cluster.exactly_once,

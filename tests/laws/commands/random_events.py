@@ -74,7 +74,7 @@ class Drawing:
         return CommandEvent(command, crashes, self._trouble(), outage, self._retried())
 
     def command(self) -> c.AnyCommand:
-        """A command, which is the last one again at times."""
+        """Draw a command, which sometimes repeats the last one."""
         if self._last is None or self._chance.random() > _REPEATED:
             self._last = self._drawn()
         return self._last
@@ -250,4 +250,4 @@ _VERBS: Mapping[str, Mapping[_Verb, int]] = {
     "there": {**_ANY, Drawing._publish: 5, _STOP: 7, _PAUSE: 3, Drawing._restart: 5, _TOPICS: 3},
     "stopped": {**_ANY, Drawing._alter: 9, _RESET: 5, _RESUME: 2},
 }
-"""Questions to a connector by its condition, and their number."""
+"""Commands for a connector by its condition, with their weights."""

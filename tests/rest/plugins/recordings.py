@@ -53,7 +53,7 @@ def plain(answer: httpx.Response, release: str) -> PluginAnswer:
 
 
 def write(said: Mapping[str, Sequence[PluginAnswer]]) -> None:
-    """Write all answers to the file: one line per request, with equal answers grouped by releases."""
+    """Write all answers to the file: one line per request, equal answers grouped by release."""
     lines = []
     for number, request in enumerate(cases()):
         answers: dict[PluginAnswer, list[str]] = {}
