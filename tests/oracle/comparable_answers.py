@@ -39,7 +39,7 @@ def rows_of(rows: Mapping[str, Any] | None) -> Any:
 
 
 def in_order(items: list[Any]) -> list[str]:
-    """Items of any types in a defined order."""
+    """Items of any types in a canonical order."""
     return sorted(json.dumps(item, sort_keys=True) for item in items)
 
 

@@ -28,8 +28,10 @@ ASKED = (
     *("3.4.0", "3.5.0", "3.5.1", "3.6.0", "3.6.2", "3.7.0", "3.7.1", "3.8.0", "3.8.1", "3.9.0"),
     *("4.0.0", "4.1.0", "4.2.0", "4.3.0"),
 )
-"""The first release of every line, those that changed a definition within a line, and some
-for which MirrorMaker can be had. Older ones are taken as the oldest of these."""
+"""The first release of every line, and releases that changed a definition within a line.
+
+Some releases are there for MirrorMaker. Older ones are treated like the oldest of these.
+"""
 
 DefinedKey = dict[str, Any]
 DefinitionRow = dict[str, Any]
@@ -120,7 +122,7 @@ SILENT = {
     "PluginVersionValidator": "plugin version",
     "": "unique transformation aliases",
 }
-"""Classes that print nothing of use, in some releases; the last is an anonymous one."""
+"""Validators without a useful description in some releases; the last is an anonymous class."""
 
 SAME_WORDS = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
@@ -153,7 +155,7 @@ def rows(history: Sequence[_Definition]) -> list[DefinitionRow]:
 
 
 def _order(history: Sequence[_Definition]) -> list[str]:
-    """All names, so that each release has its own in its order."""
+    """All names, in an order that contains the order of each release."""
     names: list[str] = []
     for _, keys in reversed(history):
         place = 0
@@ -183,7 +185,7 @@ def _row(name: str, history: Sequence[_Definition]) -> DefinitionRow:
 def _until(
     present: Sequence[tuple[str, Any]], all_told: Sequence[tuple[str, Any]]
 ) -> DefinitionRow:
-    """The first release behind all that have it, if there is one."""
+    """Field `until`: the first release after the last one with the plugin; {} if the newest has it."""
     place = all_told.index(present[-1]) + 1
     return {"until": all_told[place][0]} if place < len(all_told) else {}
 
@@ -250,13 +252,13 @@ def _of(answers: _ReleaseAnswers, name: str) -> list[_Definition]:
 
 
 def _own(harvested: Mapping[str, Any], kind: str) -> list[DefinedKey]:
-    """Keys of a kind of connector that are not in the definition of all connectors."""
+    """Keys of a connector type that the definition of all connectors lacks."""
     shared = {key["name"] for key in harvested["connector"]}
     return [key for key in harvested[kind] if key["name"] not in shared]
 
 
 def _without_words(row: DefinitionRow) -> DefinitionRow:
-    """Overrides of clients are parsed, but no validator is asked."""
+    """A client override without valid values: overrides are parsed, but not validated."""
     changes = [
         {k: v for k, v in change.items() if k != "valid"} for change in row.get("before", ())
     ]
@@ -305,7 +307,7 @@ def _mirrors(plugin: DefinitionRow) -> bool:
 
 
 def _owners(answers: _ReleaseAnswers) -> dict[str, set[str]]:
-    """Keys that not all of MirrorMaker's connectors have, each with those that do."""
+    """Keys that only some of MirrorMaker's connectors have, each with those connectors."""
     owners: dict[str, set[str]] = {}
     for harvested in answers.values():
         mirrors = {
@@ -397,7 +399,7 @@ def documents() -> Mapping[str, str]:
 
 
 def _plugin_text(row: DefinitionRow) -> str:
-    """One plugin, its keys on lines of their own."""
+    """Text of one plugin, with each key on its own line."""
     config = row.pop("config", None)
     text = json.dumps(row, ensure_ascii=False)
     return text if config is None else f'{text[:-1]}, "config": {_listed(config, " ")}}}'
@@ -413,7 +415,7 @@ def _text(begin: str, pieces: Iterable[str], end: str) -> str:
 
 
 def main() -> int:
-    """Write the files, or say whether they are current."""
+    """Write the files, or print whether they are current."""
     check = "--check" in sys.argv[1:]
     current = True
     for name, text in documents().items():

@@ -23,11 +23,11 @@ class Draw:
         return items[int(self._random.random() * len(items))]
 
     def chance(self, probability: float) -> bool:
-        """True with this probability, however wild the log is."""
+        """True with this probability, in logs of any wildness."""
         return self._random.random() < probability
 
     def mishap(self, probability: float) -> bool:
-        """True with this probability in a log of wildness 1, and with less or more in others."""
+        """True with this probability times the wildness of the log."""
         return self._random.random() < probability * self.wildness
 
     def below(self, bound: int) -> int:

@@ -10,7 +10,7 @@ from tests.oracle.kafka import StoreAnswer
 UNDECODABLE = "error: Failed to convert config data"
 
 DEFECTS = ("defaulting to", "'state.v2' field should be")
-"""In complaints about one field, after which the record is read on without it."""
+"""Parts of log lines about a single field, after which the store reads the other fields."""
 
 
 def of_kafka(answer: StoreAnswer) -> ComparableAnswer:
@@ -56,7 +56,7 @@ def _kind(fate: Mapping[str, Any]) -> FateKind:
 
 
 def _announced(arguments: list[Any]) -> list[Any]:
-    """Task ids, sorted: their order is that of a HashMap."""
+    """Task ids, sorted: Kafka's order is that of a HashMap."""
     return [sorted(argument) if isinstance(argument, list) else argument for argument in arguments]
 
 

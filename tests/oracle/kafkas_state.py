@@ -1,6 +1,6 @@
-"""From the common form back to a state, so that what Kafka's classes answer can be viewed.
+"""Conversion of a comparable answer to a state, so that views can print Kafka's answers.
 
-It knows what the views of a scenario show and no more: no positions, no ends, no causes.
+The state has only the facts that the views of a scenario show: no positions, ends or causes.
 """
 
 import struct
@@ -40,7 +40,7 @@ def state_of(common: ComparableAnswer, profile: Profile) -> ClusterState:
 
 
 def untyped(value: Any) -> Any:
-    """The value of which `common.typed` has made this."""
+    """The value from which `comparable_answers.typed` made this."""
     match value:
         case {"boolean": bool(plain), **rest} if not rest:
             return plain
@@ -79,7 +79,7 @@ def _config(common: ComparableAnswer) -> ConfigState:
 
 
 def _by_connector(flat: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
-    """`{"0/c": …}` as `{"c": {0: …}}`."""
+    """Convert `{"0/c": …}` to `{"c": {0: …}}`."""
     by_connector: dict[str, dict[int, Any]] = {}
     for place, config in flat.items():
         task, _, name = place.partition("/")
@@ -125,7 +125,7 @@ def _activity(fields: Mapping[str, Any]) -> Activity:
 
 
 def _offsets(store: str, common: ComparableAnswer, profile: Profile) -> OffsetState:
-    """Raw bytes, and as hidden the partitions that a worker does not list despite a record."""
+    """Offsets as raw bytes; partitions with a record that a worker does not list are hidden."""
     values = {_raw(key): _raw(value) for key, value in common[f"{store}.data"]}
     listed = common[f"{store}.partitions"]
     hidden = {}
@@ -146,7 +146,7 @@ def _raw(hex_text: str | None) -> bytes | None:
 
 
 def outcome_of(fate: Any, entry: Entry) -> RecordFate:
-    """Fate and listener calls of one record; the fold alone has the reason."""
+    """Fate and listener calls of one record; only our fold has the reason."""
     kind, thrown, calls = (fate, None, []) if isinstance(fate, str) else fate
     told_to = tuple(_call(name, arguments, entry) for name, arguments in calls)
     return RecordFate(FateKind(kind), "", thrown, told_to)

@@ -25,7 +25,7 @@ from tests.oracle.comparable_answers import (
 NO_TOPIC = "this release has no status topic"
 
 LISTS_CONNECTORS_ONLY = "onConnectorConfig"
-"""0.9 has one callback for configured and removed connectors; the worker looks which it was."""
+"""0.9 has one callback for configured and removed connectors; the worker finds out which."""
 
 
 def of_fold(case: Case, profile: Profile) -> ComparableAnswer:
@@ -59,7 +59,7 @@ def of_loader(case: Case, profile: Profile) -> ComparableAnswer:
 
 
 def _polled(case: Case, profile: Profile) -> ComparableAnswer:
-    """State after reading in batches: a batch may lose its end, a worker or thread may die."""
+    """State after reading in batches: the end of a batch, a worker or a thread may be lost."""
     fold, (early, late) = Fold(profile), case.batches
     record_fates: list[Any] = []
     died = FateKind.POISON in (_read_batch(fold, batch, record_fates) for batch in early)
@@ -73,7 +73,7 @@ def _polled(case: Case, profile: Profile) -> ComparableAnswer:
 
 
 def _read_batch(fold: Fold, entries: tuple[Entry, ...], record_fates: list[Any]) -> FateKind:
-    """Fold entries up to the first that costs the rest of the batch; return the last fate."""
+    """Fold entries up to the first that loses the rest of the batch; return the last fate."""
     kind, end = FateKind.ACCEPTED, len(record_fates) + len(entries)
     for entry in entries:
         outcome = fold.apply(entry)

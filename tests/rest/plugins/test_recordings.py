@@ -81,7 +81,7 @@ async def _plugin_answer(
 
 
 def test_every_case_is_recorded() -> None:
-    """The file holds exactly these requests and releases. `tests.rest.plugins.recorder` writes it."""
+    """The file holds exactly these requests and releases (writer: `recorder`)."""
     requests = [PluginRequest(*json.loads(msgspec.json.encode(case))) for case in cases()]
     assert all([ask for ask, _ in read(release)] == requests for release in RELEASES)
 
