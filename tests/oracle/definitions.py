@@ -185,7 +185,7 @@ def _row(name: str, history: Sequence[_Definition]) -> DefinitionRow:
 def _until(
     present: Sequence[tuple[str, Any]], all_told: Sequence[tuple[str, Any]]
 ) -> DefinitionRow:
-    """Field `until`: the first release after the last one with the plugin; {} if the newest has it."""
+    """First release after the row's last one, as field `until`; {} if the newest has it."""
     place = all_told.index(present[-1]) + 1
     return {"until": all_told[place][0]} if place < len(all_told) else {}
 
