@@ -123,7 +123,7 @@ MUTATIONS = [
 
 @pytest.fixture(scope="module")
 def mutants() -> Iterator[MutantProcesses]:
-    """Processes with all that pytest and the tests import."""
+    """Processes that have imported pytest and the modules of the tests."""
     with MutantProcesses("pytest", "hypothesis", "tests.core.test_edges") as processes:
         yield processes
 
@@ -135,13 +135,13 @@ def run_tests(mutants: MutantProcesses, slip: SourceMutant | None, *tests: str) 
 
 
 def test_all_pass_where_nothing_is_broken(mutants: MutantProcesses) -> None:
-    """The tests pass on the product as it is; else the failures below would prove nothing."""
+    """The tests pass without a mutation; otherwise the failures below would prove nothing."""
     done = run_tests(mutants, None, *dict.fromkeys(mutation.test for mutation in MUTATIONS))
     assert done.code == pytest.ExitCode.OK, done.output[-2000:]
 
 
 def test_every_mutation_finds_its_text() -> None:
-    """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
+    """Each mutant's text occurs once in its file; a mutant whose text is gone must be repaired."""
     core = PACKAGE / CORE
     counts = {
         mutation.name: (core / mutation.file).read_text().count(mutation.text)
@@ -152,7 +152,7 @@ def test_every_mutation_finds_its_text() -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_the_suite_notices(mutation: Mutation, mutants: MutantProcesses) -> None:
-    """A broken fold fails a test."""
+    """The test of a mutant fails."""
     slip = SourceMutant(str(CORE / mutation.file), mutation.text, mutation.slip)
     done = run_tests(mutants, slip, mutation.test)
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.output[-2000:]

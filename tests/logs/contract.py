@@ -110,7 +110,7 @@ class LogContract(ReadingContract):
             assert {*positions} <= {entry.position for entry in read}
 
     async def test_append_keeps_every_byte(self, log: Log) -> None:
-        """Reads return the appended records to the byte, with repeated headers and missing values."""
+        """Reads return the appended records to the byte, with repeated and null headers."""
         await make_topics(log)
         headers = (("", b""), ("who", None), ("who", b"\xff"), ("€😀", b"x" * 70_000))
         records = [Record("status", 1, T0, None, None)] * self.takes_records_without_keys + [

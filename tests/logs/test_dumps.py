@@ -95,7 +95,7 @@ def test_every_history_is_read_whole(path: Path) -> None:
 
 
 def test_output_of_kcat(read: Read) -> None:
-    """Output of kcat keeps invalid UTF-8, control characters, nulls, and repeated or null headers."""
+    """Output of kcat keeps invalid UTF-8, control characters, nulls and repeated headers."""
     assert read(KCAT) == Dump("kcat", RECORDS, [], {})
 
 

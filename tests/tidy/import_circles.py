@@ -1,6 +1,6 @@
 """Rules about circles of imports, between modules and between the parts of a package.
 
-Imports inside of functions count, those for types only do not.
+Imports inside of functions count; imports for types only do not.
 """
 
 import ast
@@ -14,7 +14,7 @@ FREE_OF_CIRCLES = {*PACKAGES, "benchmarks"}
 
 
 _Imports = Mapping[str, set[str]]
-"""Per module or part of a package, those that it imports."""
+"""Imported modules or parts, by module or part of a package."""
 
 
 def import_circle(sources: list[SourceFile]) -> list[str]:
@@ -51,7 +51,7 @@ def _parent(module: str, depth: int) -> str:
 
 
 def _part_of(package: str, module: str) -> str:
-    """The part of a package that a module lies in; empty if it lies elsewhere."""
+    """The part of a package that contains a module; empty for a module elsewhere."""
     if not module.startswith(f"{package}."):
         return ""
     return _parent(module, package.count(".") + 2)
@@ -75,7 +75,7 @@ def _module_imports(sources: list[SourceFile]) -> _Imports:
 
 
 def _imported(source: SourceFile, modules: Collection[str]) -> set[str]:
-    """Modules of these that a file imports at any time of its run."""
+    """Those of these modules that a file imports at any time of its run."""
     for_types = {
         line
         for node in source.nodes
