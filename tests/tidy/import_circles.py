@@ -75,7 +75,7 @@ def _module_imports(sources: list[SourceFile]) -> _Imports:
 
 
 def _imported(source: SourceFile, modules: Collection[str]) -> set[str]:
-    """Those of these modules that a file imports at any time of its run."""
+    """The subset of these modules that a file imports at any time of its run."""
     for_types = {
         line
         for node in source.nodes
