@@ -1,8 +1,8 @@
 """Settings that all tests share: seeds, hypothesis profiles, and an account of skipped tests.
 
 A test is skipped if a program or file that it needs is missing. One sentence at the end counts the
-skipped tests by their reason. With `CI` set, a skipped test fails the run, so that nobody mistakes
-it for a passed one. Only files that stay outside of the repository may be missing there.
+skipped tests by their reason. With `CI` set, a skipped test fails the run: it proves nothing. Only
+files that stay outside of the repository may be missing there.
 """
 
 import gc

@@ -1,11 +1,11 @@
 """Plans write the bytes that real clusters wrote for each recorded request.
 
-For every request of every recorded history, the log is folded up to the point that the writing
-worker had read. The request becomes a command, and the command is decided. The plan must have the
-records of the cluster:
+For every recorded request, the log is folded up to the point that the writing worker had read. The
+request becomes a command, and the command is decided. The plan must have the records of the
+cluster:
 
-- In the config topic: the records of the request, then those of the requests that workers sent to
-  the leader because of it (publishing tasks, fencing), as often as they happened.
+- In the config topic: the records of the request, then those of each later request of a worker to
+  the leader (publishing tasks, fencing).
 - In the offsets topics: the records of altering and resetting, in order within each partition.
 
 Statuses and commits of running tasks follow from no request and are left out. A refused request

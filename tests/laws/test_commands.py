@@ -1,8 +1,8 @@
 """The invariants of commands.md, by their names, over random lives of a cluster (`commands/`).
 
 In a life, a real control plane on a real log gets commands, foreign records and crashes. Each law
-checks every record of the life. After every batch of every command, the process also crashes on a
-copy of the log, and a new process recovers.
+checks every record of the life. The process also crashes after every batch of every command, on a
+copy of the log. A new process then recovers.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Laws of plans that change offsets, by the names of `commands.md`: O1 to O9 and N1 to N5.
 
-A plan is applied to the log step by step, as a writer does it, and a worker's fold reads the log
+A plan is applied to the log step by step, as a writer does. A worker's fold then reads the log
 again. Topics have three partitions and each step one instant, so the order between partitions
 decides nothing.
 """

@@ -7,8 +7,8 @@ The fate of a record in Kafka follows from exceptions and log lines; our fold us
 * *poison*: the store threw another exception;
 * *undecodable*: the config store logged that it could not convert the value. The config offset
   stays where it was;
-* *ignored*: a store logged anything else at WARN or ERROR. An offset with an odd key is ignored,
-  but the store keeps it under its raw bytes and never lists it;
+* *ignored*: a store logged anything else at WARN or ERROR. An offset with an odd key is ignored:
+  the store keeps it under its raw bytes, but never lists it;
 * *accepted*: any other record, even one that changes no state. A log line about a single field
   (`kafkas_answer.DEFECTS`) leaves the record accepted.
 """

@@ -1,8 +1,8 @@
 """Random logs, each from a seed: the same seed gives the same log on every machine.
 
 `kinds` draws keys and values. This module draws the topic, partition and transaction of each
-record. The timestamps count the records, so the one order between partitions (`core/order`) is the
-order in which Kafka's stores get them.
+record. The timestamps count the records. So Kafka's stores get the records in the one order between
+partitions (`core/order`).
 """
 
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
 """Comparison with Kafka's own classes: requests to alter offsets.
 
 Random requests go through our decisions, and through Kafka's converter, offset writer and store of
-two topics (`requests/`). Both must pass the connector's hook the same arguments, write the same
-records in the same order, and refuse with the same message.
+two topics (`requests/`). Both must call the hook with the same arguments. They must write the same
+records in the same order, or refuse with the same message.
 """
 
 import json

@@ -20,8 +20,8 @@ _Imports = Mapping[str, set[str]]
 def import_circle(sources: list[SourceFile]) -> list[str]:
     """Modules of one circle in the order of their imports; empty if there is none.
 
-    A name imported from a package is an import of the module that has this name, or else of the
-    package's `__init__`. The `__init__` of the packages around a module do not count.
+    A name imported from a package means the module of this name, or else the package's `__init__`.
+    The `__init__` of the packages around a module do not count.
     """
     return _circle(_module_imports(sources))
 
