@@ -60,7 +60,7 @@ async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
     """The result of long work in a thread. The work gets a function to ask whether to stop early.
 
-    That function answers True once the caller has been cancelled.
+    The function answers True once the caller has been cancelled.
     """
     stopped = Event()
     try:

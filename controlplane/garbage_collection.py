@@ -2,7 +2,7 @@
 
 The state lives long and has no cycles; nearly all objects of a command die with its answer.
 Python's defaults scan the whole heap each time it grows by a quarter, and young objects after every
-700 allocations. That costs a busy service a fifth of its time and its longest pauses
+700 allocations. These scans cost a busy service a fifth of its time and cause its longest pauses
 (`benchmarks/commands.py`). An embedding program decides this for itself.
 """
 

@@ -127,7 +127,7 @@ def declared_connectors() -> Sequence[EntryPoint]:
 
 @cache
 def _entry_points(_search_path: tuple[str, ...]) -> Sequence[EntryPoint]:
-    """Read the metadata of all packages. That takes milliseconds, and many planes share it."""
+    """Read the metadata of all packages. It takes milliseconds; many planes share the result."""
     return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 

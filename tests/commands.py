@@ -25,7 +25,7 @@ class Called(NamedTuple):
 
 
 def every_command() -> Iterator[Called]:
-    """The commands of both programs, groups included, each behind its group."""
+    """The commands of both programs, including groups, each one after its group."""
     for name, program in PROGRAMS.items():
         yield from _walk(program, (name,), None)
 

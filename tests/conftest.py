@@ -1,8 +1,8 @@
 """Settings that all tests share: seeds, hypothesis profiles, and an account of skipped tests.
 
-A test that needs something which is not here is skipped, and one sentence at the end counts such
-tests by what they lack. Where `CI` is set, a skipped test fails the run: a proof that was not made
-must not look like one that was. Only files that stay outside of the repository may be missing.
+A test is skipped if a program or file that it needs is missing. One sentence at the end counts the
+skipped tests by their reason. With `CI` set, a skipped test fails the run: it proves nothing. Only
+files that stay outside of the repository may be missing there.
 """
 
 import gc
@@ -35,7 +35,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared"
 OLDEST_JDK = 17
-"""Kafka 4 runs on nothing older."""
+"""Oldest JDK that Kafka 4 runs on."""
 
 # Sessions of Spark that tests start as a user does live for seconds, too short for the optimising
 # compiler to pay.
@@ -47,9 +47,9 @@ QUICK = os.environ.get("QUICK", "") not in {"", "0", "false"}
 """Tiers: `make quick` sets QUICK, `make prove` sets PROVE, `make test` neither."""
 
 SEED = os.environ.get("SEED") or (secrets.token_hex(4) if PROVE else "1")
-"""Seed of every test that draws random input itself: fixed, but fresh where `PROVE` is set.
+"""Seed of every test that draws random input itself: fixed, or random under `PROVE`.
 
-`SEED=…` repeats a run. Hypothesis prints what repeats a failure of its own.
+`SEED=…` repeats a run. Hypothesis prints how to repeat its own failures.
 """
 
 
@@ -64,7 +64,7 @@ def pytest_report_header() -> str:
 
 
 QUICK_EXAMPLES = 10
-"""Most random examples of a test that names a number of its own, in `make quick`."""
+"""Limit for the random examples of a test that sets its own number, in `make quick`."""
 
 
 def examples(count: int, proved: int) -> int:
@@ -83,9 +83,9 @@ def sampled(values: Iterable[object], *tested: object) -> list[Any]:
 def _profiles() -> None:
     """Register the hypothesis profiles and load the fitting one (HYPOTHESIS_PROFILE overrules).
 
-    `test` and `quick` draw the same examples each time: they judge the change, not the draw.
-    `prove` draws many fresh examples. No profile has a deadline: machines are shared, and slowness
-    is no failure.
+    `test` and `quick` draw the same examples in every run, so that they judge the change. `prove`
+    draws many new examples. No profile has a deadline: machines are shared, and slowness is no
+    failure.
     """
     common = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
     settings.register_profile("test", common, max_examples=60, derandomize=True, database=None)
@@ -100,10 +100,10 @@ def _profiles() -> None:
 
 
 def _ignore_literals() -> None:
-    """Keep hypothesis from drawing literals of the modules that are imported by now.
+    """Keep hypothesis from using literals of the modules that are imported by now.
 
-    With them the examples of a test would depend on the tests before it and on every literal of
-    the code. Hypothesis has no setting for this.
+    Otherwise the examples of a test would depend on earlier tests and on every literal of the code.
+    Hypothesis has no setting for this.
     """
     assert callable(providers._get_local_constants)
     providers._get_local_constants = lambda: providers._local_constants
@@ -139,18 +139,18 @@ NEEDS: dict[str, tuple[str, Callable[[], bool]]] = {
     ),
     "shared": ("the folder ../shared", lambda: not SHARED.is_dir()),
 }
-"""Per marker: what it needs, and whether that is missing."""
+"""Per marker: the reason of a skip, and whether the program is missing."""
 
 
 OPTIONAL = {"needs docker compose"}
-"""Reasons of skips that CI allows: no package registry of CI has these programs."""
+"""Reasons of skips that CI allows: CI has no package registry for these programs."""
 
 LEFT_OUT = () if PROVE else ("prove", *NEEDS, "slow") if QUICK else ("prove",)
 """Markers of tests that this tier leaves out."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Load what only some runs need: the guard of the quick tier, the order of parallel tests."""
+    """Load optional plugins: the guard of the quick tier, the order of parallel tests."""
     # xdist tells its processes a width: tables would break where they do not without it.
     os.environ.pop("COLUMNS", None)
     if QUICK:
@@ -171,7 +171,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out tests of longer tiers; skip what cannot run here."""
+    """Leave out tests of longer tiers; skip tests whose programs are missing."""
     if left_out := [item for item in items if _is_left_out(item)]:
         items[:] = [item for item in items if not _is_left_out(item)]
         config.hook.pytest_deselected(items=left_out)
@@ -183,13 +183,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _skipped(config: pytest.Config) -> list[pytest.TestReport]:
-    """Reports of all tests that were skipped so far."""
+    """Reports of all skipped tests so far."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return list(reporter.stats.get("skipped", [])) if reporter else []
 
 
 def _reason(report: pytest.TestReport) -> str:
-    """Reason that a skipped test gave."""
+    """Reason of a skipped test."""
     where_why = report.longrepr
     return where_why[2].removeprefix("Skipped: ") if isinstance(where_why, tuple) else "no reason"
 
@@ -211,7 +211,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Say in one sentence what was skipped, and what follows from it."""
+    """Print one sentence about the skipped tests, and its consequence."""
     skipped = _skipped(config)
     if not skipped:
         return
@@ -232,7 +232,8 @@ def histories() -> Path:
 def open_folder() -> Iterator[Path]:
     """Yield a temporary folder that every user may enter.
 
-    Not below pytest's own folder: each start of pytest by the same user closes that one to others.
+    The folder is outside of pytest's own folder: each start of pytest by the same user closes that
+    one to others.
     """
     with TemporaryDirectory() as name:
         folder = Path(name).resolve()

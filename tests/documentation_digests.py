@@ -1,4 +1,4 @@
-"""Documentation of settings in answers: recordings hold digests in place of Kafka's sentences."""
+"""Documentation of settings in answers: recordings hold digests of Kafka's sentences."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 DIGEST = "sha256:"
-"""Prefix of a digest that stands in place of a sentence."""
+"""Prefix of a digest that replaces a sentence."""
 
 _MEMBER = re.compile(r'"documentation":("(?:[^"\\]|\\.)*"|null)')
 

@@ -1,4 +1,4 @@
-"""Modes of files: which ones somebody else may read."""
+"""Modes of files: which files other users may read."""
 
 import stat
 from pathlib import Path
@@ -13,5 +13,5 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 def exposed(folder: Path) -> list[str]:
-    """Files and folders beneath a folder that not only their owner may use."""
+    """Files and folders beneath a folder that other users may use."""
     return [f"{name} {mode:o}" for name, mode in modes(folder).items() if mode & 0o077]

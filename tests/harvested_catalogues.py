@@ -17,7 +17,7 @@ from tests.jars import ROOT, Artifacts, classpath
 CACHE = ROOT / ".cache" / "harvest"
 PARTS = ("runtime", "file", "json")
 OFTEN = ("2.8.2", "3.6.2", "3.9.0", "3.9.1", "4.1.1", "4.3.0")
-"""Releases whose jars many tests ask about."""
+"""Releases whose jars many tests use."""
 
 WITHOUT_MIRROR = ("0.", "1.", "2.0.", "2.1.", "2.2.", "2.3.", "3.1.0")
 """Beginnings of the releases without a connect-mirror: it came with 2.4.0, and 3.1.0 lacks it."""
@@ -25,7 +25,7 @@ WITHOUT_MIRROR = ("0.", "1.", "2.0.", "2.1.", "2.2.", "2.3.", "3.1.0")
 
 @cache
 def definitions(release: str) -> bytes:
-    """The line that `Definitions.java` prints about a release, asked once per version of it."""
+    """Output of `Definitions.java` for a release, computed once per version of the program."""
     path = class_path(release)
     program = resources.files("controlplane.harvest").joinpath("Definitions.java").read_bytes()
     digest = hashlib.sha256(program + path.encode()).hexdigest()[:16]
@@ -50,7 +50,7 @@ def _artifacts(release: str) -> Artifacts:
 
 @cache
 def catalogue_of(release: str) -> dict[str, Any]:
-    """The catalogue that is harvested from the jars of a release."""
+    """The catalogue harvested from the jars of a release."""
     own = kafkas_own()
     return catalogue(jar_harvest.from_line(definitions(release), own), own, Profile.of(release))
 
@@ -68,5 +68,5 @@ def harvested_catalogue(release: str, plugins: Iterable[Mapping[str, Any]] = ())
 
 
 def with_documentation(release: str, plugins: Sequence[Mapping[str, Any]]) -> bytes:
-    """A catalogue of these plugins alone with Kafka's own documentation in a release."""
+    """A catalogue of only these plugins, with Kafka's own documentation in a release."""
     return json.dumps({"plugins": [*plugins], "documentation": documentation(release)}).encode()

@@ -8,7 +8,7 @@ from controlplane.plugins import GROUP
 
 
 def declare(monkeypatch: pytest.MonkeyPatch, folder: Path, **points: str) -> None:
-    """Make an installed package that declares connectors."""
+    """Create an installed package that declares connectors."""
     info = folder / "declaring-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: declaring\nVersion: 1.0\n")

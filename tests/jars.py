@@ -1,7 +1,7 @@
-"""Released jars through Maven: what turns `connect-runtime:3.9.1` into a class path.
+"""Class paths of released jars, which Maven resolves: `connect-runtime:3.9.1` becomes a class path.
 
-Nothing is downloaded by hand and nothing is committed. Maven keeps the jars in its own repository;
-the class path it found is remembered under `.cache/jars/`, so that a second call costs no JVM.
+The project downloads and commits no jar itself. Maven keeps the jars in its own repository. A class
+path is remembered under `.cache/jars/`, so that a second call starts no JVM.
 """
 
 import fcntl
@@ -21,13 +21,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CACHE = ROOT / ".cache" / "jars"
 
 RESOLVE_TIMEOUT_S = 900
-"""A cold repository fetches some hundred jars for a worker; longer than this is a dead registry."""
+"""Limit for Maven: an empty repository fetches some hundred jars for a worker."""
 
 SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto")
-"""Options of a JVM that lives for seconds: its second compiler would cost more than it saves."""
+"""Options for a JVM that lives for seconds: the second compiler would cost more than it saves."""
 
 SILENT = ("org.slf4j:slf4j-api:1.7.36", "org.slf4j:slf4j-nop:1.7.36")
-"""First on every class path: what Kafka logs is thrown away."""
+"""First jars of every class path: they discard Kafka's log."""
 
 OTHER_BINDINGS = ("slf4j-log4j12-", "slf4j-reload4j-", "log4j-slf4j", "logback-classic-")
 """Jars that would also claim to be slf4j's binding. Log4j itself stays: Kafka calls it directly."""
@@ -63,13 +63,13 @@ class JarsUnavailable(RuntimeError):
 
 @cache
 def java() -> Path | None:
-    """The `java` of `JAVA_HOME`, else of the path; None where there is neither."""
+    """The `java` of `JAVA_HOME`, else of the path; None without Java."""
     return _tool("java")
 
 
 @cache
 def javac() -> Path | None:
-    """The Java compiler beside `java()`; None where only a runtime is installed."""
+    """The Java compiler beside `java()`; None for a runtime without compiler."""
     return _tool("javac")
 
 
@@ -189,9 +189,9 @@ def _locked(file: Path) -> Iterator[None]:
 
 
 def _resolve(class_paths: list[Artifacts]) -> str:
-    """Remember what Maven finds, in its local repository first; return its complaint.
+    """Resolve class paths, first in Maven's local repository; return Maven's error, if any.
 
-    It asks the registry only if the first of `class_paths` is not in its repository.
+    Maven asks the registry only if the local repository lacks the first of `class_paths`.
     """
     maven = _maven_program()
     first, said = class_paths[0], ""
@@ -238,7 +238,7 @@ def _reactor(class_paths: list[Artifacts]) -> list[str]:
 
 
 def _remember(class_paths: list[Artifacts]) -> None:
-    """Keep the class paths that Maven has just written."""
+    """Store the class paths that Maven has just written."""
     for artifacts in class_paths:
         written = _folder_of(artifacts) / "found.path"
         if written.exists():

@@ -1,8 +1,8 @@
-"""Processes in which one module of the product is broken on purpose.
+"""Processes in which one module of the product has a deliberate bug.
 
-One process loads what the product, its tests and their libraries need, and drops the project's own
-modules again. It forks per mutant: the fork reads one module in its broken form and imports the
-others from their byte code. No library is loaded twice, and no file changes.
+One process imports the libraries of the product and its tests, and then drops the project's own
+modules. It forks per mutant: the fork loads one module in its mutated form and imports the others
+from their byte code. No library is loaded twice, and no file changes.
 """
 
 import gc
@@ -24,11 +24,11 @@ from tests.patience import PATIENCE_S
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "controlplane"
 OWN = ("controlplane", "tests")
-"""Packages that each mutant imports anew: their modules use the broken one."""
+"""Packages that each mutant imports anew, because their modules use the mutated one."""
 
 
 class SourceMutant(NamedTuple):
-    """One change of a module: its file in the package, a text, and what stands there instead."""
+    """One change of a module: its file in the package, a text, and its replacement."""
 
     file: str
     text: str
@@ -36,17 +36,17 @@ class SourceMutant(NamedTuple):
 
 
 class MutantOutcome(NamedTuple):
-    """The exit code of a mutant, and all that it printed."""
+    """The exit code and the output of a mutant."""
 
     code: int
     output: str
 
 
 class MutantProcesses:
-    """The process that forks mutants, one after another. A context manager: leaving it ends it."""
+    """The process that forks mutants, one after another. A context manager that ends it."""
 
     def __init__(self, *preloaded: str) -> None:
-        """`preloaded`: modules that import all that the mutants will."""
+        """`preloaded`: modules that import all modules which the mutants need."""
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.mutant_processes", *preloaded],
             cwd=ROOT,
@@ -71,7 +71,7 @@ class MutantProcesses:
     def run(self, slip: SourceMutant | None, function: str, *arguments: Any) -> MutantOutcome:
         """Call `module:function` in a new mutant; the result is its exit code.
 
-        None is no slip: the product as it is.
+        Without a mutation the product is unchanged.
         """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -81,27 +81,27 @@ class MutantProcesses:
 
 
 class _BrokenLoader(SourceFileLoader):
-    """Loads a module in its broken form; byte code is neither read nor written."""
+    """Loads a module in its mutated form; byte code is neither read nor written."""
 
     def __init__(self, name: str, path: str, slip: SourceMutant) -> None:
         super().__init__(name, path)
         self._slip = slip
 
     def get_code(self, fullname: str) -> CodeType:
-        """Byte code of the broken source."""
+        """Byte code of the mutated source."""
         assert fullname == self.name
         source = Path(self.path).read_text("utf-8")
         return compile(source.replace(self._slip.text, self._slip.replacement), self.path, "exec")
 
 
 class _BrokenFinder(MetaPathFinder):
-    """Finds the module of a slip, before any other finder does."""
+    """Finds the mutated module, before any other finder does."""
 
     def __init__(self, slip: SourceMutant) -> None:
         self._path, self._slip = PACKAGE / slip.file, slip
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """The spec of the broken module; None for the others."""
+        """The spec of the mutated module; None for others."""
         if not fullname.startswith(PACKAGE.name):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
@@ -117,7 +117,7 @@ class _BrokenFinder(MetaPathFinder):
 
 
 def _mutant(slip: SourceMutant | None, function: str, arguments: list[Any]) -> int:
-    """Break the product, then call the function. In a fork only."""
+    """Mutate the product, then call the function; only for a fork."""
     signal.alarm(int(PATIENCE_S))
     if slip is not None:
         sys.meta_path.insert(0, _BrokenFinder(slip))

@@ -1,6 +1,6 @@
-"""Guard of `make quick`: a test that is about to start a process is skipped instead.
+"""Guard of `make quick`: a test that starts a process is skipped.
 
-Loaded only where `QUICK` is set. No list of such tests has to be kept.
+The module is loaded only under `QUICK`. It makes a list of such tests unnecessary.
 """
 
 import multiprocessing.util
@@ -22,7 +22,7 @@ STARTS = (
     (os, "system"),
     (multiprocessing.util, "spawnv_passfds"),
 )
-"""Every way to start a process: asyncio, `os.popen` and pools of processes end in one of them."""
+"""Every way to start a process: asyncio, `os.popen` and process pools use one of them."""
 
 
 def _refuse(*_: object, **__: object) -> NoReturn:
@@ -31,12 +31,12 @@ def _refuse(*_: object, **__: object) -> NoReturn:
 
 @cache
 def _guard() -> None:
-    """Replace all that starts processes, once, for good."""
+    """Replace all these functions, once and for the whole run."""
     for place, name in STARTS:
         setattr(place, name, _refuse)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_protocol() -> None:
-    """Guard every process that runs tests; the one that distributes them starts the others."""
+    """Guard every process that runs tests; the distributing process starts the others."""
     _guard()

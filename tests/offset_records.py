@@ -1,4 +1,4 @@
-"""Source offsets as a connector's task writes them."""
+"""Source offsets in the form that a connector's task writes."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Operations that Python carries out for a piece of work: what it costs, without a clock."""
+"""Number of Python operations of a piece of work: its cost, measured without a clock."""
 
 import asyncio
 import sys
@@ -16,13 +16,13 @@ def operations(work: Callable[[], object]) -> int:
 
 
 TURN = 200_000
-"""Most operations for which something may hold the event loop at a time: some 10 ms."""
+"""Limit for one callback of the event loop: operations that take some 10 ms."""
 
 
 def longest_turn(work: Callable[[], Coroutine[Any, Any, object]]) -> int:
-    """Operations of the longest callback of the event loop in which a coroutine is run.
+    """Operations of the longest callback of the event loop that runs a coroutine.
 
-    The coroutine is run once before, so that caches are warm.
+    The coroutine runs once before, to warm the caches.
     """
     asyncio.run(work())
     return _counted(lambda: asyncio.run(work())).longest_turn
@@ -73,17 +73,17 @@ def _counted(work: Callable[[], object]) -> _Counts:
 
 
 _CALLBACK = asyncio.Handle._run.__code__
-"""The event loop runs each callback in this function."""
+"""Function in which the event loop runs each callback."""
 
 
 SLACK = 1.25
-"""Above twice the operations for twice the size: sorting costs a logarithm more."""
+"""Tolerance above twice the operations for twice the size: sorting adds a logarithm."""
 
 
 def assert_linear(prepared: Callable[[int], Callable[[], object]], size: int) -> None:
-    """Twice the size takes twice the operations. `prepared` makes the work of a size.
+    """Check that twice the size takes twice the operations. `prepared` makes the work of a size.
 
-    The work is done once before it is counted, so that caches are warm.
+    The work runs once before it is counted, to warm the caches.
     """
     prepared(size)()
     once, twice = operations(prepared(size)), operations(prepared(2 * size))

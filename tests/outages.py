@@ -1,4 +1,4 @@
-"""Logs that are unavailable for a while, and a logger that keeps the notices about it."""
+"""Logs with outages, and a logger that keeps the notices about them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -11,7 +11,7 @@ from tests.patience import PATIENCE_S
 
 
 class Cable:
-    """A log at the end of a cable that can be cut, and plugged into another log."""
+    """A log behind a cable that can be cut, and connected to another log."""
 
     def __init__(self, log: ReadableLog) -> None:
         self.log = log
@@ -51,13 +51,13 @@ class Cable:
 
 
 class FarAway(Cable):
-    """A log whose tails wait out an outage by themselves, as those of a cluster do."""
+    """A log whose tails wait out an outage by themselves, like those of a cluster."""
 
     interruption: LogError | None = None
 
 
 class FollowerNotices:
-    """Keeps what a follower tells of its log."""
+    """Logger that keeps a follower's notices."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -73,7 +73,7 @@ class FollowerNotices:
 
 
 async def until(happened: Callable[[], bool]) -> None:
-    """Return as soon as a condition without a notification is true."""
+    """Wait for a condition without a notification."""
     async with asyncio.timeout(PATIENCE_S):
         while not happened():  # noqa: ASYNC110
             await asyncio.sleep(0.005)

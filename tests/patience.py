@@ -1,7 +1,7 @@
-"""Patience of all tests with what lives: processes, brokers, workers, tasks of an event loop.
+"""Limits for waiting, for all tests: processes, brokers, workers, tasks of an event loop.
 
-A test waits for a condition, never for a time. This bound only turns a hang into a failure; it is
-far above what the slowest and busiest machine needs, so that load never fails a test.
+A test waits for a condition, never for a time. This limit only turns a hang into a failure. It is
+far above the needs of the slowest and busiest machine, so that load fails no test.
 """
 
 import time
@@ -12,14 +12,14 @@ from controlplane.controller.admission import CommandLimits
 PATIENCE_S = 120
 
 LOOK_S = 0.05
-"""Pause between two looks at what gives no signal: a file, or another's process."""
+"""Pause between two checks of a condition without a signal: a file, or another process."""
 
 NEVER_RETRIED = CommandLimits(
     write_patience_ms=1_000 * PATIENCE_S, retry_first_ms=2_000 * PATIENCE_S, retry_last_ms=10
 )
-"""A failed write is never retried: the first pause is longer than the patience.
+"""Limits under which a failed write is never retried: the first pause exceeds the patience.
 
-Reading back still has all the time that a busy machine needs.
+Reading back keeps all the time that a busy machine needs.
 """
 
 

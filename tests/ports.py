@@ -5,14 +5,14 @@ import socket
 from itertools import cycle
 
 LOWEST, HIGHEST = 10_000, 32_000
-"""Linux takes the ports of clients from above 32,767: none of these becomes a client's."""
+"""Ports below those that Linux gives to clients, which begin at 32,768."""
 
 
 def ports_of(number: int, processes: int) -> range:
-    """Ports that one of several test processes may give out.
+    """Ports for one of several test processes.
 
-    A program binds its port seconds after it was given out. Until then another process would find
-    the port free, so processes share none.
+    A program binds its port seconds after it got the number. Processes share no ports, so none
+    takes such a port meanwhile.
     """
     size = (HIGHEST - LOWEST) // processes
     return range(LOWEST + number * size, LOWEST + (number + 1) * size)
@@ -23,13 +23,13 @@ _own_ports = ports_of(
     int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1")),
 )
 _first = os.getpid() * 97 % len(_own_ports)
-"""Place to begin at: another run on this machine begins elsewhere."""
+"""Index of the first port; another run on this machine begins elsewhere."""
 
 _candidates = cycle([*_own_ports[_first:], *_own_ports[:_first]])
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nothing listens now."""
+    """Ports of loopback on which no program listens now."""
     ports: list[int] = []
     while len(ports) < count:
         port = next(_candidates)

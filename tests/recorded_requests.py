@@ -1,4 +1,4 @@
-"""Requests of recorded clusters: who wrote because of them, what he knew, and what he wrote."""
+"""Requests of recorded clusters: the writing worker, its state, and its records."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -20,13 +20,13 @@ from controlplane.scenario.story import StoryStep, read_story
 HISTORIES = Path(__file__).parent / "histories"
 
 BEFORE_COMPACTION = {"compacted-3.9": "compacted-3.9.before"}
-"""A log of what compaction took from another one."""
+"""Logs with the records that compaction has removed from other ones."""
 
 LEADERS = {"roll-3.4-3.9-3.4": {1: "old1", 8: "old2", 16: "new1", 26: "old1", 36: "new1"}}
-"""From which step on a worker leads; elsewhere one worker lives at a time."""
+"""Leading worker from each step on; in other histories one worker lives at a time."""
 
 EXACTLY_ONCE = frozenset({"exactly-once-3.9"})
-"""Histories in which those who were asked ran with exactly-once support."""
+"""Histories whose workers ran with exactly-once support."""
 
 
 class RecordedRequest(NamedTuple):
@@ -37,7 +37,7 @@ class RecordedRequest(NamedTuple):
     entries: list[Entry]
     """The whole log of the history, in order."""
     worker: Profile
-    """The release of the worker that was asked."""
+    """Release of the worker that got the request."""
     leader: Profile
 
     @property
@@ -46,19 +46,19 @@ class RecordedRequest(NamedTuple):
         return body_of(self.step)
 
     def state(self, writer: Profile, *read: Entry) -> ClusterState:
-        """State of a writer when the request came, after it had read further records."""
+        """State of a writer at the request, after reading further records."""
         entries = [*before(self.entries, self.step.before), *read]
         return fold(entries, writer, exactly_once=self.history in EXACTLY_ONCE)
 
     def written_entries(self) -> list[Entry]:
-        """All records from when the request was sent until all was quiet, in order."""
+        """All records from the request until the cluster was quiet, in order."""
         earlier = {entry.position for entry in before(self.entries, self.step.before)}
         until = before(self.entries, self.step.positions)
         return [entry for entry in until if entry.position not in earlier]
 
 
 def body_of(step: StoryStep) -> bytes | None:
-    """Request body as bytes; a string was sent as it is, without JSON quotes."""
+    """Request body as bytes; a string was sent without JSON quotes."""
     if step.body is None or isinstance(step.body, str):
         return step.body.encode() if step.body else None
     return msgspec.json.encode(step.body)
@@ -84,7 +84,7 @@ def _requests(history: str, steps: list[StoryStep]) -> Iterator[RecordedRequest]
 
 
 def recorded_entries(history: str, *, compacted: bool = False) -> list[Entry]:
-    """The records of a log, in order: all there ever were, or what compaction has left of them."""
+    """The records of a log in order: all that were ever written, or those left by compaction."""
     earlier = BEFORE_COMPACTION.get(history)
     names = [history] if compacted or earlier is None else [earlier, history]
     dumps = [read_dump(HISTORIES / f"{name}.log.jsonl") for name in names]
@@ -98,7 +98,7 @@ def _leader(history: str, step: StoryStep) -> str | None:
 
 
 WITHOUT_MIRRORS = ("life-2.8", "life-3.4", "life-3.9")
-"""Clusters without MirrorMaker's connectors: a refusal there lists all connectors that were."""
+"""Clusters without MirrorMaker's connectors; a refusal lists all installed connectors."""
 
 
 @cache
@@ -108,7 +108,7 @@ def plugins_of(history: str) -> Plugins:
 
 
 def installed(history: str) -> list[dict[str, Any]]:
-    """The same, as a catalogue file lists them."""
+    """The installed connector classes, as a catalogue file."""
     listed = msgspec.json.decode((HISTORIES / "catalogue.json").read_bytes())
     absent = "org.apache.kafka.connect.mirror." if history in WITHOUT_MIRRORS else "none"
     return [plugin for plugin in listed if not plugin["class"].startswith(absent)]

@@ -1,7 +1,7 @@
-"""Distribution of tests over the processes of `pytest -n`; loaded only where there are several.
+"""Distribution of tests over the processes of `pytest -n`; loaded for several processes only.
 
 Tests that share something expensive stay in one process: brokers, the session of Spark, the
-fixtures of a module. The longest begin first, so that the processes end together. Tests with
+fixtures of a module. The longest ones begin first, so that the processes end together. Tests with
 brokers mostly wait: one process always has others, so that every core is busy.
 """
 
@@ -24,7 +24,7 @@ ALONE = tuple(
         *("demonstration", "worker_outages"),
     )
 )
-"""Modules of such a folder that share nothing with the others: they start brokers of their own."""
+"""Modules of such a folder that share nothing with the others: they start their own brokers."""
 
 SPLIT = (*("tests/rest/plugins/test_recordings.py", "tests/oracle/test_oracle.py"),)
 """Long modules whose tests share nothing: each test is a group."""
@@ -33,7 +33,7 @@ LONG = (
     *("tests/oracle/test_releases.py", "tests/rest/releases/", "tests/benchmarks/"),
     *("tests/laws/", "tests/oracle/", "tests/docs/", "tests/kips/", "tests/integration/"),
 )
-"""Modules that take most of a minute, and folders with such: they begin behind those above."""
+"""Modules that take most of a minute, and folders with such: they begin after those above."""
 
 RANKS = (*SHARING, *ALONE, *SPLIT, *LONG)
 
@@ -53,7 +53,7 @@ def waits(group: str) -> bool:
 
 
 def rank_of(group: str) -> int:
-    """Place of a group in the order of beginning; equal ranks keep the order of collection."""
+    """Rank of a group in the order of starts; equal ranks keep the order of collection."""
     module = group.partition("::")[0]
     if module in RANKS:
         return RANKS.index(module)
@@ -62,7 +62,7 @@ def rank_of(group: str) -> int:
 
 
 class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
-    """Gives each idle process the next group of tests; not to all of them groups that wait."""
+    """Gives each idle process the next group of tests, and keeps one free of waiting groups."""
 
     def _split_scope(self, nodeid: str) -> str:
         return group_of(nodeid)
@@ -78,7 +78,7 @@ class GroupScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has n
 
 
 def _is_waiting(groups: Mapping[str, Mapping[str, bool]]) -> bool:
-    """True if a process has such tests to run; `groups` tells by group and test what has run."""
+    """True if a process has waiting tests to run; `groups` says by group and test what has run."""
     return any(waits(group) and not all(tests.values()) for group, tests in groups.items())
 
 

@@ -1,11 +1,11 @@
 """Plans write the bytes that real clusters wrote for each recorded request.
 
-For every request of every recorded history, the log is folded up to the point that the writing
-worker had read. The request becomes a command, and the command is decided. The plan must have the
-records of the cluster:
+For every recorded request, the log is folded up to the point that the writing worker had read. The
+request becomes a command, and the command is decided. The plan must have the records of the
+cluster:
 
-- In the config topic: the records of the request, then those of the requests that workers sent to
-  the leader because of it (publishing tasks, fencing), as often as they happened.
+- In the config topic: the records of the request, then those of each later request of a worker to
+  the leader (publishing tasks, fencing).
 - In the offsets topics: the records of altering and resetting, in order within each partition.
 
 Statuses and commits of running tasks follow from no request and are left out. A refused request
@@ -61,7 +61,7 @@ EXCEPTIONS: Mapping[tuple[str, int], str] = {
     ("life-4.3", 99): _NO_LOG4J,
     ("life-4.3", 100): _NO_LOG4J,
 }
-"""Steps at which the cluster did something else than a healthy one does, or the log lost it."""
+"""Steps at which the cluster behaved unlike a healthy one, or the log has lost records."""
 
 REQUESTS = list(recorded())
 ASKED = [request for request in REQUESTS if request.step.method != "GET"]
@@ -72,7 +72,7 @@ InPartition = tuple[int, bytes | None, bytes | None]
 
 
 def cases() -> Iterator[Any]:
-    """All requests that are no questions; the exceptions must go on being some."""
+    """All requests except reads; each exception must really be one."""
     for request in ASKED:
         reason = EXCEPTIONS.get((request.history, request.step.n))
         marks = [pytest.mark.xfail(reason=reason, raises=AssertionError)] if reason else []
@@ -80,7 +80,7 @@ def cases() -> Iterator[Any]:
 
 
 def named(request: RecordedRequest) -> str:
-    """A request as test reports name it."""
+    """Name of a request in test reports."""
     return f"{request.history}-{request.step.n}"
 
 
@@ -88,7 +88,7 @@ def named(request: RecordedRequest) -> str:
 
 
 def understood(request: RecordedRequest) -> tuple[AnyCommand, Profile]:
-    """The command that a request means, and the release of the worker that obeys it."""
+    """The command of a request, and the release of the worker that decides it."""
     method, path = request.step.method, request.step.path
     command = command_of(method, path, request.body, request.worker)
     if isinstance(command, BY_WHO_IS_ASKED):
@@ -97,7 +97,7 @@ def understood(request: RecordedRequest) -> tuple[AnyCommand, Profile]:
 
 
 async def obeyed(request: RecordedRequest) -> "Obeyed | RestError":
-    """Plan of a request, or the error that answers it."""
+    """Plan of a request, or its error."""
     try:
         command, profile = understood(request)
         return Obeyed(command, profile, await planned(request, command, profile))
@@ -106,7 +106,7 @@ async def obeyed(request: RecordedRequest) -> "Obeyed | RestError":
 
 
 class Obeyed(NamedTuple):
-    """A request that is not refused: its command, who obeys it, and what he does."""
+    """A request that is not refused: its command, the deciding worker, and the plan."""
 
     command: AnyCommand
     profile: Profile
@@ -165,7 +165,7 @@ def offsets_of(name: str, request: RecordedRequest) -> dict[tuple[str, int], lis
 def by_partition(
     drafts: Iterable[Draft], ends: Mapping[str, Sequence[int]]
 ) -> dict[tuple[str, int], list[KeyValue]]:
-    """Drafts of offsets by where they would go."""
+    """Drafts of offsets by their partition."""
     records: dict[tuple[str, int], list[KeyValue]] = defaultdict(list)
     for draft in drafts:
         if draft.topic not in (TOPICS.config, TOPICS.status):
@@ -223,7 +223,7 @@ def is_recorded_answer(response: Answer, request: RecordedRequest) -> bool:
 
 @pytest.mark.parametrize("case", list(cases()))
 async def test_requests_are_answered_and_written_as_they_were(case: RecordedRequest) -> None:
-    """Every record, in order, to the byte; or a refusal in the same words, and no record."""
+    """Every record is equal, in order, to the byte; a refusal has the same words and no record."""
     configs = [entry for entry in case.written_entries() if entry.topic == TOPICS.config]
     done = await obeyed(case)
     if isinstance(done, RestError):
@@ -251,7 +251,7 @@ async def test_requests_are_answered_and_written_as_they_were(case: RecordedRequ
 
 
 async def followed(request: RecordedRequest, configs: Sequence[Entry], done: int) -> list[Plan]:
-    """The leader's plans for what workers asked, of which the rest of the config topic is made."""
+    """The leader's plans for requests of workers, which wrote the rest of the config topic."""
     plans = []
     while done < len(configs):
         command = asked_next(configs[done:], request.leader)
@@ -288,7 +288,7 @@ async def test_a_transaction_is_a_step(number: int) -> None:
 
 
 def test_every_request_is_accounted_for() -> None:
-    """285 of 290 requests are exact, and so are all 17 questions."""
+    """285 of 290 requests are exact, and so are all 17 read requests."""
     assert (len(ASKED), len(READ)) == (290, 17)
     assert EXCEPTIONS.keys() <= {(request.history, request.step.n) for request in ASKED}
     assert len(EXCEPTIONS) == 5

@@ -1,4 +1,4 @@
-"""Seeds and the account of skipped tests: each test runs pytest on a tiny project of its own."""
+"""Seeds and the account of skipped tests: each test runs pytest on its own tiny project."""
 
 import os
 import shutil
@@ -16,7 +16,7 @@ CONFIG = "[pytest]\nmarkers =\n  java: x\n  shared: x\n  prove: x\n"
 
 
 def run_pytest(folder: Path, marker: str, **environment: str) -> tuple[int, str]:
-    """Run one test that bears `marker`, and one without; answer the exit code and the output."""
+    """Run one test with `marker` and one without; return the exit code and the output."""
     tests = folder / "project" / "tests"
     tests.mkdir(parents=True)
     shutil.copy(CONFTEST, tests)
@@ -37,7 +37,7 @@ def run_pytest(folder: Path, marker: str, **environment: str) -> tuple[int, str]
 
 
 def test_missing_programs_are_counted_in_a_sentence(tmp_path: Path) -> None:
-    """Without a JDK a Java test is skipped, and the summary says so; the run passes."""
+    """Without a JDK, a Java test is skipped, and the summary says so; the run passes."""
     code, output = run_pytest(tmp_path, "java")
     assert code == 0
     assert "1 test was skipped: 1 (needs a JDK (17 or newer) and Maven)." in output
@@ -45,14 +45,14 @@ def test_missing_programs_are_counted_in_a_sentence(tmp_path: Path) -> None:
 
 
 def test_a_skip_fails_ci(tmp_path: Path) -> None:
-    """The same run with CI=true is red, and says why."""
+    """With CI=true the same run fails, and says why."""
     code, output = run_pytest(tmp_path, "java", CI="true")
     assert code == 1
     assert "CI is set: that is a failure." in output
 
 
 def test_files_outside_of_the_repository_may_be_missing_in_ci(tmp_path: Path) -> None:
-    """A clone without ../shared is whole: CI stays green."""
+    """A clone without ../shared is complete: CI passes."""
     code, output = run_pytest(tmp_path, "shared", CI="true")
     assert code == 0
     assert "1 test was skipped: 1 (needs the folder ../shared)." in output
@@ -84,11 +84,11 @@ def test_a():
     collect()
     print("drew", drawn, seeded("a").random())
 """
-"""A test that prints all random input it gets, from hypothesis and from a source of its own."""
+"""A test that prints all its random input, from hypothesis and from a seeded source."""
 
 
 def drawn(folder: Path, test: str = DRAWN, **environment: str) -> str:
-    """Random input of a test in a run of its own."""
+    """Random input of a test in a separate run."""
     tests = folder / "tests"
     tests.mkdir(parents=True)
     shutil.copy(CONFTEST, tests)
@@ -106,12 +106,12 @@ def drawn(folder: Path, test: str = DRAWN, **environment: str) -> str:
 
 
 def test_two_runs_draw_the_same(tmp_path: Path) -> None:
-    """`make test` gives the same verdict every time: nothing is drawn anew."""
+    """`make test` draws the same examples in every run, and so gives the same verdict."""
     assert drawn(tmp_path / "first") == drawn(tmp_path / "second")
 
 
 def test_a_proof_draws_fresh_input(tmp_path: Path) -> None:
-    """`make prove` draws anew; SEED repeats what tests draw from a source of their own."""
+    """`make prove` draws new examples; SEED repeats the input of seeded sources."""
     fewer = {"PROVE": "1", "HYPOTHESIS_PROFILE": "test"}
     first, second = (drawn(tmp_path / run, **fewer) for run in ("first", "second"))
     assert first.rpartition(" ")[2] != second.rpartition(" ")[2]
@@ -120,7 +120,7 @@ def test_a_proof_draws_fresh_input(tmp_path: Path) -> None:
 
 
 def test_examples_do_not_depend_on_what_is_imported(tmp_path: Path) -> None:
-    """A test draws the same alone and behind others, before and after a literal has changed."""
+    """A test draws the same alone and after others, and after a change of a literal."""
     for run in ("first", "second"):
         (tmp_path / run).mkdir()
         (tmp_path / run / "literals.py").write_text(f"NUMBERS = {list(range(1_000, 1_100))}")

@@ -1,4 +1,4 @@
-"""Recorded clusters: every answer that a real worker gave follows from its log, to the field."""
+"""Recorded clusters: every answer of a real worker follows from its log, to the field."""
 
 from pathlib import Path
 
@@ -28,7 +28,7 @@ BEFORE_COMPACTION = 54
 """Answers of a worker that had read `compacted-3.9` before it was compacted."""
 
 BEYOND = {"life-3.9": 21, "life-4.3": 21}
-"""Offsets of sinks: they lie in consumer groups. 42."""
+"""Number of offset answers about sinks, which lie in consumer groups: 42."""
 
 EXACTLY_ONCE = {"aborted-3.9": {"w2"}, "exactly-once-3.9": {"*"}}
 """Workers that ran with exactly-once support."""
@@ -48,7 +48,7 @@ def entries_of(histories: Path, name: str) -> list[Entry]:
 
 
 def verified(histories: Path, name: str, plugins: Plugins, entries: list[Entry]) -> StoryVerdict:
-    """Verdict of a story about its log, without the answers before compaction."""
+    """Comparison of a story's answers with its log, except for those before compaction."""
     steps = read_story(histories / f"{name}.story.jsonl")
     compacted = any(step.kind == "compacted" for step in steps)
     exactly_once = frozenset(EXACTLY_ONCE.get(name, ()))
@@ -67,7 +67,7 @@ def test_every_answer_follows_from_the_log(name: str, histories: Path, plugins: 
 def test_answers_before_compaction_follow_from_the_log_before_it(
     histories: Path, plugins: Plugins
 ) -> None:
-    """A worker keeps what it has read: compaction shows only when one starts anew."""
+    """A worker keeps the records that it has read: compaction shows only after a restart."""
     before = entries_of(histories, "compacted-3.9.before")
     after = entries_of(histories, "compacted-3.9")
     united = {entry.position: entry for entry in [*before, *after]}
@@ -78,7 +78,7 @@ def test_answers_before_compaction_follow_from_the_log_before_it(
 
 
 def test_every_recorded_answer_is_accounted_for(histories: Path) -> None:
-    """The counts above are those of the stories: nothing is left out."""
+    """The counts above are those of the stories: no answer is left out."""
     stories = [read_story(path) for path in sorted(histories.glob("*.story.jsonl"))]
     recorded = sum(len(step.answers) for steps in stories for step in steps)
     assert (sum(ANSWERS.values()), sum(BEYOND.values())) == (4246, 42)

@@ -1,4 +1,4 @@
-"""Class paths of released jars, and what is said when there is none."""
+"""Class paths of released jars, and the error if one cannot be resolved."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ JSON = "org.apache.kafka:connect-json:3.9.1"
 @pytest.mark.java
 @pytest.mark.prove
 def test_class_path_is_silent_unless_asked() -> None:
-    """Every jar is there; one slf4j binding is among them, which prints nothing, or none."""
+    """The class path has every jar, and one slf4j binding, which prints nothing, or none."""
     silent, bare = (classpath(JSON, silent=yes).split(":") for yes in (True, False))
     assert all(Path(jar).is_file() for jar in (*silent, *bare))
     bindings = [[Path(jar).name for jar in jars if "slf4j-" in jar] for jars in (silent, bare)]
@@ -21,7 +21,7 @@ def test_class_path_is_silent_unless_asked() -> None:
 
 @pytest.mark.java
 def test_missing_artifact_is_named() -> None:
-    """The message says what could not be resolved, and Maven's own reason."""
+    """The message names the artifact that could not be resolved, and Maven's own reason."""
     with pytest.raises(JarsUnavailable, match=r"org\.apache\.kafka:connect-json:0\.0\.0: .*Could"):
         classpath("org.apache.kafka:connect-json:0.0.0")
 

@@ -1,4 +1,4 @@
-"""Java's key stores as TLS uses them: a handshake tells who is trusted, and who is shown."""
+"""Java's key stores in TLS: a handshake shows which certificates are trusted and presented."""
 
 import hashlib
 import ssl
@@ -119,7 +119,7 @@ def store(tmp_path: Path, content: bytes, password: str | None = PASSWORD) -> Ja
 
 
 def shakes_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
-    """Let two who have no socket agree on a connection; raises what either has against it."""
+    """Run a handshake between two parties without sockets; raise the error of either."""
     to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
     ends = [
         client.wrap_bio(to_client, to_server),
@@ -136,7 +136,7 @@ def shakes_hands(client: ssl.SSLContext, server: ssl.SSLContext) -> None:
 
 
 def serving(identity: JavaStore) -> ssl.SSLContext:
-    """A server that shows what lies in a key store."""
+    """A server that presents the key of a key store."""
     password = "of the PEM"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     file = identity.path.with_suffix(".pem")
@@ -154,7 +154,7 @@ TRUSTING = {
     "JKS that nobody checks": (jks_of(certificate_entry(ROOT.der)), None),
     "JKS, the broker's own": (jks_of(key_entry(BROKER.der, BETWEEN.der)), PASSWORD),
 }
-"""Stores that make us trust the broker, and the password that is told."""
+"""Stores with which we trust the broker, and their passwords."""
 
 
 @pytest.mark.parametrize("case", TRUSTING)
@@ -184,7 +184,7 @@ def test_the_identity_is_a_key_with_its_chain(tmp_path: Path) -> None:
 
 
 def test_the_identity_is_sent_on_request(tmp_path: Path) -> None:
-    """A server that requires a certificate gets that of the key store."""
+    """A server that requires a certificate gets the one of the key store."""
     mine = store(tmp_path, pkcs12_of(BETWEEN, ROOT, owner=BROKER))
     server = serving(mine)
     server.load_verify_locations(cadata=ROOT.certificate.public_bytes(Encoding.PEM).decode())
@@ -209,12 +209,12 @@ WRONG = {
     "version": (jks_of(version=3), PASSWORD, "an unknown version"),
     "entry": (jks_of(_entry(3, b"")), PASSWORD, "an unknown kind"),
 }
-"""Trust stores that cannot be used, the password that is told, and a part of what is said."""
+"""Unusable trust stores, the passwords, and a part of the error."""
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_trust_stores_that_cannot_be_used(tmp_path: Path, case: str) -> None:
-    """One sentence that names the file, and repeats no password."""
+    """The error is one sentence that names the file, and repeats no password."""
     content, password, says = WRONG[case]
     with pytest.raises(SettingsError, match=rf"store\.jks.*{says}") as refused:
         tls_context(Tls(store(tmp_path, content, password)))
@@ -227,7 +227,7 @@ KEYLESS = {
     "garbage": (b"garbage", r"ssl\.keystore\.location needs PKCS12"),
     "half": (pkcs12_of(owner=ROOT)[:99], r"ssl\.keystore\.password is wrong"),
 }
-"""Key stores that cannot be used, and a part of what is said."""
+"""Unusable key stores, and a part of the error."""
 
 
 @pytest.mark.parametrize("case", KEYLESS)
@@ -240,7 +240,7 @@ def test_key_stores_that_cannot_be_used(tmp_path: Path, case: str) -> None:
 
 @pytest.mark.parametrize("missing", ["nowhere.p12", "."])
 def test_files_that_are_missing(tmp_path: Path, missing: str) -> None:
-    """A file that is not there, or is a directory."""
+    """A missing file and a directory are refused."""
     for tls in (
         Tls(trusted=JavaStore(tmp_path / missing)),
         Tls(identity=JavaStore(tmp_path / missing)),
@@ -251,7 +251,7 @@ def test_files_that_are_missing(tmp_path: Path, missing: str) -> None:
 
 @given(st.data())
 def test_a_damaged_jks_store(data: st.DataObject) -> None:
-    """The password detects any change; without it nothing crashes."""
+    """The password detects any change; without it a damaged store causes no crash."""
     whole = jks_of(certificate_entry(ROOT.der), key_entry(BROKER.der, BETWEEN.der))
     at = data.draw(st.integers(0, len(whole) - 1))
     broken = bytearray(whole)

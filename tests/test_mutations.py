@@ -1,7 +1,6 @@
-"""Would the suite notice? The fold is broken on purpose, one way at a time, each in a process.
+"""Mutation tests of the fold: each mutant has one plausible bug and runs in its own process.
 
-Twelve ways, each a plausible slip. For each, one test of the sharp edges or of the matrix of
-releases must fail:
+For each of the twelve mutants, a test of the edge cases or of the release matrix must fail:
 
  1. `state.v2` is forgotten                          7. a removal keeps the tasks
  2. an unknown `state.v2` falls back to `state`      8. stale UNASSIGNED is believed
@@ -25,7 +24,7 @@ MATRIX = "tests/core/test_matrix.py"
 
 
 class Mutation(NamedTuple):
-    """One slip: in which file, which text becomes which, and the test that notices."""
+    """A bug: the file, its text, the text that replaces it, and the test that must fail."""
 
     name: str
     file: str
@@ -124,7 +123,7 @@ MUTATIONS = [
 
 @pytest.fixture(scope="module")
 def mutants() -> Iterator[MutantProcesses]:
-    """Processes with all that pytest and the tests import."""
+    """Processes that have imported pytest and the modules of the tests."""
     with MutantProcesses("pytest", "hypothesis", "tests.core.test_edges") as processes:
         yield processes
 
@@ -136,13 +135,13 @@ def run_tests(mutants: MutantProcesses, slip: SourceMutant | None, *tests: str) 
 
 
 def test_all_pass_where_nothing_is_broken(mutants: MutantProcesses) -> None:
-    """The tests pass on the product as it is; else the failures below would prove nothing."""
+    """The tests pass without a mutation; otherwise the failures below would prove nothing."""
     done = run_tests(mutants, None, *dict.fromkeys(mutation.test for mutation in MUTATIONS))
     assert done.code == pytest.ExitCode.OK, done.output[-2000:]
 
 
 def test_every_mutation_finds_its_text() -> None:
-    """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
+    """Each mutant's text occurs once in its file; a mutant whose text is gone must be repaired."""
     core = PACKAGE / CORE
     counts = {
         mutation.name: (core / mutation.file).read_text().count(mutation.text)
@@ -153,7 +152,7 @@ def test_every_mutation_finds_its_text() -> None:
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_the_suite_notices(mutation: Mutation, mutants: MutantProcesses) -> None:
-    """A broken fold fails a test."""
+    """The test of a mutant fails."""
     slip = SourceMutant(str(CORE / mutation.file), mutation.text, mutation.slip)
     done = run_tests(mutants, slip, mutation.test)
     assert done.code == pytest.ExitCode.TESTS_FAILED, done.output[-2000:]

@@ -1,4 +1,4 @@
-"""Log lines: one per event, for people and machines, safe whatever strangers send."""
+"""Log lines: one per event, for people and machines, safe against foreign text."""
 
 import io
 import json
@@ -32,7 +32,7 @@ def test_one_line_of_pairs() -> None:
 
 
 def test_strangers_cannot_write_lines_of_their_own() -> None:
-    """Control characters, marks that turn text around and lone surrogates come as escapes."""
+    """Control characters, bidirectional marks and lone surrogates are escaped."""
     stream = io.StringIO()
     logger(stream).info("request", target="\r\n\x1b[2J\u202e\ud800")
     assert stream.getvalue().count("\n") == 1
@@ -59,7 +59,7 @@ def test_json_lines_are_what_collectors_read() -> None:
 
 
 def test_secrets_are_not_told() -> None:
-    """Log lines contain no secret of a request, nor of an error that repeats it."""
+    """A log line contains no secret of a request, nor of an error that repeats it."""
     stream = io.StringIO()
     tell = logger(stream)
     tell.info("request", target="/connectors?password=s3cret&as_of=config@57")
@@ -73,7 +73,7 @@ def test_secrets_are_not_told() -> None:
 
 
 def test_logged_events_follow_a_level() -> None:
-    """The logger follows the level of a Python logger, also when it changes."""
+    """The logger follows the level of a Python logger, also after a change."""
     stream = io.StringIO()
     level = hierarchy(logging.WARNING).getLogger("any")
     quiet = logger(stream, level)
@@ -121,7 +121,7 @@ def warn(library: logging.Logger, at_s: float, message: str, *args: object) -> N
 
 
 def test_a_repeated_warning_is_told_every_ten_seconds() -> None:
-    """The next one says how many were left out; of each task, and of each message."""
+    """The next line says how many were omitted; tasks and messages are counted separately."""
     stream = io.StringIO()
     bridge = StdlibLogBridge(logger(stream))
     bridge.addFilter(RepeatedWarnings("library"))
@@ -154,7 +154,7 @@ def test_a_repeated_warning_is_told_every_ten_seconds() -> None:
 
 
 def test_few_warnings_are_remembered() -> None:
-    """The one that came up longest ago is forgotten first."""
+    """The warning that occurred longest ago is forgotten first."""
     repeated = RepeatedWarnings("")
     record = logging.makeLogRecord({"levelno": logging.WARNING, "created": 1.0})
     for number in range(MOST_WARNINGS + 1):
@@ -166,7 +166,7 @@ def test_few_warnings_are_remembered() -> None:
 
 
 def test_a_defect_is_one_line_too() -> None:
-    """The traceback goes with it, with escaped line ends."""
+    """The line contains the traceback, with escaped line ends."""
     stream = io.StringIO()
     try:
         int("oops")

@@ -1,4 +1,4 @@
-"""`/offsets` in the order of a real worker: the partitions, and the fields of each."""
+"""`/offsets` in the order of a real worker: its partitions, and their fields."""
 
 import json
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ LISTED = {
 
 
 class OffsetsAnswer(NamedTuple):
-    """A recorded answer to `/offsets`, and who gave it."""
+    """A recorded answer to `/offsets`, and the worker that gave it."""
 
     step: StoryStep
     worker: str

@@ -1,4 +1,4 @@
-"""Reading a log in a program: `open_log`, `load`, `load_at`, from `controlplane` alone."""
+"""Reading a log in a program with `open_log`, `load` and `load_at` from `controlplane`."""
 
 import pytest
 
@@ -18,7 +18,7 @@ LIFE = str(HISTORIES / "life-3.9.log.jsonl")
 
 
 async def test_a_log_is_closed_behind_its_block() -> None:
-    """Every log is, also one that only lay in memory."""
+    """Leaving the block closes every log, including one in memory."""
     async with await open_log(LIFE) as opened:
         assert await opened.log.topics()
     with pytest.raises(LogUnavailable):

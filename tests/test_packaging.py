@@ -1,4 +1,4 @@
-"""Distributions: a wheel with both packages, and a source distribution that can test itself."""
+"""Distributions: a wheel with both packages, and a source distribution with working tests."""
 
 import re
 import subprocess
@@ -20,14 +20,14 @@ from tests.tidy.layers import imports
 from tests.tidy.source import PACKAGES, ROOT, tracked
 
 COME_ALONG = {"h11": "uvicorn", "py4j": "pyspark"}
-"""Packages that are imported, and the dependency that always brings them."""
+"""Imported packages without an own requirement, each with the dependency that requires it."""
 
 HOSTS = {"pytest"}
-"""Programs that import a plugin of ours: they are there whenever it runs."""
+"""Programs that import a plugin of ours, and so are installed whenever it runs."""
 
 
 SELF_TESTS = ("tests/test_tidy.py", "tests/test_packaging.py", "tests/deploy", "tests/docs")
-"""Tests about the files around the code: they fail first where files are missing."""
+"""Tests about files: they fail first if files are missing."""
 
 
 def built(target: str, source: Path, folder: Path) -> Path:
@@ -54,7 +54,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def part(wheel: ZipFile, end: str) -> str:
-    """The one file of the wheel whose name ends so, as text."""
+    """Text of the one file of the wheel whose name has this ending."""
     (name,) = [name for name in wheel.namelist() if name.endswith(end)]
     return wheel.read(name).decode()
 
@@ -66,7 +66,7 @@ def metadata(wheel: ZipFile) -> Message:
 
 
 def test_the_wheel_holds_both_packages(wheel: ZipFile) -> None:
-    """Every module and data file of both packages is in it, and nothing beside them."""
+    """The wheel has every module and data file of both packages, and nothing else."""
     held = {name for name in wheel.namelist() if ".dist-info/" not in name}
     packages = [ROOT / "controlplane", ROOT / "replay"]
     kinds = ("*.py", "*.json", "*.java")
@@ -76,7 +76,7 @@ def test_the_wheel_holds_both_packages(wheel: ZipFile) -> None:
 
 
 def test_the_wheel_is_typed_and_licensed(wheel: ZipFile) -> None:
-    """Type checkers read its annotations, and its licence comes along."""
+    """The wheel has type annotations and its licence."""
     assert "controlplane/py.typed" in wheel.namelist()
     assert "Apache License" in part(wheel, "licenses/LICENSE")
 
@@ -91,7 +91,7 @@ def test_the_distributions_say_what_is_of_others(wheel: ZipFile, unpacked: Path)
 
 
 def test_the_metadata_names_author_and_addresses(metadata: Message) -> None:
-    """An index page tells who wrote it, and links to what it implements."""
+    """The metadata has the author and the links."""
     assert metadata["Author"]
     addresses = metadata.get_all("Project-URL", [])
     assert addresses
@@ -110,7 +110,7 @@ def test_links_of_the_long_description_work_anywhere(metadata: Message) -> None:
 
 
 def test_the_changelog_tells_of_this_version() -> None:
-    """The newest released version there is the one that is built here, with a day."""
+    """The newest released version in the changelog is the one that is built, with a date."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     released = re.findall(r"^## \[([\d.]+)\] - \d{4}-\d\d-\d\d$", changelog, re.MULTILINE)
@@ -118,7 +118,7 @@ def test_the_changelog_tells_of_this_version() -> None:
 
 
 def test_the_source_distribution_is_the_repository(unpacked: Path) -> None:
-    """Every file that the repository tracks is in it, so that its tests can run there."""
+    """The source distribution has every tracked file, so that its tests can run."""
     ours = {source.path for source in tracked() if source.path != "PKG-INFO"}
     assert sorted(path for path in ours if not (unpacked / path).is_file()) == []
 
@@ -135,19 +135,19 @@ def test_the_source_distribution_builds_the_same_wheel(
 
 @pytest.mark.prove
 def test_the_source_distribution_passes_its_tests(unpacked: Path) -> None:
-    """Tests about files pass in the unpacked tree: nothing that they need stayed behind."""
+    """Tests about files pass in the unpacked tree: no file is missing there."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "not prove", *SELF_TESTS]
     done = subprocess.run(command, cwd=unpacked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-5_000:]
 
 
 def declared(metadata: Message) -> list[Requirement]:
-    """All dependencies, those of extras too."""
+    """All dependencies, including those of extras."""
     return [Requirement(line) for line in metadata.get_all("Requires-Dist", [])]
 
 
 def required(metadata: Message) -> set[str]:
-    """Names of the packages that always come along."""
+    """Names of the packages that are always installed."""
     return {requirement.name for requirement in declared(metadata) if not requirement.marker}
 
 
@@ -174,7 +174,7 @@ def test_extras_bring_what_replay_imports(metadata: Message) -> None:
 
 
 def test_the_lock_pins_every_package_by_hash(metadata: Message) -> None:
-    """Each package is of one version with at least one hash, and no host of a registry is named."""
+    """Each package has one version and at least one hash; no host of a registry is named."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     packages = re.split(r"^(?=\S+==)", lock, flags=re.MULTILINE)[1:]
     assert len(packages) > len(required(metadata))
@@ -183,14 +183,14 @@ def test_the_lock_pins_every_package_by_hash(metadata: Message) -> None:
 
 
 def test_the_lock_holds_what_is_declared(metadata: Message) -> None:
-    """No dependency was declared without `make lock`."""
+    """The lock file has every declared dependency; `make lock` updates it."""
     lock = (ROOT / "requirements.lock").read_text(encoding="utf-8")
     assert not [name for name in required(metadata) if f"\n{name}==" not in lock]
 
 
 @pytest.mark.parametrize("script", ["controlplane", "replay"])
 def test_console_scripts_exist(wheel: ZipFile, script: str) -> None:
-    """Both commands are declared, and installed where the tests run."""
+    """Both commands are declared, and installed in the tests' environment."""
     assert f"{script} = {script}.__main__:main" in part(wheel, ".dist-info/entry_points.txt")
     assert callable(import_module(f"{script}.__main__").main)
     (installed,) = entry_points(group="console_scripts", name=script)

@@ -1,4 +1,4 @@
-"""A worker's file, given to a control plane inside of another program."""
+"""A worker's file as settings of a control plane in another program."""
 
 from pathlib import Path
 
@@ -81,7 +81,7 @@ def test_settings_of_a_file(tmp_path: Path) -> None:
 
 
 def test_nothing_told(tmp_path: Path) -> None:
-    """An empty file tells what no file does."""
+    """An empty file has the same effect as no file."""
     assert plane_settings_of_file(write_properties(tmp_path, "")) == Settings()
 
 
@@ -97,7 +97,7 @@ def test_administration_follows_the_file(tmp_path: Path, line: str, *, administe
 
 
 def test_a_flag_beats_the_file(tmp_path: Path) -> None:
-    """A program passes flags as every command does."""
+    """A flag overrides the file, as in every command."""
     flags = flag_values([("--override", "controller.commands.waiting", "9")])
     file = file_values(
         write_properties(tmp_path, "controller.commands.waiting=7\nupkeep.interval.ms=8\n")

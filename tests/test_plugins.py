@@ -57,7 +57,7 @@ class Orders:
 
 
 class Silent:
-    """A connector that says nothing of offsets."""
+    """A connector that declares nothing about offsets."""
 
     kind = "sink"
     version = "0"
@@ -68,7 +68,7 @@ ORDERS = f"{__name__}.Orders"
 
 
 def context(*connectors: type[Connector]) -> Context:
-    """A worker with these connectors, and perhaps others."""
+    """A worker with these connectors, and optional other plugins."""
     plugins = catalogued(more=map(described, connectors))
     return Context(profile=Profile.of("kip"), plugins=plugins)
 
@@ -77,7 +77,7 @@ def context(*connectors: type[Connector]) -> Context:
 
 
 def test_kafkas_own_connectors_have_hooks() -> None:
-    """All that Kafka ships, each with its own check."""
+    """Kafka's own connectors have hooks, each with its own check."""
     plugins = catalogued()
     for name in ("FileStreamSource", "MirrorSource", "MirrorHeartbeat", "MirrorCheckpoint"):
         hook = plugins.hook(name)
@@ -137,7 +137,7 @@ def test_its_hook(behaviour: str, outcome: HookSuccess | HookFailure) -> None:
 
 
 def test_an_interrupt_is_the_users_only_where_it_is_told() -> None:
-    """Python tells the main thread of Ctrl-C; in that of a hook it is the connector's doing."""
+    """Ctrl-C reaches the main thread only; in a hook it is the connector's own error."""
     hook = described(Orders).hook
     assert hook is not None
     config = {"name": "x", "alter": "interrupt"}
@@ -158,7 +158,7 @@ def test_without_hook_it_declines() -> None:
 
 
 def meddling(config: Mapping[str, Any], offsets: Offsets) -> HookSuccess:
-    """A hook that takes what it is given for its own."""
+    """A hook that changes its arguments."""
     mine: Any = config
     mine["table"] = "stolen"
     mine["nested"]["list"].append(1)
@@ -181,7 +181,7 @@ def test_a_hook_changes_nothing_of_what_it_is_given() -> None:
 
 
 def test_a_hook_is_asked_with_whatever_depth() -> None:
-    """A foreign hand may nest the values of a config more deeply than Python calls."""
+    """A hook is called with config values that are nested deeper than Python's call stack."""
     deep: Any = "x"
     for _ in range(5_000):
         deep = [deep]
@@ -205,13 +205,13 @@ class Wordy(Silent):
 
 
 class Numbered(Silent):
-    """One whose version is a number."""
+    """Connector whose version is a number."""
 
     version = 1  # type: ignore[assignment]
 
 
 class Listing(Silent):
-    """One that lists the names of its keys."""
+    """Connector that lists the names of its keys."""
 
     config = ("k",)  # type: ignore[assignment]
 
@@ -265,7 +265,7 @@ def test_declared_connectors_are_not_all_there_are(
 def test_declared_wrongly(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, value: str, message: str
 ) -> None:
-    """The error names the declaration, its fault, and the package to mend."""
+    """The error names the declaration, its fault, and the package."""
     declare(monkeypatch, tmp_path, b=value)
     who = r".* \(declared as b by the package declaring: mend or uninstall it\)$"
     with pytest.raises(Unloadable, match=f"^{message}{who}"):

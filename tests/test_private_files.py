@@ -1,4 +1,4 @@
-"""Files that only their owner may read, whole or not at all."""
+"""Files that only their owner may read, written completely or not at all."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ with draft_folder(Path(sys.argv[1])) as folder, draft_file(Path(sys.argv[1])) as
 
 @pytest.fixture(autouse=True)
 def open_umask() -> Iterator[None]:
-    """The umask is 0, so that file modes count alone."""
+    """Set the umask to 0, so that only file modes count."""
     before = os.umask(0)
     yield
     os.umask(before)
@@ -88,7 +88,7 @@ def test_a_failure_leaves_the_old_file(tmp_path: Path) -> None:
 def test_another_mode_may_be_told(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str, file: int, folder: int
 ) -> None:
-    """The environment sets the mode; users who may read files may enter folders."""
+    """The environment can set the mode; users who may read files may enter folders."""
     monkeypatch.setenv(MODE, mode)
     assert (file_mode(), folder_mode()) == (file, folder)
     make_folders(tmp_path / "a")
@@ -106,7 +106,7 @@ def test_a_mode_that_is_none(monkeypatch: pytest.MonkeyPatch, mode: str) -> None
 
 
 def test_a_draft_that_was_planted_is_not_followed(tmp_path: Path) -> None:
-    """A file or a link under a draft's name is left as it is."""
+    """A file or link under a draft's name stays unchanged."""
     (tmp_path / "victim").write_text("victim")
     with draft_file(tmp_path / "file") as draft:
         name = draft.name
@@ -119,7 +119,7 @@ def test_a_draft_that_was_planted_is_not_followed(tmp_path: Path) -> None:
 
 
 def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    """The next writer in the folder removes them; drafts of living processes stay."""
+    """The next writer removes drafts of killed processes; drafts of living processes stay."""
     left_by_a_killed_process(tmp_path / "other")
     with draft_file(tmp_path / "mine") as mine, draft_folder(tmp_path / "mine") as folder:
         remove_abandoned(tmp_path)
@@ -128,7 +128,7 @@ def test_drafts_of_killed_processes_are_removed(tmp_path: Path) -> None:
 
 
 def test_two_write_the_same_file(tmp_path: Path) -> None:
-    """Each has a draft of its own; the last one counts."""
+    """Simultaneous writers have separate drafts; the last one wins."""
     with replacing(tmp_path / "file") as draft, replacing(tmp_path / "file") as other:
         assert draft != other
         draft.write_text("one")
@@ -137,7 +137,7 @@ def test_two_write_the_same_file(tmp_path: Path) -> None:
 
 
 def test_a_very_long_name(tmp_path: Path) -> None:
-    """The draft of such a file has a shorter name."""
+    """The draft of a file with a very long name has a shorter name."""
     path = tmp_path / ("ü" * 127)
     with replacing(path) as draft:
         draft.write_text("x")
@@ -146,7 +146,7 @@ def test_a_very_long_name(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc")
 def test_a_file_system_that_takes_no_files() -> None:
-    """`/proc` refuses each new name as if its folder were gone; a writer ends nevertheless."""
+    """`/proc` refuses each new name as if its folder were gone; the writer still ends."""
     command = (
         "from pathlib import Path; from controlplane.private_files import replacing;"
         "replacing(Path('/proc/file')).__enter__()"
@@ -161,7 +161,7 @@ def test_a_file_system_that_takes_no_files() -> None:
 def test_the_parent_of_a_new_folder_is_synced(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """A loss of power does not take its name away."""
+    """The parent folder is synced, so that a power failure does not lose the new name."""
     synced = []
     real = os.fsync
 

@@ -1,4 +1,4 @@
-"""The house rules, checked. Each is proven able to fail on a small bad source of its own."""
+"""The house rules; each rule is proven to fail on a small bad source."""
 
 import re
 from statistics import median
@@ -32,6 +32,7 @@ from tests.tidy.wording import (
     class_names,
     comment_openings,
     function_names,
+    later_openings,
     module_names,
     openings,
     several_meanings,
@@ -87,7 +88,7 @@ def test_disorder_is_found() -> None:
 
 
 def test_layers_are_documented() -> None:
-    """The table of imports in docs/architecture.md says what the rule checks."""
+    """The table of imports in docs/architecture.md equals the rule's table."""
     documented = documented_layers((ROOT / "docs/architecture.md").read_text("utf-8"))
     everything = {"controlplane"}, set[str]()
     expected = {name: (allowed, LATER.get(name, set())) for name, allowed in LAYERS.items()}
@@ -97,7 +98,7 @@ def test_layers_are_documented() -> None:
 
 
 def test_the_core_is_pure(python: list[SourceFile]) -> None:
-    """The core imports nothing that knows the world: no clock, chance, files, network."""
+    """The core imports no module with effects or chance: no clock, randomness, files, network."""
     check(pure_core, python)
 
 
@@ -115,7 +116,7 @@ def test_no_imports_form_a_circle(python: list[SourceFile]) -> None:
     ],
 )
 def test_a_circle_of_imports_is_found(first: str, second: str) -> None:
-    """Two modules that import each other, in any spelling; a third module only imports one."""
+    """Two modules that import each other form a circle, in any spelling."""
     texts = {"a": first, "b": second, "c": "from replay import a"}
     sources = [SourceFile(f"replay/{name}.py", text) for name, text in texts.items()]
     circle = import_circle(sources)
@@ -139,7 +140,7 @@ def test_no_folders_form_a_circle(python: list[SourceFile]) -> None:
 
 
 def test_a_circle_of_folders_is_found() -> None:
-    """Two folders import each other through modules that form no circle themselves."""
+    """Two folders that import each other form a circle, even without a circle of modules."""
     texts = {
         "replay/x/a.py": "from replay.y.b import f",
         "replay/y/b.py": "",
@@ -157,17 +158,17 @@ def test_clients_have_one_place(python: list[SourceFile]) -> None:
 
 
 def test_status_codes_have_one_place(python: list[SourceFile]) -> None:
-    """One module knows HTTP's status codes."""
+    """Only one module has HTTP's status codes."""
     check(status_codes, python)
 
 
 def test_releases_are_compared_in_one_place(python: list[SourceFile]) -> None:
-    """One table knows what differs between releases."""
+    """Only one table compares releases."""
     check(release_comparisons, python)
 
 
 def test_every_behaviour_is_looked_at(python: list[SourceFile]) -> None:
-    """A row of that table that nothing asks about is a difference in name only."""
+    """Code reads every row of that table."""
     tables = "controlplane/core/releases/behaviours.py", "controlplane/core/releases/profiles.py"
     asking = [source.text for source in python if source.in_package and not source.inside(*tables)]
     words = set(re.findall(r"\w+", "\n".join(asking)))
@@ -175,23 +176,23 @@ def test_every_behaviour_is_looked_at(python: list[SourceFile]) -> None:
 
 
 def test_files_are_short(python: list[SourceFile]) -> None:
-    """No file of Python and no scenario is longer than its limit."""
+    """No Python file or scenario is longer than its limit."""
     check(file_size, [*python, *tracked("*.scenario")])
 
 
 def test_files_are_mostly_shorter(python: list[SourceFile]) -> None:
-    """Half of the files of the packages are at most as long as is pleasant to read."""
+    """The median length of the packages' files is below its limit."""
     lengths = [source.text.count("\n") for source in python if source.in_package and source.text]
     assert median(lengths) <= MEDIAN_LINES
 
 
 def test_functions_are_short(python: list[SourceFile]) -> None:
-    """No function is longer than a screen."""
+    """No function is longer than its limit."""
     check(function_size, python)
 
 
 def test_names_say_something(python: list[SourceFile]) -> None:
-    """No name is made of words that fit everything."""
+    """No name consists of words that fit everything."""
     check(names, python)
 
 
@@ -205,24 +206,29 @@ def test_docstrings_open_with_their_subject(python: list[SourceFile]) -> None:
     check(openings, python)
 
 
+def test_later_sentences_open_with_their_subject(python: list[SourceFile]) -> None:
+    """No later sentence of a docstring opens with a question word or the like."""
+    check(later_openings, python)
+
+
 def test_comments_open_with_their_subject() -> None:
     """A comment of a program, a script or a settings file opens with the thing or the verb."""
     check(comment_openings, tracked(*COMMENTED))
 
 
 def test_modules_and_classes_are_nouns(python: list[SourceFile]) -> None:
-    """A module or class is called by a noun that says of what it is."""
+    """A module or class has a noun as name that says of what it is."""
     check(module_names, python)
     check(class_names, python)
 
 
 def test_variables_say_what_they_hold(python: list[SourceFile]) -> None:
-    """No variable is called by a pronoun."""
+    """No variable has a pronoun as name."""
     check(variable_names, python)
 
 
 def test_functions_say_what_they_do(python: list[SourceFile]) -> None:
-    """No function, method or attribute is called by a pronoun or a bare participle."""
+    """No function, method or attribute has a pronoun or a bare participle as name."""
     check(function_names, python)
 
 
@@ -260,12 +266,12 @@ def test_the_quick_tier_starts_nothing(python: list[SourceFile]) -> None:
 
 
 def test_nothing_private_is_tracked() -> None:
-    """No file tells of the machine it was made on, of registries, or a secret."""
+    """No file names the machine it was made on or a registry, or holds a secret."""
     check(private, tracked())
 
 
 def test_both_packages_are_looked_at(python: list[SourceFile]) -> None:
-    """The rules see the files they are about: an empty list would break none."""
+    """The rules see the files of both packages: an empty list would break no rule."""
     parts = {source.path.split("/")[0] for source in python}
     assert parts >= {*PACKAGES, "tests"}
 
@@ -332,6 +338,10 @@ BROKEN: list[tuple[Rule, str, str]] = [
     (openings, "examples/x.py", '"""How it is read."""'),
     (openings, TEST, '"""X."""\ndef test_f():\n    """Its name is kept."""'),
     (openings, TEST, '"""Not in a log."""'),
+    (later_openings, CORE, '"""A log. What it holds is state."""'),
+    (later_openings, CORE, '"""X."""\nLIMIT = 1\n"""A limit! Those of Kafka differ."""'),
+    (later_openings, TEST, '"""Logs (not `a.b`).\n    Whose they are, is unknown.\n    """'),
+    (later_openings, CORE, '"""A log.\n\n    - a\n\n    Whether it is one?\n    """'),
     (comment_openings, CORE, "x = 1  # What it is"),
     (comment_openings, CORE, "# How it is read.\n# To be sure.\nx = 1"),
     (comment_openings, TEST, "# Of each one.\nx = 1"),
@@ -399,6 +409,11 @@ KEPT: list[tuple[Rule, str, str]] = [
     (names, CORE, "metadata = timeout_ms = undo_steps = 1"),
     (names, TEST, "def test_x(data): ..."),
     (openings, CORE, '"""The state of a log."""'),
+    (later_openings, CORE, '"""What it is: that of a log."""'),
+    (later_openings, CORE, '"""A log, e.g. To or i.e. What. `x.`."""'),
+    (later_openings, CORE, '"""A log. "What is it? What else?" asks the page. `What.` is code."""'),
+    (later_openings, CORE, '"""A log.\n\n    - a. \n      What is b\n    - What is c\n    """'),
+    (later_openings, CORE, '"""Read.\n\n    Raises:\n        A. What it holds\n    """'),
     (comment_openings, CORE, "# The reader keeps it,\n# What follows is read.\nx = '# What'"),
     (comment_openings, "tests/X.java", 'String x = "http://What it is";'),
     (module_names, "controlplane/core/encoding.py", ""),
@@ -419,5 +434,5 @@ KEPT: list[tuple[Rule, str, str]] = [
 
 @pytest.mark.parametrize(("rule", "path", "text"), KEPT)
 def test_a_rule_lets_pass_what_is_right(rule: Rule, path: str, text: str) -> None:
-    """A rule that cries at good code would be switched off."""
+    """A rule accepts good code; otherwise it would be switched off."""
     assert not offenders(rule, [SourceFile(path, text)])

@@ -1,4 +1,4 @@
-"""The tours in the package's docstring are true."""
+"""The tours in the package's docstring are correct."""
 
 import contextlib
 import io
@@ -30,7 +30,7 @@ def test_the_tours_run(title: str, prints: list[str]) -> None:
 
 
 def test_public_names_are_there() -> None:
-    """Every name that is offered exists, and they are in order."""
+    """Every exported name exists, and the names are sorted."""
     assert sorted(controlplane.__all__) == controlplane.__all__
     assert all(hasattr(controlplane, name) for name in controlplane.__all__)
     assert {*controlplane.__all__} <= {*dir(controlplane)}

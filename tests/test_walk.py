@@ -1,4 +1,4 @@
-"""The walks of a record and of a command through the house: files, and switches between them."""
+"""The path of a record and of a command through the code: files, and switches between them."""
 
 import json
 import sys
@@ -42,10 +42,10 @@ OF_A_STOP = WalkLength(27, 128)
 OF_A_STOP_BY_HTTP = WalkLength(46, 198)
 
 NEVER_MS = 3_600_000
-"""Poll interval that no test reaches: a poll in the middle of the walk would be counted."""
+"""Poll interval that no test reaches: a poll during the walk would count."""
 
 CHANGED = ("orders", "invoices", "payments", "refunds", "returns")
-"""Connectors to change. The shortest walk counts: the first upkeep may run beside one of them."""
+"""Connectors to change. The shortest walk counts, because upkeep may run beside one of them."""
 
 CONFIG = {
     "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
@@ -56,7 +56,7 @@ CONFIG = {
 
 @contextmanager
 def recorded_files() -> Iterator[list[str]]:
-    """Record the file of each frame of the package that begins or resumes in this thread."""
+    """Record the file of each package frame that begins or resumes in this thread."""
     files: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -72,7 +72,7 @@ def recorded_files() -> Iterator[list[str]]:
 
 
 def check_walk(walks: list[list[str]], most: WalkLength) -> None:
-    """Compare the shortest walk with its numbers, and these with architecture.md."""
+    """Compare the shortest walk with its limits, and the limits with architecture.md."""
     files = min(walks, key=len)
     switches = [pair for pair in pairwise(files) if pair[0] != pair[1]]
     walk = "\n".join([files[0], *(after for _, after in switches)])
@@ -120,7 +120,7 @@ async def quiet_plane(folder: Path) -> AsyncIterator[ControlPlane]:
 
 
 async def test_a_stop_takes_a_short_walk(tmp_path: Path) -> None:
-    """A stop visits few files and switches seldom; architecture.md tells both numbers."""
+    """A stop visits few files and switches seldom; architecture.md has both numbers."""
     walks: list[list[str]] = []
     async with quiet_plane(tmp_path) as plane:
         await plane.execute(StopConnector("first"))  # from now on, modules are imported

@@ -32,7 +32,7 @@ OTHERS = {
 
 
 def again(entry: Entry, profile: Profile) -> tuple[bytes | None, bytes | None] | None:
-    """Key and value as this release writes what it reads there; None: it reads nothing."""
+    """Key and value that this release writes after reading them; None: it reads nothing."""
     if entry.topic == TOPICS.config:
         record = decode_config(entry.key, entry.value, profile)
         return None if isinstance(record, Invalid) else encode_config(record, profile)
@@ -59,7 +59,7 @@ def test_every_record_of_a_real_cluster_is_written_to_the_byte(path: Path) -> No
 
 
 def test_task_configs_stand_in_the_order_of_a_hash_map() -> None:
-    """A connector puts them into a java.util.HashMap, and the leader writes them as they come."""
+    """A connector puts task configs into a java.util.HashMap; the leader keeps their order."""
     kept = total = 0
     for path in LOGS:
         for entry in read_dump(path).entries:

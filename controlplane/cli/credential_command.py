@@ -26,8 +26,8 @@ TOKEN_BYTES = 32
 def credential() -> None:
     """Create a line for `auth.password.file` or `auth.token.file`.
 
-    Append the line to the file; `serve` reads the file again by itself. To revoke a credential,
-    delete its line.
+    Append the line to the file; `serve` reads the file again by itself. Delete a line to revoke its
+    credential.
     """
 
 

@@ -112,7 +112,7 @@ class CommandsInDoubt:
     async def _end_if_possible(self, queue: str) -> None:
         """End the commands of a queue; leave them for the next retry if the log is out of order.
 
-        That may also be a log that is not usable: an expired certificate can be renewed.
+        A log that is not usable counts, too: an expired certificate can be renewed.
         """
         try:
             async with self._locks.turn(queue):

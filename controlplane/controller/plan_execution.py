@@ -330,7 +330,7 @@ class LogWriter:
     async def _find_or_create(self, topic: str) -> None:
         """Learn the number of partitions of a topic; create a connector's own offsets topic.
 
-        That gets as many partitions as the worker's (`TopicAdmin`, KIP-618).
+        The new topic gets as many partitions as the worker's offsets topic (`TopicAdmin`, KIP-618).
         """
         self._partitions = dict(await self._log.topics())
         if topic not in self._partitions:

@@ -2,8 +2,8 @@
 
 Kafka orders records within a partition only. Sometimes the order between partitions decides what a
 worker sees (edge 20 of `tests/core/test_edges.py`). The project orders records by the running
-maximum of the timestamp within the partition, then by partition, then by offset. That is close to
-the order of writing, and the same on every reading. Clocks of several writers differ, so timestamps
+maximum of the timestamp within the partition, then by partition, then by offset. This order is
+close to the order of writing, and the same on every reading. Clocks of several writers differ, so timestamps
 can run backwards; their running maximum cannot.
 
 A point in time is a cut through all partitions: a vector of end offsets.
@@ -60,7 +60,7 @@ def rank_entries(entries: Iterable[Entry]) -> list[RankedEntry]:
 
     The entries may be the rest of a topic after a prefix of the order. Their order is the same as
     with the prefix: only the partition of its last record can have a running maximum above its next
-    timestamps. Those records come first with or without that maximum.
+    timestamps. Its records come first with or without that maximum.
     """
     return sorted(map(EntrySorter().rank, entries), key=_RANK)
 

@@ -2,7 +2,7 @@
 
 A snapshot replaces the records of one topic before a cut, as one release reads them (`kind_of`).
 Topics are independent, so each has its own snapshots at its own cuts. Starting from a snapshot must
-give the same state as reading everything. That holds under three conditions:
+give the same state as reading everything. Three conditions ensure it:
 
 * The records before the cut precede all others in the one order (`core.order`). A late record,
   stamped by a slow clock, breaks that. So a cut is made some time before the latest record

@@ -1,6 +1,6 @@
 """Optional packages of some commands, and `--help` without them.
 
-A command is declared in the module that runs it, next to imports of these packages. Where one is
+A command is declared in the module that runs it, next to imports of these packages. If one is
 missing, stand-ins replace all of them: they can be referenced, but not used. The declaration with
 all options is then available, and running the command is refused before any of its code runs.
 

@@ -1,4 +1,4 @@
-"""A control plane on a log of its own, with a clock that stands still and ids that count."""
+"""A control plane on its own log, with a fixed clock and sequential ids."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -30,7 +30,7 @@ class Crash(BaseException):
 
 
 def crash_after(step: str) -> StepListener:
-    """A `stepped` that crashes behind a step of this name."""
+    """A `stepped` hook that crashes after the step of this name."""
 
     async def stepped(_asked: CommandRequest, done: Step) -> None:
         if done.name == step:
@@ -40,7 +40,7 @@ def crash_after(step: str) -> StepListener:
 
 
 def around(**overrides: Any) -> Surroundings:
-    """Surroundings in which nothing varies, and in which every connector class is there."""
+    """Surroundings with fixed values, in which every connector class exists."""
     numbers = count(1)
     usual = Surroundings(
         plugins=catalogued(trusting=True),
@@ -60,7 +60,7 @@ async def plane_on(
 
 
 async def wait_for_connectors(plane: ControlPlane, *names: str) -> None:
-    """Wait until the plane has read these connectors, which another writer has written."""
+    """Wait until the plane has read these connectors of another writer."""
     changes = plane.watch()
     async with asyncio.timeout(PATIENCE_S):
         while set(names) - set(views.connectors(plane.state)):
@@ -69,7 +69,7 @@ async def wait_for_connectors(plane: ControlPlane, *names: str) -> None:
 
 
 async def written_texts(log: ReadableLog, *topics: str) -> list[tuple[str, str | None]]:
-    """Keys and values of what lies in these topics."""
+    """Keys and values of the records in these topics."""
     return [(_text(entry.key) or "", _text(entry.value)) for entry in await entries(log, topics)]
 
 
@@ -83,7 +83,7 @@ def _text(octets: bytes | None) -> str | None:
 
 
 def connector(name: str, **config: str) -> CreateConnector:
-    """A command that makes a connector."""
+    """A command that creates a connector."""
     properties = {key.replace("_", "."): value for key, value in config.items()}
     return CreateConnector(name, {"connector.class": "lab.Source", **properties})
 
@@ -94,6 +94,6 @@ def raw(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
 
 
 def configured(name: str) -> Record:
-    """A connector config from a foreign hand."""
+    """A connector config from a foreign writer."""
     properties = {"properties": {"connector.class": "lab.Source", "name": name}}
     return raw(CONFIG, f"connector-{name}", msgspec.json.encode(properties).decode())

@@ -49,7 +49,7 @@ CONNECTS_TOPICS = (CONFIG, OFFSETS, STATUS)
 
 
 def unfinished(plane: ControlPlane) -> list[str]:
-    """Commands that have begun and not ended."""
+    """Unfinished commands."""
     return [key for key, trace in plane.state.commands.items() if trace.unfinished]
 
 
@@ -82,12 +82,12 @@ ODD = [
     "é",
     "a" * 999,
 ]
-"""Names that Connect takes, however hard they are to write into a URL."""
+"""Names that Connect accepts, but that are hard to write in a URL."""
 
 
 @pytest.mark.parametrize("name", ODD, ids=lambda name: repr(name[:9]))
 async def test_odd_names(name: str) -> None:
-    """Every command finds its connector again, and deleting it leaves nothing that is known."""
+    """Every command finds its connector; after the deletion no view shows it."""
     log = MemoryLog()
     async with plane_on(log, plugins=PLUGINS) as plane:
         await plane.execute(connector(name))
@@ -190,7 +190,7 @@ COMPOUND: list[tuple[Mapping[str, Any], Mapping[str, Any] | None, str]] = [
 async def test_offsets_that_are_not_primitive(
     partition: Mapping[str, Any], offset: Mapping[str, Any] | None, why: str
 ) -> None:
-    """A creation refuses them, and an alteration as a whole, even behind a valid offset."""
+    """A creation and an alteration refuse such offsets as a whole, also after a valid one."""
     log = MemoryLog()
     changes = (OffsetChange({"p": 0}, {"row": 0}), OffsetChange(partition, offset))
     async with plane_on(log, plugins=PLUGINS) as plane:
@@ -202,7 +202,7 @@ async def test_offsets_that_are_not_primitive(
 
 
 async def test_members_in_another_order() -> None:
-    """The key of the log is reset, and altered: not the one that a Java map would make of it."""
+    """Alter and reset use the key that the log has, not the one that a Java map would give."""
     key = '["orders",{"zone":"z","at":1,"b":2}]'
     log = MemoryLog()
     await log.create_topic(OFFSETS, 5)
@@ -230,14 +230,14 @@ LARGE = {**SOURCE, "large": "x" * 500_000}
 
 
 class Disk:
-    """The disk below a log, as full as one likes."""
+    """The disk below a log, which a test can fill."""
 
     def __init__(self, log: SqliteLog) -> None:
         assert log._writer
         self._connection = log._writer._ledger.connection
 
     def fill(self) -> None:
-        """The file cannot grow any more."""
+        """Keep the file from growing."""
         (pages,) = self._connection.execute("PRAGMA page_count").fetchone()
         self._connection.execute(f"PRAGMA max_page_count = {pages}")
 
@@ -247,7 +247,7 @@ class Disk:
 
 
 async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
-    """A command that cannot even be accepted has not begun: nothing of it is there, or comes."""
+    """A command that cannot be accepted leaves no record and is not retried."""
     log = await SqliteLog.open(tmp_path / "state.db")
     async with plane_on(log, IMPATIENT, plugins=PLUGINS) as plane:
         await plane.execute(connector("users"))
@@ -267,7 +267,7 @@ async def test_full_disk_from_the_beginning(tmp_path: Path) -> None:
 
 
 async def test_full_disk_in_the_middle(tmp_path: Path) -> None:
-    """A failed creation is taken back once there is room again (KIP-995)."""
+    """A failed creation is undone once there is space again (KIP-995)."""
     log = await SqliteLog.open(tmp_path / "state.db")
 
     async def stepped(request: CommandRequest, _step: Step) -> None:
@@ -305,7 +305,7 @@ async def log(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 
 async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
-    """The first writer stops at once; who comes next ends the command, and knows its key."""
+    """The fenced writer stops at once; the next one completes the command and knows its key."""
 
     async def stepped(_asked: CommandRequest, done: Step) -> None:
         if done.name == "tasks":
@@ -329,7 +329,7 @@ async def test_fenced_in_the_middle_of_a_plan(log: Log) -> None:
 
 
 async def test_gone_in_the_middle_of_a_plan(tmp_path: Path) -> None:
-    """The caller gets an error after the write patience; the command ends once the file is back."""
+    """The caller gets an error after the write patience; the command ends when the file returns."""
     path, elsewhere = tmp_path / "state.db", tmp_path / "elsewhere.db"
     log = await SqliteLog.open(path)
 

@@ -1,4 +1,4 @@
-"""A plane that is closed leaves snapshots: who opens the log next reads what lies behind them."""
+"""A plane writes snapshots when it closes: the next start reads only later records."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
@@ -24,13 +24,13 @@ RECORDS = 3 * CONNECTORS
 """Records of their creation: config, accepted, finished."""
 
 ENOUGH = SnapshotSettings(tail_records=CLOSING_SHARE * CONNECTORS)
-"""Records that make a snapshot when the log is closed, and none while it is open."""
+"""A snapshot limit that closing reaches, but running does not."""
 
 Begin = Callable[[], Awaitable[None]]
 
 
 class Shelf(SqliteSnapshotStore):
-    """Snapshots, of which none is begun before `first` has returned."""
+    """Snapshot store that waits for `first` before it begins a snapshot."""
 
     first: Begin
 
@@ -40,7 +40,7 @@ class Shelf(SqliteSnapshotStore):
 
 
 class ReadCountingLog(SqliteLog):
-    """A log that notes which records are read from it."""
+    """A log that records which of its records are read."""
 
     read_so_far: set[tuple[str, int, int]]
 
@@ -72,7 +72,7 @@ class PlaneNotices:
 
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[ReadCountingLog]:
-    """An empty log that notes which records are read."""
+    """An empty log that records which of its records are read."""
     opened = await ReadCountingLog.open(tmp_path / "state.db")
     assert isinstance(opened, ReadCountingLog)
     opened.read_so_far = set()
@@ -86,7 +86,7 @@ def settings(**upkeep: Any) -> Settings:
 
 
 async def lived(log: ReadCountingLog, settings: Settings, **overrides: Any) -> None:
-    """A plane that makes some connectors, and is closed."""
+    """Open a plane, create some connectors, and close it."""
     async with plane_on(log, settings, **overrides) as plane:
         for number in range(CONNECTORS):
             await plane.execute(connector(f"c-{number}"))
@@ -103,13 +103,13 @@ async def read_at_start(log: ReadCountingLog) -> int:
 
 
 async def test_nothing_is_left_to_be_read(log: ReadCountingLog) -> None:
-    """All is in the snapshots, the last record, too."""
+    """The snapshots hold all records, including the last one."""
     await lived(log, settings())
     assert await read_at_start(log) == 0
 
 
 async def test_also_when_it_is_cancelled(log: ReadCountingLog) -> None:
-    """A cancelled plane makes its snapshots on the way out, as on a signal."""
+    """A cancelled plane writes its snapshots before it ends, as on a signal."""
     ready = asyncio.Event()
 
     async def serves() -> None:
@@ -128,7 +128,7 @@ async def test_also_when_it_is_cancelled(log: ReadCountingLog) -> None:
 
 
 async def test_only_where_it_pays(log: ReadCountingLog) -> None:
-    """A command or two are read anew: a snapshot of all connectors costs more."""
+    """Closing writes no snapshot for a few records: it would cost more than reading them."""
     await lived(log, settings())
     ids = count()
     async with plane_on(log, settings(), new_id=lambda: f"one-{next(ids)}") as plane:
@@ -158,7 +158,7 @@ async def test_they_cannot_be_written(log: ReadCountingLog) -> None:
 
 
 async def test_they_take_too_long(log: ReadCountingLog) -> None:
-    """Snapshots that are not done in time are left out."""
+    """Snapshots that take longer than the limit are dropped."""
 
     async def never() -> None:
         await asyncio.Event().wait()
@@ -173,11 +173,11 @@ async def test_they_take_too_long(log: ReadCountingLog) -> None:
 
 
 async def full_speed() -> None:
-    """Do nothing, so that snapshots are written without a delay."""
+    """Remove the delays, so that snapshots are written at full speed."""
 
 
 async def test_a_second_cancellation_ends_the_wait(log: ReadCountingLog) -> None:
-    """A second cancellation still closes the plane; the log stays as it was."""
+    """A second cancellation still closes the plane; the log stays unchanged."""
     begun = asyncio.Event()
 
     async def waiting() -> None:

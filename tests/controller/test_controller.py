@@ -1,4 +1,4 @@
-"""The single writer: order, answers, idempotency, cancellation, and what it does in trouble."""
+"""The single writer: order, answers, idempotency, cancellation and failures."""
 
 import asyncio
 import json
@@ -60,7 +60,7 @@ async def log() -> MemoryLog:
 
 
 async def test_answered_when_read_back(log: MemoryLog) -> None:
-    """The state has all records of a command that has been answered."""
+    """After the answer to a command, the state has all of its records."""
     async with plane_on(log) as plane:
         await plane.execute(STOP)
         assert views.target(plane.state, "orders") is Target.STOPPED
@@ -91,7 +91,7 @@ async def test_command_topic(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize(("command", "has_plan"), [(STOP, True), (PauseConnector("orders"), False)])
 async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_plan: bool) -> None:
-    """The plan stays after the command has ended. A single batch cannot be half done: no plan."""
+    """The command topic keeps the plan after the command's end, except for a single batch."""
     async with plane_on(log) as plane:
         await plane.execute(command)
     begun, *_ = await entries(log, [COMMANDS])
@@ -101,7 +101,7 @@ async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_p
 
 
 async def test_refused(log: MemoryLog) -> None:
-    """A refused command writes nothing into Connect's topics; the command topic keeps it."""
+    """A refused command writes only to the command topic."""
     async with plane_on(log) as plane:
         before = await written_texts(log, CONFIG)
         with pytest.raises(Refusal, match="Unknown connector nobody") as caught:
@@ -141,7 +141,7 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
 
 
 async def test_the_line_of_a_logger(log: MemoryLog) -> None:
-    """The line has the logger's namespace and level, beside the line's own level."""
+    """A log line has the logger's namespace and level, beside the command's own level field."""
     lines = NoticeFacts()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(SetLoggerLevel("org.apache", "DEBUG"))
@@ -161,7 +161,7 @@ async def test_refusals_are_bounded(log: MemoryLog) -> None:
 
 
 async def test_dry_run(log: MemoryLog) -> None:
-    """A plan says what would be written, and writes nothing."""
+    """A dry run shows the records and writes none."""
     async with plane_on(log) as plane:
         before = await written_texts(log, CONFIG, COMMANDS)
         plan = await plane.plan(STOP)
@@ -172,7 +172,7 @@ async def test_dry_run(log: MemoryLog) -> None:
 
 
 async def test_same_key_same_outcome(log: MemoryLog) -> None:
-    """An idempotency key is performed once, also by a later process, also at the same time."""
+    """An idempotency key is executed once, also by a later process and for concurrent requests."""
     async with plane_on(log) as plane:
         await asyncio.gather(*(plane.execute(STOP, key="k") for _ in range(5)))
         await plane.execute(STOP, key="k")
@@ -182,7 +182,7 @@ async def test_same_key_same_outcome(log: MemoryLog) -> None:
 
 
 async def test_key_of_another_command(log: MemoryLog) -> None:
-    """A key stands for one command; another one under it is refused."""
+    """A key belongs to one command; another command with it is refused."""
     async with plane_on(log) as plane:
         await plane.execute(STOP, key="k")
         with pytest.raises(Refusal, match="belongs to another command"):
@@ -190,7 +190,7 @@ async def test_key_of_another_command(log: MemoryLog) -> None:
 
 
 async def test_refused_key_can_be_used_again(log: MemoryLog) -> None:
-    """A refused key is free: once the command is possible, the same key performs it."""
+    """The key of a refused command is free: once the command is possible, the key executes it."""
     async with plane_on(log) as plane:
         with pytest.raises(Refusal):
             await plane.execute(StopConnector("late"), key="k")
@@ -200,7 +200,7 @@ async def test_refused_key_can_be_used_again(log: MemoryLog) -> None:
 
 
 async def test_order_of_one_connector(log: MemoryLog) -> None:
-    """Commands of one connector are run in the order in which they were asked."""
+    """Commands of one connector run in the order of their requests."""
     async with plane_on(log) as plane:
         commands: list[AnyCommand] = [PauseConnector("orders"), ResumeConnector("orders"), STOP] * 5
         await asyncio.gather(*(plane.execute(command) for command in commands))
@@ -211,7 +211,7 @@ async def test_order_of_one_connector(log: MemoryLog) -> None:
 
 
 class Held:
-    """A `stepped` that holds commands of `orders` behind their first step."""
+    """A `stepped` hook that holds commands of `orders` after their first step."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -224,7 +224,7 @@ class Held:
 
 
 async def test_connectors_do_not_wait_for_each_other(log: MemoryLog) -> None:
-    """While a command of `orders` is held up, one of `users` is done."""
+    """A command of `users` completes while one of `orders` is held."""
     held = Held()
     async with plane_on(log, stepped=held) as plane:
         slow = asyncio.create_task(plane.execute(STOP))
@@ -236,7 +236,7 @@ async def test_connectors_do_not_wait_for_each_other(log: MemoryLog) -> None:
 
 
 async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
-    """A started command runs to its end without its caller."""
+    """A started command completes without its caller."""
     held = Held()
     async with plane_on(log, stepped=held) as plane:
         caller = asyncio.create_task(plane.execute(STOP))
@@ -249,7 +249,7 @@ async def test_caller_goes_away_in_the_middle(log: MemoryLog) -> None:
 
 
 async def test_caller_goes_away_before_the_turn(log: MemoryLog) -> None:
-    """A command that has not started is dropped with its caller."""
+    """A command that has not started is dropped if its caller leaves."""
     held = Held()
     async with plane_on(log, stepped=held) as plane:
         first = asyncio.create_task(plane.execute(STOP))
@@ -299,7 +299,7 @@ async def test_two_planes_in_one_process(log: MemoryLog) -> None:
 
 
 async def test_second_writer_fences_the_first(log: MemoryLog) -> None:
-    """The last one to open the log is the writer; the other is fenced and writes nothing."""
+    """The last plane that opens the log is the writer; the other is fenced and writes nothing."""
     async with plane_on(log) as first, plane_on(log) as second:
         with pytest.raises(Fenced):
             await first.execute(STOP)
@@ -309,7 +309,7 @@ async def test_second_writer_fences_the_first(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize("step", ["tasks", "state"])
 async def test_crash_behind_a_step(log: MemoryLog, step: str) -> None:
-    """A half-done stop ends STOPPED when the next one takes over."""
+    """The next process completes a stop that crashed after any step."""
     async with plane_on(log, stepped=crash_after(step)) as plane:
         with pytest.raises(Crash):
             await plane.execute(STOP, key="k")
@@ -343,7 +343,7 @@ async def test_unknown_command_records_are_ignored(
 
 
 async def test_watch(log: MemoryLog) -> None:
-    """Changes come as they happen, with the record that causes each."""
+    """Watchers get each change when it happens, with the record that causes it."""
     async with plane_on(log) as plane:
         changes = plane.watch()
         coming = asyncio.ensure_future(anext(changes))
@@ -359,7 +359,7 @@ async def test_watch(log: MemoryLog) -> None:
 
 
 async def test_no_update_is_lost(log: MemoryLog) -> None:
-    """A patch is applied to what a foreign hand has just written, read already or not."""
+    """A patch applies to a config of a foreign writer, even if the plane has not read it yet."""
     async with plane_on(log) as plane:
         late = {"properties": {"connector.class": "lab.Source", "name": "orders", "late": "1"}}
         await log.append([raw(CONFIG, "connector-orders", json.dumps(late))])

@@ -1,4 +1,4 @@
-"""Creations with first offsets that died, where they would be refused by now (KIP-995)."""
+"""Recovery of crashed creations with initial offsets that would be refused by now (KIP-995)."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ GONE = parse_catalogue(b'[{"class":"lab.Other","type":"source"}]')
 
 
 async def died(step: str) -> MemoryLog:
-    """A log in which the creation died behind a step."""
+    """A log in which the creation crashed after a step."""
     log = MemoryLog()
     await log.create_topic(OFFSETS, 1)
     await log.append([LEFT_OVER])
@@ -51,7 +51,7 @@ def rows(plane: ControlPlane) -> list[object]:
 
 @pytest.mark.parametrize("step", ["wipe", "write"])
 async def test_taken_back(step: str) -> None:
-    """Without its class, a creation leaves no connector and no offset; its key has the reason."""
+    """Without its class, recovery leaves no connector and no offset; the key has the reason."""
     log = await died(step)
     async with plane_on(log, plugins=GONE) as plane:
         assert views.connectors(plane.state) == []
@@ -85,7 +85,7 @@ async def test_half_wiped(offsets: tuple[OffsetChange, ...]) -> None:
 
 
 async def test_trouble_while_it_is_completed() -> None:
-    """The next process takes back the offsets that the crashed one had set."""
+    """The next process removes the offsets that the crashed one had set."""
     kinds = [{"class": "lab.Sink", "type": "sink"}]
     plugins = parse_catalogue(msgspec.json.encode(kinds))
     kafka = Kafka(LawClock())

@@ -1,4 +1,4 @@
-"""A creation failed, and the consumer group that it has set cannot be reached to take that back."""
+"""Rollback of a failed creation whose consumer group is unreachable for a while."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -29,14 +29,14 @@ LATER = Settings(limits=CommandLimits(retry_last_ms=60_000))
 
 
 class UnreachableKafka(Kafka):
-    """Sets offsets and does not say so; from then on it cannot be reached until it is `back`."""
+    """Kafka that sets offsets, reports a failure, and is unreachable until it is `back`."""
 
     def __init__(self) -> None:
         super().__init__(LawClock())
         self.back = False
 
     async def perform(self, action: AnyAction) -> None:
-        """Fail once the offsets are set, and whenever something is asked after that."""
+        """Set the offsets and fail; fail on every later request until `back`."""
         reached = self.back or GROUP not in self._groups
         if reached:
             await super().perform(action)
@@ -61,13 +61,13 @@ class ExpiringLog(MemoryLog):
 
 
 def around(kafka: UnreachableKafka) -> dict[str, Any]:
-    """A worker that knows a sink."""
+    """Surroundings of a worker that has a sink class."""
     plugins = [Plugin(class_name="lab.Sink", type="sink")]
     return {"plugins": catalogued(more=plugins), "outside": kafka}
 
 
 async def fails(plane: ControlPlane) -> None:
-    """The creation is refused, as far as its asker can tell."""
+    """Check that the creation fails for its caller."""
     with pytest.raises(Refusal, match=r"set the initial offsets.*Kafka is away") as caught:
         await plane.execute(CREATE, key="k")
     assert caught.value.rejected.reason is Reason.FAILED
@@ -75,7 +75,7 @@ async def fails(plane: ControlPlane) -> None:
 
 
 async def test_as_soon_as_it_is_there_again() -> None:
-    """The retry runs by itself; the same key gets the first error."""
+    """The rollback is retried by itself; the same key gets the first error."""
     kafka = UnreachableKafka()
     async with plane_on(MemoryLog(), SOON, **around(kafka)) as plane:
         await fails(plane)
@@ -101,7 +101,7 @@ async def test_a_log_that_is_not_usable_for_a_while() -> None:
 
 
 async def test_before_anything_else() -> None:
-    """The next command of that connector has to wait for it; those of others need not."""
+    """The connector's next command waits for the rollback; other connectors' commands do not."""
     kafka = UnreachableKafka()
     async with plane_on(MemoryLog(), LATER, **around(kafka)) as plane:
         await fails(plane)
@@ -116,7 +116,7 @@ async def test_before_anything_else() -> None:
 
 
 async def test_by_the_next_process() -> None:
-    """The next process opens without the group and completes the undo later."""
+    """The next process opens without the group and completes the rollback later."""
     kafka, log = UnreachableKafka(), MemoryLog()
     async with plane_on(log, LATER, **around(kafka)) as plane:
         await fails(plane)

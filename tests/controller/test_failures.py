@@ -1,4 +1,4 @@
-"""Regressions that reviewers found: failures between two steps, callers that share or leave."""
+"""Regression tests: failures between two steps, callers that share a key or disconnect."""
 
 import asyncio
 import re
@@ -46,7 +46,7 @@ async def log() -> MemoryLog:
 
 
 class UnreachableGroups(Alone):
-    """A world in which consumer groups cannot be reached."""
+    """Surroundings with unreachable consumer groups."""
 
     def __init__(self) -> None:
         self.attempts = 0
@@ -59,7 +59,7 @@ class UnreachableGroups(Alone):
 
 
 async def test_the_world_fails_in_its_own_way() -> None:
-    """Any exception of an action fails the command for good."""
+    """Any exception of an outside action fails the command for good."""
     log, world = MemoryLog(), UnreachableGroups()
     alter = AlterOffsets(
         "sink", (OffsetChange({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),)
@@ -75,7 +75,7 @@ async def test_the_world_fails_in_its_own_way() -> None:
 
 
 async def test_a_topic_that_cannot_be_made(tmp_path: Path) -> None:
-    """A step that can never be done fails its command; the plane goes on, and opens again."""
+    """A step that can never succeed fails its command; the plane goes on, and opens again."""
     config = '{"properties":{"connector.class":"FileStreamSource","topic":"t","file":"f",'
     config += '"offsets.storage.topic":"no topic","name":"odd"}}'
     log = await SqliteLog.open(tmp_path / "state.db")
@@ -157,7 +157,7 @@ async def test_every_change_is_seen(log: MemoryLog) -> None:
 
 
 async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
-    """Hooks that take for ever stop neither other connectors nor the end of the plane."""
+    """Hooks that never return block neither other connectors nor the closing of the plane."""
     held = threading.Event()
 
     def hook(config: Mapping[str, Any], offsets: Any) -> HookOutcome:
@@ -182,10 +182,10 @@ async def test_slow_hooks_keep_nobody_waiting(log: MemoryLog) -> None:
 
 
 class UnreadableLog(MemoryLog):
-    """A log that answers no question for a while."""
+    """A log that refuses some reads."""
 
     refusals = 0
-    """Questions that it will not answer."""
+    """Number of reads that the log still refuses."""
 
     async def topics(self) -> Mapping[str, int]:
         """Topics and their numbers of partitions, once the log is back."""
@@ -205,7 +205,7 @@ class UnreadableLog(MemoryLog):
 
 @pytest.mark.parametrize("patched", [False, True], ids=["writes", "reads-first"])
 async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -> None:
-    """A command waits for reads as for writes."""
+    """A command waits for an unreadable log, as it does for failing writes."""
     log = UnreadableLog()
     command = PatchConfig("orders", {"topic": "t"}) if patched else STOP
     for topic, partitions in ((CONFIG, 1), ("connect-offsets", 5), ("connect-status", 5)):
@@ -219,7 +219,7 @@ async def test_a_command_waits_for_a_log_that_cannot_be_read(*, patched: bool) -
 
 @pytest.mark.parametrize("replaced", [True, False], ids=["replaced", "deleted"])
 async def test_the_file_is_gone(tmp_path: Path, *, replaced: bool) -> None:
-    """Writes into a deleted or replaced file are not acknowledged."""
+    """Writes to a deleted or replaced file are not acknowledged."""
     path = tmp_path / "state.db"
     log = await SqliteLog.open(path)
     async with plane_on(log, Settings(limits=NEVER_RETRIED)) as plane:
@@ -272,7 +272,7 @@ async def test_arguments_that_are_no_command_raise_type_error(
 
 
 async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
-    """JSON knows lists only, and what is read back is compared with what was asked for."""
+    """A tuple becomes a list in JSON; the plane still finds the stored command equal."""
     plugins = catalogued(b'[{"class":"lab.Source","type":"source"}]')
     async with plane_on(log, plugins=plugins) as plane:
         await plane.execute(CreateConnector("one", {"connector.class": "lab.Source"}))
@@ -283,7 +283,7 @@ async def test_a_tuple_is_a_list(log: MemoryLog) -> None:
 
 
 async def test_principal_and_key_are_text(log: MemoryLog) -> None:
-    """An empty key is refused, too: all callers without a key would share it."""
+    """An empty key is refused: all callers without a key would share it."""
     async with plane_on(log) as plane:
         before = await written_texts(log, CONFIG, COMMANDS)
         with pytest.raises(TypeError, match="a key is text, and not 5"):

@@ -1,4 +1,4 @@
-"""A plane whose log another writer has taken over: it steps down, reads on, and can claim again."""
+"""A plane whose log another writer has taken over: it only reads, and can claim the log again."""
 
 import asyncio
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ STOP, PAUSE, RESUME = (kind("orders") for kind in (StopConnector, PauseConnector
 
 
 class NoticeEvents:
-    """Keeps the names of events and their facts."""
+    """Logger that records the names of events and their facts."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, Mapping[str, Any]]] = []
@@ -48,7 +48,7 @@ class NoticeEvents:
 
 
 class Fragile(MemoryLog):
-    """A log that refuses claims while it is away."""
+    """A log that refuses claims while it is unavailable."""
 
     away = False
 
@@ -74,7 +74,7 @@ async def log() -> Fragile:
 
 
 async def test_a_fenced_plane_reads_on(log: Fragile) -> None:
-    """The fenced plane reports that once, follows the log, plans and answers."""
+    """The fenced plane reports this once, follows the log, and answers reads and dry runs."""
     lines = NoticeEvents()
     async with plane_on(log, notices=lines) as first, plane_on(log) as second:
         with pytest.raises(Fenced, match="another writer"):
@@ -93,7 +93,7 @@ async def test_a_fenced_plane_reads_on(log: Fragile) -> None:
 
 
 async def test_a_known_key_is_answered_by_a_fenced_plane(log: Fragile) -> None:
-    """An ended command needs no writer."""
+    """A fenced plane answers the key of an ended command."""
     async with plane_on(log) as plane:
         ended = await plane.execute(STOP, key="k")
         await log.claim()
@@ -103,7 +103,7 @@ async def test_a_known_key_is_answered_by_a_fenced_plane(log: Fragile) -> None:
 
 
 async def test_a_fenced_plane_calls_no_hook(log: Fragile) -> None:
-    """A hook may change another system, for a command that could not be written."""
+    """A fenced plane calls no hook: it may change another system, and no record would follow."""
     called = []
 
     def hook(config: Mapping[str, Any], offsets: Any) -> HookOutcome:
@@ -129,7 +129,7 @@ async def test_a_fenced_plane_calls_no_hook(log: Fragile) -> None:
 
 
 async def test_claims_again(log: Fragile) -> None:
-    """The writer changes hands and back; each has its turn, and both know the same in the end."""
+    """Two planes claim the log in turn; each one then writes and knows the other's records."""
     lines = NoticeEvents()
     ids = count()
     first_plane = plane_on(log, notices=lines, new_id=lambda: f"{next(ids)}")
@@ -150,7 +150,7 @@ async def test_claims_again(log: Fragile) -> None:
 
 
 async def test_a_claim_ends_what_fencing_cut_off(log: Fragile) -> None:
-    """A stop that lost the log behind its first step is ended by the next claim, under its key."""
+    """A stop that was fenced after its first step is completed by the next claim, with its key."""
     takes_over = True
 
     async def stepped(_asked: CommandRequest, done: Step) -> None:
@@ -171,7 +171,7 @@ async def test_a_claim_ends_what_fencing_cut_off(log: Fragile) -> None:
 
 
 async def test_a_claim_waits_for_commands_under_way(log: Fragile) -> None:
-    """A command that was decided before the log changed hands writes nothing after the claim."""
+    """A claim waits for started commands; they write nothing after it."""
     reached, go_on = asyncio.Event(), asyncio.Event()
 
     async def stepped(_asked: CommandRequest, done: Step) -> None:
@@ -221,7 +221,7 @@ async def test_the_writer_need_not_claim(log: Fragile) -> None:
 
 
 async def test_a_fenced_plane_leaves_the_log_alone(log: Fragile) -> None:
-    """Old commands are the new writer's to remove."""
+    """A fenced plane removes no old commands: that is up to the new writer."""
     upkeep = UpkeepSettings(interval_ms=1, retention=RetentionSettings(commands_ms=1_000))
     hours = count(NOW_MS, 3_600_000)
     async with plane_on(log, Settings(upkeep=upkeep), now_ms=lambda: next(hours)) as plane:

@@ -1,4 +1,4 @@
-"""Foreign hands write while a command is under way; and what is left of commands that failed."""
+"""Foreign writers during a command, and traces of failed commands."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ CREATE = CreateConnector("orders", FILE, initial_offsets=OFFSETS_WANTED)
 
 
 async def test_created_by_others_before_it_is_decided() -> None:
-    """N2: the config of the other stays, and so do its offsets (commands.md §4, step 2a)."""
+    """N2: the foreign config and its offsets stay (commands.md §4, step 2a)."""
     log = MemoryLog()
     async with plane_on(log) as plane:
         await log.append([configured("orders")])
@@ -36,7 +36,7 @@ async def test_created_by_others_before_it_is_decided() -> None:
 
 
 async def test_created_by_others_when_the_offsets_are_written() -> None:
-    """The other's config is not overwritten, and the offsets, which may be its own now, stay."""
+    """The creation fails; the foreign config and the offsets stay: its tasks may have used them."""
     log = MemoryLog()
 
     async def stepped(_asked: Any, done: Step) -> None:

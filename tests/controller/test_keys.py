@@ -1,4 +1,4 @@
-"""Idempotency keys: whatever happened in between, a command is performed once."""
+"""Idempotency keys: a command runs once, whatever happens in between."""
 
 import sqlite3
 from contextlib import closing
@@ -34,7 +34,7 @@ CREATE = CreateConnector("orders", SOURCE, Target.STOPPED, (OffsetChange({"page"
 
 
 async def test_known_to_a_later_process() -> None:
-    """A later process knows the keys, also of commands with tuples, which JSON has as lists."""
+    """A later process knows the keys, also of commands with tuples, which JSON stores as lists."""
     log = MemoryLog()
     commands: dict[str, AnyCommand] = {
         "one": CREATE,
@@ -75,9 +75,9 @@ async def test_in_doubt(tmp_path: Path) -> None:
 
 
 async def test_in_doubt_and_refused_now() -> None:
-    """A deletion in doubt is ended when the same key is sent again.
+    """A repeated key completes a deletion in doubt.
 
-    Otherwise it would end later, and delete the next connector of that name.
+    Later its completion would delete the next connector of that name.
     """
     log = BreakingMemory()
     settings = Settings(profile="3.9", limits=IMPATIENT)

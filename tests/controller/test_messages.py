@@ -1,4 +1,4 @@
-"""Connect's sentences for timeouts and failed writes."""
+"""Connect's messages for timeouts and failed writes."""
 
 import pytest
 
@@ -46,7 +46,7 @@ STAGES: list[tuple[AnyCommand, str]] = [
 
 @pytest.mark.parametrize(("command", "stage"), STAGES, ids=lambda command: type(command).__name__)
 def test_the_stage_is_told(command: AnyCommand, stage: str) -> None:
-    """The timeout names the stage of the worker and its begin, or the wait for other requests."""
+    """The message names the worker's stage and its start, or the wait for other requests."""
     sentence = (
         "Request timed out. The worker is currently {}, which began at 2023-11-14T22:13:20.000Z."
     )
@@ -81,5 +81,5 @@ FAILURES: list[tuple[AnyCommand, str]] = [
     ("command", "message"), FAILURES, ids=lambda command: type(command).__name__
 )
 def test_failed_writes_are_named(command: AnyCommand, message: str) -> None:
-    """The message is that of the store which holds the record (`KafkaConfigBackingStore`)."""
+    """The message is that of the store that writes the record (`KafkaConfigBackingStore`)."""
     assert not_written(command) == message

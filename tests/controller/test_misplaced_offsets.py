@@ -1,4 +1,4 @@
-"""Offsets that a foreign hand has put elsewhere than Kafka's partitioner puts their keys."""
+"""Offsets in another partition than Kafka's partitioner chooses for their keys."""
 
 from pathlib import Path
 
@@ -19,9 +19,9 @@ ELSEWHERE = (USUAL + 1) % 25
 
 
 async def test_a_reset_holds_and_is_named(tmp_path: Path) -> None:
-    """The tombstone goes where Kafka's would; also after retention the offset stays away.
+    """A reset's tombstone goes where Kafka's would; the offset stays removed after compaction, too.
 
-    A worker may read the partitions in another order, and find the offset: that is the hazard.
+    A worker that reads the partitions in another order finds the offset: a hazard reports it.
     """
     log = await SqliteLog.open(tmp_path / "state.db")
     async with plane_on(log, plugins=PLUGINS) as plane:

@@ -1,4 +1,4 @@
-"""Offsets topics of connectors' own: the writer knows what lies in them before any config does."""
+"""Connectors' own offsets topics: the writer reads them before any config names them."""
 
 from controlplane.core import views
 from controlplane.core.commands import (
@@ -18,7 +18,7 @@ LEFT = raw("own", '["orders",{"page":1}]', '{"row":7}')
 
 
 async def log_with_offsets() -> MemoryLog:
-    """An earlier connector has left an offset in a topic that no config names."""
+    """A log with an offset of an earlier connector, in a topic that no config names."""
     log = MemoryLog()
     await log.create_topic("own", 1)
     await log.append([LEFT])
@@ -37,7 +37,7 @@ async def test_created_with_offsets_where_others_lie() -> None:
 
 
 async def test_created_with_offsets_where_no_topic_is() -> None:
-    """The topic is created, and followed from then on."""
+    """The topic is created, and then followed."""
     initial_offsets = (OffsetChange({"page": 2}, {"row": 1}),)
     async with plane_on(MemoryLog(), plugins=PLUGINS) as plane:
         await plane.execute(CreateConnector("orders", CONFIG, initial_offsets=initial_offsets))
@@ -47,7 +47,7 @@ async def test_created_with_offsets_where_no_topic_is() -> None:
 
 
 async def test_reset_right_after_the_config() -> None:
-    """A config that has just named a topic is enough to know what lies in it."""
+    """A reset right after a new config finds the offsets in the topic that the config names."""
     async with plane_on(await log_with_offsets(), plugins=PLUGINS) as plane:
         await plane.execute(PutConfig("orders", CONFIG))
         await plane.execute(StopConnector("orders"))

@@ -90,7 +90,7 @@ PlaneCall = Callable[[ControlPlane], Awaitable[object]]
     ],
 )
 async def test_questions(ask: PlaneCall, message: str) -> None:
-    """A slip of the asker's is no defect of ours."""
+    """An argument of a wrong type raises TypeError with a clear message."""
     async with plane_on(MemoryLog()) as plane:
         with pytest.raises(TypeError, match=message):
             await ask(plane)

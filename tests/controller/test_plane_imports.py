@@ -1,4 +1,4 @@
-"""An embedded plane needs no HTTP: what serves it is imported when asked for."""
+"""An embedded plane without HTTP: the HTTP modules are imported with `plane.app` only."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ asyncio.run(main())
 
 
 def test_a_plane_without_http_imports_none() -> None:
-    """A program opens a plane and runs a command before it asks for `plane.app`."""
+    """A program opens a plane and runs a command before it uses `plane.app`."""
     ran = subprocess.run(
         [sys.executable, "-c", _PROGRAM], capture_output=True, text=True, check=True
     )

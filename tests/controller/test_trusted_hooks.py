@@ -1,4 +1,4 @@
-"""Plans in which hooks are believed: a dry run that cannot change another system."""
+"""Plans that trust hooks: a dry run that cannot change another system."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
@@ -25,7 +25,7 @@ CONFIG = {"connector.class": f"{__name__}.Outside", "name": "orders"}
 
 
 class Outside:
-    """A connector that keeps its offsets in another system, and wants none of ours."""
+    """A connector that keeps its offsets in another system, and refuses ours."""
 
     kind: ClassVar[Literal["source", "sink"]] = "source"
     version: ClassVar[str] = "1"
@@ -34,14 +34,14 @@ class Outside:
 
     @staticmethod
     def alter_offsets(config: Mapping[str, Any], offsets: Offsets) -> bool:
-        """Refuses all, and not without having done something."""
+        """Change the outside system and refuse."""
         del config, offsets
         Outside.calls += 1
         raise ValueError("no such table")
 
 
 def plugins() -> Plugins:
-    """A worker that has this class."""
+    """A catalogue with this class."""
     return catalogued(more=[described(Outside)])
 
 

@@ -1,4 +1,4 @@
-"""Undo, performed: on a log that a control plane writes, with a crash behind each of its steps."""
+"""Execution of undo, on the log of a control plane, with a crash after each step."""
 
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
@@ -31,13 +31,13 @@ OLD: Mapping[str, Any] = {"connector.class": "lab.Source", "topic": "old", "name
 NEW: Mapping[str, Any] = {**OLD, "topic": "new"}
 
 IDS = count(1)
-"""Ids of commands: the planes of a test share one log, and so they share these."""
+"""Ids of commands, shared by all planes of a test, which share one log."""
 
 ConnectorShape = tuple[Mapping[str, Any] | None, Target | None]
 
 
 def opened(log: MemoryLog, **overrides: Any) -> AbstractAsyncContextManager[ControlPlane]:
-    """A control plane on this log, after others."""
+    """A further control plane on this log."""
     return plane_on(log, new_id=lambda: f"command-{next(IDS)}", **overrides)
 
 
@@ -49,7 +49,7 @@ def shape(plane: ControlPlane) -> ConnectorShape:
 
 @pytest.fixture
 async def log() -> MemoryLog:
-    """A log in which `orders` was made, paused, reconfigured, deleted."""
+    """A log in which `orders` was created, paused, reconfigured and deleted."""
     made = MemoryLog()
     async with opened(made) as plane:
         await plane.execute(CreateConnector("orders", OLD))
@@ -87,7 +87,7 @@ async def test_it_is_as_it_was(log: MemoryLog, moment: str) -> None:
 
 
 async def test_there_and_back_again(log: MemoryLog) -> None:
-    """An undo is undone like anything else."""
+    """An undo can be undone."""
     async with opened(log) as plane:
         for moment in (*MOMENTS, *reversed(list(MOMENTS))):
             await plane.execute(await undo(plane, moment))
@@ -96,7 +96,7 @@ async def test_there_and_back_again(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize(("now", "then"), [("config@2", "config@0"), ("config@0", "config@2")])
 async def test_a_crash_anywhere(log: MemoryLog, now: str, then: str) -> None:
-    """The next process completes the undo."""
+    """After a crash at any step, the next process completes the undo."""
     async with opened(log) as plane:
         await plane.execute(await undo(plane, now))
         plan = await plane.plan(await undo(plane, then))
@@ -135,7 +135,7 @@ def offsets_shape(state: ClusterState) -> tuple[ConnectorShape, list[Mapping[str
 
 @pytest.mark.parametrize("now", [Target.STARTED, Target.PAUSED, Target.STOPPED])
 async def test_offsets_of_what_runs_with_a_crash_anywhere(now: Target) -> None:
-    """The connector is stopped, altered and started; the next process completes it."""
+    """The connector is stopped, altered and started; the next process completes a crashed undo."""
     log = MemoryLog()
     async with opened(log) as plane:
         await plane.execute(CreateConnector("orders", FILE, Target.STOPPED))

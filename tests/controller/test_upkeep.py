@@ -1,4 +1,4 @@
-"""A plane looks after its log: snapshots make the next start short, old commands go."""
+"""Upkeep of the log: snapshots shorten the next start, and retention removes old commands."""
 
 import asyncio
 from itertools import count
@@ -50,7 +50,7 @@ async def test_snapshots_are_made(tmp_path: Path) -> None:
 
 
 async def test_old_commands_go(tmp_path: Path) -> None:
-    """The command topic is cut at its beginning; Connect's topics are not."""
+    """Retention cuts the beginning of the command topic, and leaves Connect's topics alone."""
     log = await SqliteLog.open(tmp_path / "state.db")
     upkeep = UpkeepSettings(interval_ms=1, retention=RetentionSettings(commands_ms=1_000))
     hours = count(NOW_MS, 3_600_000)

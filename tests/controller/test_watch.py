@@ -14,7 +14,7 @@ STATES = ("PAUSED", "STARTED")
 
 
 async def test_changes_that_nobody_takes() -> None:
-    """Changes wait up to a limit; behind it the watcher gets a notice that some are missing."""
+    """Unread changes wait up to a limit; then the watcher gets an error about missing changes."""
     log = MemoryLog()
     taken = 0
 

@@ -21,7 +21,7 @@ PLUGINS = parse_catalogue(
 )
 
 PROPERTIES = {"connector.class": SOURCE, "topic": "t", "file": "f"}
-"""A config that every release takes."""
+"""A config that every release accepts."""
 
 RELEASES = ("2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
 """One release for each way of writing connectors."""
@@ -72,7 +72,7 @@ def steps(
 
 
 def text(record: Pair) -> str:
-    """A record as `steps` shows it; a tombstone has nothing behind its key."""
+    """A record in the form of `steps`; a tombstone has no text after its key."""
     key, value = map(raw, record)
     return f"{(key or b'').decode()} {(value or b'').decode()}"
 

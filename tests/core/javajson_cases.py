@@ -1,7 +1,7 @@
 """Results of Kafka's JsonConverter (schemas off), release by release.
 
-Each was returned by the published jars of the release on JDK 17. A row has the result of the oldest
-release, and then each later one that changed it.
+Each result comes from the published jars of the release on JDK 17. A row has the result of the
+oldest release, and then each later one that changed it.
 """
 
 import math
@@ -20,7 +20,7 @@ _ASKED = (
     "3.7.2 3.8.1 3.9.1 4.0.0 4.1.0 4.1.1 4.2.0 4.2.1 4.3.0"
 )
 ASKED = tuple(_ASKED.split())
-"""The releases that were asked, oldest first."""
+"""Releases of the table, oldest first."""
 
 
 class JsonCase(NamedTuple):
@@ -134,7 +134,7 @@ MALFORMED = (
     JsonCase(b"\x001\x00\x00", BAD),
     JsonCase(b"\x00\x001\x00", BAD),
 )
-"""Refused by every release, whatever other parsers think of it."""
+"""Refused by every release."""
 
 INTEGERS = (
     JsonCase(b"-0", 0),
@@ -252,7 +252,7 @@ LENIENT = (
     JsonCase(b'{"\x80":1}', BAD),
     JsonCase(b'{"\xc3":1}', BAD),
 )
-"""Bytes that are invalid UTF-8, and what Jackson makes of them."""
+"""Bytes that are invalid UTF-8, with Jackson's results."""
 
 NAMES = (
     JsonCase(b'{"a":1,"b":2,"a":3}', {"a": 3, "b": 2}),

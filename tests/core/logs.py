@@ -1,4 +1,4 @@
-"""Small logs, written as a foreign hand would: `config(("connector-a", '{"properties":{}}'))`."""
+"""Small logs of a foreign writer: `config(("connector-a", '{"properties":{}}'))`."""
 
 import json
 from collections.abc import Iterable
@@ -20,7 +20,7 @@ START_MS = 1_795_000_000_000
 
 
 def raw(text: Bytes) -> bytes | None:
-    """Text as UTF-8; bytes and None as they are."""
+    """Text as UTF-8; bytes and None stay as they are."""
     return text.encode() if isinstance(text, str) else text
 
 

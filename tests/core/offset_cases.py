@@ -1,4 +1,4 @@
-"""A stopped source connector `a`, its offsets, and what is asked of them."""
+"""A stopped source connector `a`, its offsets, and requests to change them."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ ALTERING = ("3.6", "3.7", "3.8", "3.9", "4.3", "kip")
 
 
 def after(log: SmallLog, *later: Pair | Entry) -> SmallLog:
-    """Return a log with further records behind it."""
+    """Return a log with further records after it."""
     return [*log, *later]
 
 
@@ -54,5 +54,5 @@ RESET = ResetOffsets("a")
 def written_records(
     log: SmallLog, command: Any, release: str = "kip", **settings: Any
 ) -> dict[str, list[str]]:
-    """The records by step, as text, where the hook is content."""
+    """The written records as text, by step, if the hook accepts."""
     return steps(log, command, release, hooks=SURE, **settings)

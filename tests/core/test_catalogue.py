@@ -1,4 +1,4 @@
-"""A catalogue of plugins: what may stand in it, and what follows from it."""
+"""A catalogue of plugins: its valid content, and the plugins that follow from it."""
 
 import json
 from typing import Any
@@ -27,7 +27,7 @@ def parsed(*plugins: dict[str, Any], own: KafkaPlugins | None = None) -> Plugins
 
 
 def keys_of(written: list[dict[str, Any]]) -> tuple[ConfigKey, ...]:
-    """The keys of a plugin that is written so."""
+    """The keys of a plugin with this row in a catalogue."""
     (plugin,) = parse_plugins(json.dumps([{"class": "a.B", "config": written}]).encode())
     assert plugin.config is not None
     return plugin.config
@@ -45,21 +45,21 @@ def test_type_by_any_name(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["Jdbc", "jdbcsource", " JdbcSource", "", None, 1])
 def test_other_names_mean_nothing(name: object) -> None:
-    """Names are not trimmed, and their case counts."""
+    """Names are not trimmed, and case matters."""
     plugins = parsed({"class": "a.b.JdbcSourceConnector", "type": "source"})
     assert plugins.type_of(name) == "unknown"
     assert plugins.hook(name) is None
 
 
 def test_an_alias_of_two_classes_is_none() -> None:
-    """Both classes must then be given by their full names."""
+    """An alias of two classes is none; both then need their full names."""
     plugins = parsed({"class": "a.Jdbc", "type": "source"}, {"class": "b.Jdbc", "type": "sink"})
     assert plugins.type_of("Jdbc") == "unknown"
     assert plugins.type_of("b.Jdbc") == "sink"
 
 
 def test_a_nested_class_is_called_by_its_own_name() -> None:
-    """Plugins with the same short name have no alias: `Key`, `Value` of most transformations."""
+    """Plugins with the same short name have no alias, e.g. `Key` and `Value`."""
     plugins = parsed(
         {"class": "a.Cast$Key", "type": "transformation"},
         {"class": "a.Mask$Value", "type": "transformation"},
@@ -79,7 +79,7 @@ def test_a_connector_that_is_neither_has_no_type() -> None:
 
 
 def test_keys_as_connect_tells_of_them() -> None:
-    """An answer of `GET /connector-plugins/{plugin}/config` may be part of a catalogue as it is."""
+    """A catalogue may contain an answer of `GET /connector-plugins/{plugin}/config`."""
     key_info = {
         "name": "rows",
         "type": "INT",
@@ -100,13 +100,13 @@ def test_keys_as_connect_tells_of_them() -> None:
 
 
 def test_keys_in_few_words() -> None:
-    """A name and a type are enough; a least value is a number."""
+    """A key needs only a name and a type; a number is a least value."""
     (key,) = keys_of([{"name": "rows", "type": "INT", "at_least": 1}])
     assert key == ConfigKey(name="rows", type="INT", valid=("[1,...]",), display_name="rows")
 
 
 def test_histories_keys_are_checked(histories: Any) -> None:
-    """The catalogue of the recorded clusters: its connector has a key that is at least one."""
+    """The config of the recorded clusters' connector is checked by their catalogue."""
     plugins = parse_catalogue((histories / "catalogue.json").read_bytes())
     plugin = plugins.at(NEWEST).connector("PagesSource")
     assert isinstance(plugin, Plugin)
@@ -136,7 +136,7 @@ def test_histories_keys_are_checked(histories: Any) -> None:
     ],
 )
 def test_malformed_catalogues_are_refused(text: bytes, message: str) -> None:
-    """Each refusal names the place and the fault."""
+    """Each refusal names the place and the error."""
     with pytest.raises(CatalogueError) as refused:
         parse_catalogue(text)
     assert message.lower() in str(refused.value).lower()
@@ -175,7 +175,7 @@ def test_some_plugins_are_always_there() -> None:
 
 
 def test_others_are_there_where_none_of_their_kind_is_listed() -> None:
-    """A list of a kind is complete; without one, the plugins that all workers have are known."""
+    """A list of a kind is complete; without one, the plugins of every worker are known."""
     assert parsed(own=OWN).at(NEWEST).named("k.File")
     assert not parsed({"class": "a.Sink", "type": "sink"}, own=OWN).at(NEWEST).named("k.File")
     assert parsed({"class": "a.Json", "type": "converter"}, own=OWN).at(NEWEST).named("k.File")
@@ -191,7 +191,7 @@ def test_a_plugin_that_is_listed_is_not_there_twice() -> None:
 
 
 def test_a_row_tells_the_present_and_what_was_before() -> None:
-    """Each change applies on top of the changes in front of it."""
+    """Each earlier change of a row applies on top of the ones before it."""
     (key,) = keys_of(
         [
             {

@@ -1,4 +1,4 @@
-"""Commands as records of the command topic, and back: whatever their configs and offsets hold."""
+"""Commands as records of the command topic, with any configs and offsets."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from controlplane.core.plan import Draft, Plan, Step
 from controlplane.core.records import CommandAccepted, CommandTrace
 
 HALF = "\ud801"
-"""Half a surrogate pair: Java has it in a text like any other, and UTF-8 has no bytes for it."""
+"""Half a surrogate pair: valid in Java's text, but not in UTF-8."""
 
 CHANGES = (
     OffsetChange({"file": HALF}, {"at": 2**63, "far": 1e300}),
@@ -34,7 +34,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: type(command).__name__)
 def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None:
-    """The command, and its plan, as they were accepted."""
+    """The decoded command and plan equal the accepted ones."""
     request = CommandRequest(command=command, command_id=f"id-{HALF}", at_ms=1)
     step = Step("write", (Draft("t", b"k", b"\xff\x00"), Draft("t", b"k", None)), doing=HALF)
     plan = Plan((step, Step("config", read_back=("t",))), commit_point="config")
@@ -50,7 +50,7 @@ def test_a_command_with_half_a_surrogate_comes_back(command: AnyCommand) -> None
 
 @pytest.mark.parametrize("text", ["", HALF])
 def test_a_record_is_the_same_with_and_without(text: str) -> None:
-    """The two ways of writing a record differ in nothing but the escape."""
+    """Both encodings of a record are equal, except for the escape."""
     command: Any = {"list": ({"n": 2**63}, 1.5, None, True, "\x00é\U0001f600"), "text": text}
     record = CommandAccepted("id", 1, "ana", command)
     decoded = decode_command(*encode_command(record))

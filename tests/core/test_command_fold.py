@@ -1,4 +1,4 @@
-"""Commands that the fold keeps: all unfinished ones, and the last few of the others."""
+"""Commands that the fold keeps: all unfinished ones, and the last few ended ones."""
 
 from collections.abc import Iterable
 
@@ -40,7 +40,7 @@ def refused(command_id: str) -> CommandRecord:
 
 
 def remembered(*records: CommandRecord | tuple[bytes | None, bytes | None]) -> list[str]:
-    """The ids that a fold of these records remembers, in its order; the longer way is the same."""
+    """Ids that a fold of these records keeps, in its order; a stepwise fold keeps the same."""
     pairs = [record if isinstance(record, tuple) else encode_command(record) for record in records]
     log = [Entry("connect-commands", 0, n, n, *pair) for n, pair in enumerate(pairs)]
     fold = Fold(Profile.of("kip"))
@@ -50,7 +50,7 @@ def remembered(*records: CommandRecord | tuple[bytes | None, bytes | None]) -> l
 
 
 def published_each_time(log: Iterable[Entry]) -> Iterable[str]:
-    """Ids remembered if each record is published and adopted by a new fold."""
+    """Ids that are kept if a new fold adopts the state after each record."""
     fold = Fold(Profile.of("kip"))
     for entry in log:
         fold.apply(entry)
@@ -60,14 +60,14 @@ def published_each_time(log: Iterable[Entry]) -> Iterable[str]:
 
 
 def test_the_first_to_end_is_forgotten_first() -> None:
-    """The order of the ends counts, not that of the beginnings; a refusal is an end."""
+    """The first command that ended is forgotten first; a refusal is an end."""
     ids = "abcd"
     assert remembered(*map(accepted, ids), *map(finished, "dcba")) == ["c", "b", "a"]
     assert remembered(finished("x"), refused("y"), finished("z"), refused("w")) == ["y", "z", "w"]
 
 
 def test_unfinished_commands_are_never_forgotten() -> None:
-    """An unfinished command stays however many others end, and can still end."""
+    """An unfinished command stays, however many others end, and can still end."""
     many = [finished(str(n)) for n in range(10)]
     assert remembered(accepted("old"), *many) == ["old", "7", "8", "9"]
     assert remembered(accepted("old"), *many, finished("old")) == ["8", "9", "old"]
@@ -80,7 +80,7 @@ def test_a_second_end_changes_nothing_of_the_order() -> None:
 
 
 def test_a_refused_command_that_is_accepted_later_is_unfinished() -> None:
-    """The id of a refused command may be used again."""
+    """A later command may use the id of a refused one."""
     many = [finished(str(n)) for n in range(10)]
     assert remembered(refused("k"), accepted("k"), *many) == ["k", "7", "8", "9"]
 
@@ -94,7 +94,7 @@ def test_a_tombstone_forgets() -> None:
 
 
 def test_causes_do_not_grow_with_commands() -> None:
-    """The causes of commands are never needed, and would grow without bound."""
+    """The fold keeps no causes of commands: it would grow without bound."""
     fold = Fold(Profile.of("kip"))
     pair = encode_command(finished("a"))
     fold.apply(Entry("connect-commands", 0, 0, 0, *pair))

@@ -1,4 +1,4 @@
-"""Validators by the words that they print, with Kafka's messages."""
+"""Validators, built from the words that they print, with Kafka's messages."""
 
 import pytest
 
@@ -148,13 +148,13 @@ def test_refused(words: str, value: ConfigValue, text: str) -> None:
 
 
 def test_first_validator_that_refuses_is_heard() -> None:
-    """Validators after the first that refuses do not run."""
+    """Later validators do not run after a refusal."""
     with pytest.raises(InvalidValue, match="non null"):
         check_valid("k", ["non-null string", "non-empty list"], None)
 
 
 def test_unknown_words() -> None:
-    """Words that no validator prints are no words for valid values."""
+    """Words that no validator prints describe no validator."""
     with pytest.raises(UnknownWords, match="any value"):
         validator("any value")
 
@@ -179,7 +179,7 @@ ERRORS = [
     ("\U0001f600(", "Unclosed group near index 2\n\U0001f600(\n  ^"),
     ("\U0001f600\\", "Unexpected internal error near index 2\n\U0001f600\\\n  ^"),
 ]
-"""Patterns that Java 17 refuses, and its texts."""
+"""Patterns that Java 17 refuses, with its messages."""
 
 PATTERNS = ["(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b", "a{1}{2}", "^*"]
 """Patterns that Java 17 accepts."""
@@ -187,18 +187,18 @@ PATTERNS = ["(?<n>a)", "(?i)a", "[]a]", "[^]]", "\\Qa(", "x++", "x*+", "(?<=a)b"
 
 @pytest.mark.parametrize(("pattern", "text"), ERRORS)
 def test_pattern_error(pattern: str, text: str) -> None:
-    """The message for an invalid pattern has Java's words."""
+    """The message for an invalid pattern is Java's."""
     assert pattern_error(pattern) == text
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_pattern_that_java_takes(pattern: str) -> None:
-    """The pattern is accepted here, too."""
+    """A pattern that Java accepts is accepted here, too."""
     assert pattern_error(pattern) is None
 
 
 def test_matching() -> None:
-    """A pattern means the whole text; what only Java understands matches nothing."""
+    """A pattern must match the whole text; a pattern that only Java can read matches nothing."""
     assert matches("a.*", "ab")
     assert not matches("a", "ab")
     assert not matches("\\p{L}+", "ab")

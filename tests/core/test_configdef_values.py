@@ -75,13 +75,13 @@ def no_class(key: str, text: str) -> JavaClass | None:
 
 @pytest.mark.parametrize(("kind", "text", "expected"), NUMBERS + TEXTS)
 def test_value(kind: Type, text: str, expected: str) -> None:
-    """A text is a value of its key's type, and is shown in one way."""
+    """A text becomes a value of its key's type, and is shown in one form."""
     assert value_text_of(parse(ConfigKey(name="k", type=kind), text, no_class)) == expected
 
 
 @pytest.mark.parametrize(("kind", "text"), WRONG)
 def test_no_number(kind: Type, text: str) -> None:
-    """A text that is no number of its type is refused, and quoted as it was."""
+    """A text that is no number of its type is refused, and quoted unchanged."""
     with pytest.raises(InvalidValue) as refused:
         parse(ConfigKey(name="k", type=kind), text, no_class)
     message = f"Invalid value {text} for configuration k: Not a number of type {kind}"
@@ -90,13 +90,13 @@ def test_no_number(kind: Type, text: str) -> None:
 
 @pytest.mark.parametrize("text", ["yes", "", "1"])
 def test_no_boolean(text: str) -> None:
-    """Two words are booleans; any other text is refused."""
+    """Only two words are booleans; any other text is refused."""
     with pytest.raises(InvalidValue, match="Expected value to be either true or false"):
         parse(ConfigKey(name="k", type="BOOLEAN"), text, no_class)
 
 
 def test_elements_of_a_list() -> None:
-    """A message shows a list in brackets; an empty text is a list without elements."""
+    """A message shows a list in brackets; an empty text is an empty list."""
     key = ConfigKey(name="k", type="LIST")
     assert parse(key, "a,,b,", no_class) == ["a", "", "b", ""]
     assert text_of(parse(key, "a , b", no_class)) == "[a, b]"
@@ -104,14 +104,14 @@ def test_elements_of_a_list() -> None:
 
 
 def test_secrets_are_shown_to_nobody() -> None:
-    """A password has no text, for people or in messages."""
+    """A password is hidden in every text and message."""
     secret = parse(ConfigKey(name="k", type="PASSWORD"), " s3cret ", no_class)
     assert secret == Password("s3cret")
     assert value_text_of(secret) == text_of(secret) == "[hidden]"
 
 
 def test_classes_are_looked_for() -> None:
-    """Classes are looked up by the name as written; a missing class is refused."""
+    """Class names are looked up unchanged; a missing class is refused."""
     key = ConfigKey(name="k", type="CLASS")
     parsed = parse(key, " a.B ", lambda _, text: JavaClass(text.strip()))
     assert value_text_of(parsed) == "a.B"

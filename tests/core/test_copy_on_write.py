@@ -1,4 +1,4 @@
-"""Tables that are published and written to by turns behave as a dict that is copied each time."""
+"""Copy-on-write tables behave like a dict that is copied at each publication."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def same(table: Any, plain: dict[Any, Any]) -> bool:
 def test_a_table_is_a_dict_and_what_was_published_stays(
     begin: dict[int, int], steps: list[tuple[str, int]]
 ) -> None:
-    """Any writes between any publications behave as on a dict, and published states stay."""
+    """Writes between publications behave as on a dict, and published states never change."""
     table: CopyOnWrite[int, int] = CopyOnWrite()
     table.take(dict(begin))
     plain = dict(begin)

@@ -1,4 +1,4 @@
-"""Creating, configuring, patching and deleting, where histories do not reach."""
+"""Creating, configuring, patching and deleting: cases that no history contains."""
 
 import pytest
 
@@ -42,13 +42,13 @@ def test_the_name_stands_where_it_was_put_or_at_the_end() -> None:
 
 @pytest.mark.parametrize("command", [CreateConnector, PutConfig])
 def test_another_name_is_refused(command: type[CreateConnector | PutConfig]) -> None:
-    """The name is checked before anything else, also for an existing connector."""
+    """A different name is refused before any other check, also for an existing connector."""
     assert refused([A], command("a", {"name": "b"})) == MISNAMED
 
 
 @pytest.mark.parametrize("release", ["3.7.0", "3.9", "4.3"])
 def test_the_state_comes_before_the_config(release: str) -> None:
-    """C2: no prefix of the log shows the connector in another state than the one asked for."""
+    """C2: every prefix of the log shows the connector only in the requested state."""
     plan = planned([], CreateConnector("a", PROPERTIES, Target.STOPPED), release)
     assert [step.name for step in plan.steps] == ["state", "config"]
     assert [len(step.records) for step in plan.steps] == [1, 1]
@@ -63,14 +63,14 @@ def test_the_state_comes_before_the_config(release: str) -> None:
     ("release", "exactly_once"), [("3.9", True), ("4.3", True), ("kip", False)]
 )
 def test_state_and_config_are_one_transaction(release: str, *, exactly_once: bool) -> None:
-    """One step with exactly-once support, and always under `kip`."""
+    """State and config form one step with exactly-once support, and always under `kip`."""
     command = CreateConnector("a", PROPERTIES, Target.PAUSED)
     written = steps([], command, release, exactly_once=exactly_once)
     assert written == {"config": [text(PAUSED), CONFIG]}
 
 
 def test_running_is_a_state_as_any_other() -> None:
-    """STARTED is written; only a missing initial state writes none."""
+    """STARTED is written; only a missing initial state writes no record."""
     command = CreateConnector("a", PROPERTIES, Target.STARTED)
     written = steps([], command, "3.9")
     assert written["state"] == ['target-state-a {"state":"STARTED","state.v2":"STARTED"}']
@@ -87,7 +87,7 @@ def test_releases_inherit_an_orphan_target_state(release: str) -> None:
 def test_an_orphan_target_state_is_taken_away_first(
     orphan: Pair, command: CreateConnector | PutConfig
 ) -> None:
-    """C4: in the same batch, and the new connector is STARTED."""
+    """C4: one batch removes the orphan target state; the new connector is STARTED."""
     plan = planned([orphan], command)
     assert steps([orphan], command) == {"config": ["target-state-a ", CONFIG]}
     written = [(draft.key, draft.value) for draft in plan.steps[0].records]
@@ -95,14 +95,14 @@ def test_an_orphan_target_state_is_taken_away_first(
 
 
 def test_an_orphan_target_state_is_overwritten() -> None:
-    """C4: where the new connector has a state of its own no tombstone is needed."""
+    """C4: a requested state overwrites the orphan, without a tombstone."""
     command = CreateConnector("a", PROPERTIES, Target.PAUSED)
     assert steps([STOPPED], command) == {"config": [text(PAUSED), CONFIG]}
 
 
 @pytest.mark.parametrize("release", [*RELEASES, "kip"])
 def test_existing_connectors_are_not_created(release: str) -> None:
-    """C3: PUT changes an existing connector instead."""
+    """C3: creating an existing connector is refused; PUT changes it instead."""
     exists = Rejected(Reason.ALREADY_EXISTS, "Connector a already exists")
     assert refused([A], create, release) == exists
     assert not planned([A], PutConfig("a", PROPERTIES), release).outcome.created
@@ -117,7 +117,7 @@ def test_releases_without_initial_states_refuse_one() -> None:
 
 @pytest.mark.parametrize("release", [*RELEASES, "kip"])
 def test_a_running_connector_is_reconfigured_with_one_record(release: str) -> None:
-    """Target state and tasks stay (U1, U2): its owner makes the new ones."""
+    """Target state and tasks stay (U1, U2): the connector's worker publishes new tasks."""
     log = [A, *tasks("a", 2)]
     assert steps(log, PutConfig("a", PROPERTIES), release) == {"config": [CONFIG]}
 
@@ -131,7 +131,7 @@ def test_a_paused_connector_keeps_its_tasks_through_compaction() -> None:
 
 
 def test_the_tasks_of_a_paused_connector_survive_compaction() -> None:
-    """G1: what we wrote, compacted and read anew by a release with the defect, is the same."""
+    """G1: our records give the same state after compaction, also for a release with the defect."""
     log = [A, *tasks("a", 2), PAUSED]
     for release, kept in {"kip": 2, "4.3": 0}.items():
         (step,) = planned(log, PutConfig("a", PROPERTIES), release).steps
@@ -158,7 +158,7 @@ def test_a_failed_connector_has_its_tasks_committed_again() -> None:
 
 @pytest.mark.parametrize("committed", [(), [("commit-a", '{"tasks":2}')]])
 def test_there_must_be_a_whole_task_set_to_commit_it_again(committed: list[Pair]) -> None:
-    """The commit is not repeated before the first task set, nor for an incomplete one."""
+    """The commit is not repeated without a complete task set."""
     assert steps([A, *committed, PAUSED], PutConfig("a", PROPERTIES)) == {"config": [CONFIG]}
 
 
@@ -170,7 +170,7 @@ PATCHED: Pair = (
 
 @pytest.mark.parametrize("release", ["3.8", "3.9", "4.3", "kip"])
 def test_a_patch_adds_changes_and_removes(release: str) -> None:
-    """U4: applied to what is there, in the order of Java's HashMap."""
+    """U4: a patch applies to the present config, in the order of Java's HashMap."""
     command = PatchConfig("a", {"x": None, "topic": "u", "file": "f"})
     (written,) = steps([PATCHED], command, release)["config"]
     expected = f'"connector.class":"{SOURCE}","name":"a","topic":"u","file":"f"'
@@ -186,7 +186,7 @@ def test_a_patch_needs_something_to_patch() -> None:
 
 
 def test_a_patch_renames_nothing() -> None:
-    """Releases store another name under the old key; this project refuses, with the reason."""
+    """A patch with another name is refused; releases would store it under the old key."""
     command = PatchConfig("a", {"name": "b"})
     assert refused([PATCHED], command) == MISNAMED
     assert '"name":"b"' in steps([PATCHED], command, "3.9")["config"][0]
@@ -197,7 +197,7 @@ TOMBSTONES = ["connector-a ", "target-state-a "]
 
 @pytest.mark.parametrize("target", [[], [PAUSED]])
 def test_both_tombstones_are_written(target: list[Pair]) -> None:
-    """Config first, which is the deletion, even if there was no target state."""
+    """The config's tombstone deletes the connector; the target state's tombstone follows."""
     log, command = [A, *target], DeleteConnector("a")
     apart = {"config": TOMBSTONES[:1], "state": TOMBSTONES[1:]}
     assert steps(log, command, "3.9") == steps(log, command, "2.8") == apart
@@ -213,13 +213,13 @@ def test_without_target_states_there_is_one_tombstone() -> None:
 
 @pytest.mark.parametrize("release", ["0.9", *RELEASES, "kip"])
 def test_a_deleted_connector_is_not_deleted_again(release: str) -> None:
-    """D4: no records; an orphan target state is no connector (G6)."""
+    """D4: the deletion writes nothing; an orphan target state is no connector (G6)."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
     assert refused([A, PAUSED, ("connector-a", None)], DeleteConnector("a"), release) == gone
 
 
 def test_names_are_opaque() -> None:
-    """G7: whatever they hold, the key is the prefix and the name, and nothing is parsed."""
+    """G7: a key is the prefix and the name; no name is parsed."""
     for name in ("a-1", "cluster", "connector-a", "gr/ö %;+{}", "\U0001f600"):
         (step,) = planned([], CreateConnector(name, PROPERTIES)).steps
         (record,) = step.records

@@ -1,4 +1,4 @@
-"""Creating a connector with its first offsets (KIP-995): checks, texts, steps, undoing."""
+"""Creating a connector with initial offsets (KIP-995): checks, messages, steps, rollback."""
 
 from typing import Any
 
@@ -65,13 +65,13 @@ def test_a_connector_that_is_there_keeps_its_offsets() -> None:
 
 
 def test_a_config_that_is_wrong_is_told_first() -> None:
-    """The config is checked before the offsets (step 1)."""
+    """An invalid config is reported before invalid offsets (step 1)."""
     command = create(({"f": []}, None), config={"name": "b"})
     assert "doesn't match" in str(refused([], command).text)
 
 
 def test_some_offset_must_be_given() -> None:
-    """The check and its message are those of altering offsets."""
+    """Empty offsets get the check and message of an alteration."""
     message = "Partitions / offsets need to be provided for an alter offsets request"
     assert refused([], create()) == Rejected(Reason.INVALID, message)
 
@@ -91,7 +91,7 @@ def test_some_offset_must_be_given() -> None:
     ids=["source", "sink"],
 )
 def test_offsets_of_another_form_are_the_askers_fault(command: Any, cause: str) -> None:
-    """Step 2: the message names it."""
+    """The message names step 2 and the error."""
     text = f"Failed to validate the initial offsets of connector a: {cause}"
     assert refused([], command) == Rejected(Reason.INVALID, text)
 
@@ -110,7 +110,7 @@ def test_a_class_that_nobody_knows_gets_no_offsets() -> None:
     ],
 )
 def test_a_hook_that_throws_is_told_with_its_step(hooks: Any, doing: str) -> None:
-    """The refusal comes before any write."""
+    """A hook's exception refuses the creation before any write, and the message names the step."""
     text = f"Failed to {doing} of connector a: no"
     assert refused([], AT_ONE, hooks=hooks) == Rejected(Reason.INVALID, text)
 
@@ -119,7 +119,7 @@ def test_a_hook_that_throws_is_told_with_its_step(hooks: Any, doing: str) -> Non
 
 
 def test_the_connector_is_asked_twice() -> None:
-    """The hook gets the new config, once to reset and once to alter."""
+    """The hook gets the new config twice: for the reset, and for the alteration."""
     first = decided(LEFT_OVER, AT_ONE)
     second = decided(LEFT_OVER, AT_ONE, hooks=(SURE,))
     assert isinstance(first, AskHook)
@@ -152,7 +152,7 @@ def test_the_hooks_message_about_new_offsets_is_reported(
 
 
 def test_wipe_write_create() -> None:
-    """The config comes last: it is the commit point (N1, N5). Others' offsets stay."""
+    """The config comes last: it is the commit point (N1, N5). Other connectors' offsets stay."""
     assert steps(LEFT_OVER, AT_ONE, **TWICE) == {
         "wipe": [f"{key(0)} ", f"{key(1)} "],
         "write": [f'{key(0)} {{"row":1}}'],
@@ -168,14 +168,14 @@ def test_wipe_write_create() -> None:
 
 
 def test_nothing_left_over_means_nothing_to_wipe() -> None:
-    """The same request after a crash behind the wipe is a shorter plan."""
+    """After a crash behind the wipe, the same request has a shorter plan."""
     assert list(steps([], AT_ONE, **TWICE)) == ["write", "create"]
     assert list(steps([], create((page(0), None)), **TWICE)) == ["create"]
     assert list(steps(LEFT_OVER, create((page(0), None)), **TWICE)) == ["wipe", "create"]
 
 
 def test_without_offsets_it_is_an_ordinary_creation() -> None:
-    """Left-over offsets are used again, as ever."""
+    """A creation without offsets uses left-over offsets, as before."""
     command = CreateConnector("a", PROPERTIES)
     assert steps(LEFT_OVER, command) == {"config": [CONFIG]}
 
@@ -190,7 +190,7 @@ def test_the_state_comes_with_the_config() -> None:
 
 
 def test_an_own_topic_is_wiped_last_and_written_first() -> None:
-    """The order is that of every change of offsets (KAFKA-15018)."""
+    """The own topic is wiped last and written first, as in all offset changes (KAFKA-15018)."""
     log = after(LEFT_OVER, *records("own", (key(2), "{}")))
     records_by_step = steps(log, create((page(0), {"row": 1}), config=OWN), **TWICE)
     gone = [f"{key(number)} " for number in range(3)]
@@ -201,7 +201,7 @@ def test_an_own_topic_is_wiped_last_and_written_first() -> None:
 
 
 def test_the_key_of_the_log_is_used_again() -> None:
-    """O9: the earlier connector's spelling stays the only one."""
+    """O9: the new offset uses the earlier connector's spelling of the key."""
     spelled = '["a",{"topic":"t","cluster":"c"}]'
     command = create(({"cluster": "c", "topic": "t"}, {"pos": 1}))
     records_by_step = steps([*offsets((spelled, "{}"))], command, **TWICE)
@@ -226,7 +226,7 @@ def test_tasks_of_an_earlier_connector_are_fenced() -> None:
 
 
 def test_written_offsets_can_be_removed_again() -> None:
-    """N3: no offsets, neither new nor old, remain if the config cannot be written."""
+    """N3: if the config cannot be written, no new or old offsets remain."""
     plan = planned(LEFT_OVER, create((page(0), {"row": 1}), config=OWN), **TWICE)
     undone = {step.name: step.undo for step in plan.steps}
     assert {name for name, undo in undone.items() if not undo} == {"create"}
@@ -251,7 +251,7 @@ AT_FIVE = create(
 
 
 def test_a_sink_starts_with_a_new_group() -> None:
-    """Delete the group, set its offsets, create; a null needs nothing, as the group is gone."""
+    """The steps delete the group, set its offsets and create; a null needs no step."""
     assert decided([], AT_FIVE) == AskGroup("a", "connect-a")
     first = decided([], AT_FIVE, group=(("t", 0, 99),))
     assert isinstance(first, AskHook)

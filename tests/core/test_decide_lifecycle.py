@@ -1,4 +1,4 @@
-"""Pausing, resuming, stopping: one record, or two in the order that makes a crash harmless."""
+"""Pausing, resuming, stopping: one record, or two in an order that survives a crash."""
 
 import pytest
 
@@ -30,7 +30,7 @@ WRITTEN |= {"3.4": WRITTEN["2.8"], "3.5": WRITTEN["3.9"], "kip": WRITTEN["3.9"]}
 @pytest.mark.parametrize("release", WRITTEN)
 @pytest.mark.parametrize("log", [[A], [A, *tasks("a", 2)], [A, *tasks("a", 0), STOPPED]])
 def test_pausing_and_resuming_take_one_record(log: list[Pair], release: str) -> None:
-    """S3, S4: the same whatever the state is, and nothing else is written; never STOPPED (S2)."""
+    """S3, S4: the record is the same in every state, and the only one; never STOPPED (S2)."""
     paused, started = WRITTEN[release]
     assert steps(log, PauseConnector("a"), release) == {"state": [f"target-state-a {paused}"]}
     assert steps(log, ResumeConnector("a"), release) == {"state": [f"target-state-a {started}"]}
@@ -40,7 +40,7 @@ def test_pausing_and_resuming_take_one_record(log: list[Pair], release: str) -> 
     ("release", "exactly_once"), [("3.5", False), ("3.9", True), ("kip", False)]
 )
 def test_stopping_takes_the_tasks_first(release: str, *, exactly_once: bool) -> None:
-    """T1: no prefix is STOPPED with tasks, and each record is read back before the next."""
+    """T1: no prefix is STOPPED with tasks; each record is read back before the next."""
     log = [A, *tasks("a", 2)]
     plan = planned(log, StopConnector("a"), release, exactly_once=exactly_once)
     assert [step.name for step in plan.steps] == ["tasks", "state"]
@@ -79,7 +79,7 @@ def test_there_must_be_a_connector(command: Lifecycle, release: str) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_came_with_its_kip(command: Lifecycle) -> None:
-    """KIP-52 brought pausing, KIP-875 stopping; what is not there is refused before all else."""
+    """KIP-52 brought pausing, KIP-875 stopping; older releases refuse before any other check."""
     without = {"0.9", "3.4"} if isinstance(command, StopConnector) else {"0.9"}
     for release in without:
         assert refused([], command, release) == Rejected(Reason.NOT_OFFERED, None)

@@ -36,13 +36,13 @@ by_name = pytest.mark.parametrize("command", [ONE, RESET], ids=["alter", "reset"
 @by_name
 @pytest.mark.parametrize("release", ["2.8", "3.4", "3.5"])
 def test_before_3_6_offsets_can_only_be_read(command: Any, release: str) -> None:
-    """KIP-875 came in two halves: before 3.6, changes of offsets are refused."""
+    """Before 3.6, changes of offsets are refused: KIP-875 came in two halves."""
     assert refused(STOPPED_A, command, release) == Rejected(Reason.NOT_OFFERED, None)
 
 
 @pytest.mark.parametrize("release", ALTERING)
 def test_nothing_given_is_told_before_anything_else(release: str) -> None:
-    """A missing connector gets the same refusal."""
+    """An alteration without offsets is refused before the connector is looked up."""
     message = "Partitions / offsets need to be provided for an alter offsets request"
     assert refused([], alter(), release) == Rejected(Reason.INVALID, message)
 
@@ -68,7 +68,7 @@ NOT_STOPPED: Mapping[str, SmallLog] = {
 @pytest.mark.parametrize("log", NOT_STOPPED.values(), ids=NOT_STOPPED)
 @pytest.mark.parametrize("release", ["3.6", "3.9", "kip"])
 def test_the_connector_must_be_stopped(log: SmallLog, command: Any, release: str) -> None:
-    """O6: target state and task count both; the hook is not asked (O5)."""
+    """O6: target state and task count both count. O5: no hook is called."""
     message = (
         "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
         "done for the specified connector by issuing a 'PUT' request to the "
@@ -122,7 +122,7 @@ NESTED: list[tuple[dict[str, Any], str]] = [
 def test_only_primitive_values_are_offsets(
     fields: dict[str, Any], type_name: str, side: str, release: str, reason: Reason
 ) -> None:
-    """Releases fail at others; we say whose fault it is. The hook is not asked."""
+    """Releases fail at other values; our message names the error. No hook is called."""
     command = alter((fields, {"row": 1})) if side == "partition" else alter((page(0), fields))
     text = f"Offsets may only contain primitive types as values, but field f contains {type_name}"
     assert refused(STOPPED_A, command, release) == Rejected(reason, text)
@@ -167,7 +167,7 @@ OWN = '"offsets.storage.topic":"own"'
 def test_offsets_on_another_cluster_are_not_ours_to_write(
     members: list[str], exactly_once: bool, ours: str, reached: bool
 ) -> None:
-    """Offsets go with the connector's producers where those write them, and only there."""
+    """Offsets on another cluster are refused if the connector's producers write them."""
     worker = DecisionSettings(bootstrap_servers=ours)
     decision = decided(
         [connector(*members), STOPPED], ONE, exactly_once=exactly_once, worker=worker
@@ -198,7 +198,7 @@ def test_the_connector_is_asked_first() -> None:
 
 
 def test_a_reset_asks_for_every_partition() -> None:
-    """The hook runs even without offsets: the connector may have others outside of Kafka."""
+    """A reset calls the hook even without offsets: others may lie outside of Kafka."""
     log = after(STOPPED_A, *offsets((key(3), '{"row":1}'), ('["b",{"page":9}]', "{}")))
     question = decided(log, RESET, "3.9")
     assert isinstance(question, AskHook)
@@ -210,7 +210,7 @@ def test_a_reset_asks_for_every_partition() -> None:
 
 @by_name
 def test_a_hook_that_throws_is_the_answer(command: Any) -> None:
-    """The answer has the hook's message, or none."""
+    """The hook's exception refuses the command, with its message or none."""
     for text in ("told to refuse these offsets", None):
         rejected = refused(STOPPED_A, command, "3.9", hooks=(HookFailure(text),))
         assert rejected == Rejected(Reason.FAILED, text)
@@ -234,7 +234,7 @@ PERHAPS_TEXT = (
 @pytest.mark.parametrize(("command", "word"), [(ONE, "altered"), (RESET, "reset")])
 @pytest.mark.parametrize("release", ALTERING)
 def test_the_hook_decides_what_is_told(command: Any, word: str, release: str) -> None:
-    """True means that the connector is sure."""
+    """The message depends on the hook's answer: definite, or not."""
     sure = planned(STOPPED_A, command, release, hooks=SURE)
     text = f"The offsets for this connector have been {word} successfully"
     assert sure.outcome == Outcome(message=text)

@@ -1,4 +1,4 @@
-"""Restarts of connectors and tasks: what leaves a record, and what is refused."""
+"""Restarts of connectors and tasks: their records, and refusals."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def reported(*states: str) -> list[Entry]:
 
 @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "kip"])
 def test_one_instance_is_restarted_where_it_runs(release: str) -> None:
-    """R1: no record, in any state of the connector (R6)."""
+    """R1: a restart of one instance writes no record, in any state of the connector (R6)."""
     log = [A, *tasks("a", 2), STOPPED]
     plan = planned(log, restart, release)
     assert [step.action for step in plan.steps] == [RestartInstances("a", (None,))]
@@ -39,7 +39,7 @@ FLAGS = [(True, False), (False, True), (True, True)]
 def test_several_instances_are_restarted_by_a_record(
     *, include_tasks: bool, only_failed: bool
 ) -> None:
-    """Each worker reads it and restarts what it has (KIP-745)."""
+    """A restart of several instances writes a record, which every worker obeys (KIP-745)."""
     log: SmallLog = [A, *reported("RUNNING")]
     command = RestartConnector("a", include_tasks, only_failed)
     value = f'{{"include-tasks":{include_tasks},"only-failed":{only_failed}}}'.lower()
@@ -60,7 +60,7 @@ CONCERNED = [
 def test_the_answer_tells_what_will_be_restarted(
     flags: tuple[bool, bool], instances: tuple[int | None, ...]
 ) -> None:
-    """R4: of all, or of those that failed; the connector is the one without a number."""
+    """R4: the answer lists the instances: all, or only failed ones; the connector is None."""
     log: SmallLog = [A, *reported("RUNNING", "RUNNING", "FAILED", "PAUSED")]
     outcome = planned(log, RestartConnector("a", *flags), "3.9").outcome
     assert outcome == Outcome(facts={"restarting": [*instances]})
@@ -99,7 +99,7 @@ def test_there_must_be_a_task(release: str, task: int) -> None:
     ],
 )
 def test_releases_know_tasks_that_nobody_runs(log: list[Pair]) -> None:
-    """Releases search for an owner of a stopped connector's task; `kip` has no such task."""
+    """Releases look for the worker of a stopped connector's task; `kip` has no such task."""
     rejected = refused(log, RestartTask("a", 0), "3.9")
     assert rejected.reason is Reason.CONFLICT
     assert (rejected.text or "").endswith("likely because a rebalance was underway.")

@@ -1,4 +1,4 @@
-"""Offsets of sink connectors: their form, their group, and what is done to it."""
+"""Offsets of sink connectors: their form, their group, and changes of it."""
 
 from typing import Any
 
@@ -32,12 +32,12 @@ STOPPED_SINK: SmallLog = [sink(), STOPPED]
 
 
 def at(topic: Any, partition: Any) -> dict[str, Any]:
-    """A partition of a sink, as requests spell it."""
+    """A partition of a sink, in the form of requests."""
     return {"kafka_topic": topic, "kafka_partition": partition}
 
 
 def to(offset: Any) -> dict[str, Any]:
-    """Return an offset of a sink, as Connect writes it in JSON."""
+    """An offset of a sink, in the form of Connect's JSON."""
     return {"kafka_offset": offset}
 
 
@@ -86,7 +86,7 @@ FAULTS: list[tuple[Any, Any, str]] = [
 def test_offsets_of_another_form_are_refused(
     partition: Any, offset: Any, message: str, release: str
 ) -> None:
-    """The message is that of `SinkUtils`, and the hook is not asked (O5)."""
+    """The message is that of `SinkUtils`; no hook is called (O5)."""
     rejected = refused(STOPPED_SINK, alter((partition, offset)), release)
     assert rejected == Rejected(Reason.INVALID, message)
 
@@ -99,14 +99,14 @@ def test_a_sink_must_be_stopped_too() -> None:
 
 
 def test_source_offsets_of_a_sink_are_refused() -> None:
-    """The kind is never guessed from the content."""
+    """Source offsets for a sink are refused: the type is never guessed from the content."""
     command = AlterOffsets("a", (OffsetChange(at("t", 0), to(1), "source"),))
     message = "These are offsets of a source connector, but a is a sink connector"
     assert refused(STOPPED_SINK, command) == Rejected(Reason.INVALID, message)
 
 
 def test_negative_numbers_are_no_offsets() -> None:
-    """Releases fail after the call of the hook; this project refuses before it."""
+    """Negative offsets are refused before the hook; releases fail after it."""
     message = "Failed to modify offsets for sink connector a"
     assert refused(STOPPED_SINK, alter((at("t", 0), to(-1))), "3.9") == Rejected(
         Reason.FAILED, message
@@ -134,7 +134,7 @@ def test_negative_numbers_are_no_offsets() -> None:
 def test_the_connectors_group_comes_before_the_workers(
     override: list[str], workers: str | None, group: str
 ) -> None:
-    """`connect-<name>`, unless the worker names one, unless the connector does."""
+    """The group is the connector's setting, else the worker's, else `connect-<name>`."""
     worker = DecisionSettings(consumer_group_id=workers)
     log: SmallLog = [sink(*override), STOPPED]
     assert decided(log, RESET, "3.9", worker=worker) == AskGroup("a", group)
@@ -144,7 +144,7 @@ def test_the_connectors_group_comes_before_the_workers(
 
 
 def test_the_hook_is_shown_numbers() -> None:
-    """The hook gets integers and text in any spelling; further members are dropped."""
+    """The hook gets integers and text; other members are dropped."""
     command = alter(
         ({"kafka_topic": 7, "kafka_partition": "+1", "more": []}, {"kafka_offset": "5", "x": 1}),
         (at("t", 0), None),
@@ -155,7 +155,7 @@ def test_the_hook_is_shown_numbers() -> None:
 
 
 def test_altering_sets_and_removes_at_once() -> None:
-    """The step is one action without records."""
+    """One action sets and removes offsets, without records."""
     command = alter((at("t", 0), to(5)), (at("t", 1), None), (at("u", 0), to(0)))
     plan = planned(STOPPED_SINK, command, hooks=SURE)
     (step,) = plan.steps
@@ -167,7 +167,7 @@ def test_altering_sets_and_removes_at_once() -> None:
 
 
 def test_text_and_number_are_one_partition() -> None:
-    """We let the last one count. A worker meets them in another order."""
+    """For repeated partitions the last offset counts; a worker reads them in another order."""
     command = alter((at("t", 10), to(1)), (at("t", "10"), to(2)))
     for release, offset in (("kip", 2), ("3.9", 1)):
         (step,) = planned(STOPPED_SINK, command, release, hooks=SURE).steps
@@ -176,7 +176,7 @@ def test_text_and_number_are_one_partition() -> None:
 
 @pytest.mark.parametrize("release", ALTERING)
 def test_a_reset_deletes_the_group(release: str) -> None:
-    """The group itself is deleted (KIP-875). The hook gets its offsets, possibly none."""
+    """A reset deletes the group (KIP-875); the hook gets its offsets, possibly none."""
     committed = (("t", 0, 5), ("u", 3, 9))
     for group, hook_offsets in (((), ()), (committed, ((at("t", 0), None), (at("u", 3), None)))):
         question = decided(STOPPED_SINK, RESET, release, group=group)

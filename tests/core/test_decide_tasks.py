@@ -1,4 +1,4 @@
-"""Publishing task sets and fencing old producers, row by row."""
+"""Publishing task sets and fencing old producers: the records of each case."""
 
 import pytest
 
@@ -25,49 +25,49 @@ def test_each_task_is_sent_and_then_the_commit() -> None:
 
 
 def test_with_exactly_once_support_there_are_two_transactions() -> None:
-    """The tasks are one, the commit is another."""
+    """With exactly-once support, tasks are one transaction and the commit is another."""
     assert steps([A], publish, "3.9", exactly_once=True) == {"tasks": TWO[:2], "commit": TWO[2:]}
 
 
 def test_we_write_a_task_set_at_once() -> None:
-    """P1: a crash leaves the old set or the new one, and nothing deferred."""
+    """P1: one batch has tasks and commit: a crash leaves the old set or the new one."""
     assert steps([A], publish) == {"commit": TWO}
 
 
 @pytest.mark.parametrize("release", ["2.8", "3.9", "kip"])
 @pytest.mark.parametrize("target", [[], [STOPPED]])
 def test_an_empty_set_is_a_commit(target: list[Pair], release: str) -> None:
-    """Allowed for a stopped connector, too."""
+    """An empty task set is a single commit, also for a stopped connector."""
     assert steps([A, *target], empty, release) == {"commit": ['commit-a {"tasks":0}']}
 
 
 def test_an_empty_set_was_none() -> None:
-    """0.9 writes nothing: its readers would throw at a commit of nothing (KAFKA-3459)."""
+    """0.9 writes nothing for an empty set: its readers would throw (KAFKA-3459)."""
     assert steps([A], empty, "0.9") == {}
 
 
 @pytest.mark.parametrize("release", ["3.5.0", "3.9", "4.3", "kip"])
 def test_a_stopped_connector_gets_no_tasks(release: str) -> None:
-    """P3: tasks of an owner that has not read the stop are refused."""
+    """P3: tasks from a worker that has not read the stop are refused."""
     message = "Cannot submit non-empty set of task configs for stopped connector a"
     assert refused([A, STOPPED], publish, release) == Rejected(Reason.INVALID, message)
 
 
 def test_an_old_leader_has_never_heard_of_stopped() -> None:
-    """Before 3.5 it is PAUSED, and tasks are welcome."""
+    """Before 3.5 the connector is PAUSED, and its tasks are accepted."""
     assert "commit" in steps([A, STOPPED], publish, "3.4")
 
 
 @pytest.mark.parametrize("command", [publish, empty, FenceTasks("a")])
 def test_there_must_be_a_connector(command: PublishTasks | FenceTasks) -> None:
-    """G6: task records alone make none."""
+    """G6: task records alone do not make a connector exist."""
     gone = Rejected(Reason.NO_SUCH_CONNECTOR, "Connector a not found")
     for release in ("3.9", "kip"):
         assert refused([*tasks("a", 2), STOPPED], command, release) == gone
 
 
 def test_leftovers_are_overwritten() -> None:
-    """P2: a publication that a crash cut off has no influence on the next one."""
+    """P2: records of an interrupted publication do not affect the next one."""
     leftovers = [("task-a-1", '{"properties":{"old":"1"}}'), ("task-a-7", '{"properties":{}}')]
     log = [A, *leftovers]
     written = [
@@ -123,14 +123,14 @@ def test_old_producers_are_fenced_and_then_counted(
 
 @pytest.mark.parametrize("class_name", [SINK, "no.such.Class"])
 def test_only_sources_are_fenced(class_name: str) -> None:
-    """A class that cannot be loaded is no source either."""
+    """Fencing a sink, or a class that cannot be loaded, is refused."""
     log = [("connector-a", f'{{"properties":{{"connector.class":"{class_name}"}}}}')]
     rejected = Rejected(Reason.INVALID, "Connector a is not a source connector")
     assert refused(log, FenceTasks("a"), "3.9") == refused(log, FenceTasks("a")) == rejected
 
 
 def test_an_unknown_class_may_be_a_source() -> None:
-    """Without a catalogue the type is unknown, which is another error."""
+    """Without a catalogue the type is unknown, which gives another error."""
     log = [("connector-a", '{"properties":{"connector.class":"no.such.Class"}}')]
     rejected = refused(log, FenceTasks("a"), plugins=UNCHECKED)
     assert rejected.reason is Reason.FAILED

@@ -10,7 +10,7 @@ from tests.core.logs import Pair, status
 
 
 def used(topic: str, name: str, value_topic: str | None = None) -> Pair:
-    """An active topic; its value may tell of another one than its key."""
+    """An active topic; its value may name another one than its key."""
     members = f'"name":"{value_topic or topic}","connector":"{name}","task":0,"discoverTimestamp":1'
     return f"status-topic-{topic}:connector-{name}", f'{{"topic":{{{members}}}}}'
 
@@ -20,7 +20,7 @@ reset = ResetTopics("a")
 
 
 def test_each_topic_gets_its_tombstone() -> None:
-    """A3: none of another connector. Releases send each alone, we all at once."""
+    """A3: the reset writes a tombstone per topic; releases send each alone, we send one batch."""
     x, y = "status-topic-x:connector-a ", "status-topic-y:connector-a "
     assert steps(USED, reset, "2.5") == {"topic-0": [x], "topic-1": [y]}
     assert steps(USED, reset) == {"topics": [x, y]}

@@ -1,4 +1,4 @@
-"""Refusals of commands that cannot be written, or which `kip` refuses unlike releases."""
+"""Refusals of commands that cannot be written, and refusals of `kip` that releases lack."""
 
 from enum import StrEnum
 from types import MappingProxyType
@@ -26,7 +26,7 @@ PROVIDED = DecisionSettings(config_providers=("env",))
 
 
 class Size(StrEnum):
-    """Text that is more than text."""
+    """A text of a subclass of `str`."""
 
     TWO = "2"
 
@@ -81,7 +81,7 @@ def test_a_config_is_a_dict(config: Any) -> None:
     ],
 )
 def test_names_are_text(command: AnyCommand) -> None:
-    """Values that are no text are not converted."""
+    """A name that is no text is refused, not converted."""
     rejected = refused([A], command)
     assert rejected.reason is Reason.INVALID
     assert "of a command must be text, and not of type" in rejected.sentence
@@ -115,7 +115,7 @@ def test_a_config_can_be_read_back(overrides: dict[str, str], message: str, rele
     ],
 )
 def test_the_longest_config_is_taken(value: str) -> None:
-    """The plan takes the longest value and name that a reader takes; the fold reads them back."""
+    """The plan accepts the longest value and name that a reader accepts; the fold reads them."""
     longest = {"v": value, "ä" * 25_000: "x"}
     (step,) = planned([], CreateConnector("b", {**PROPERTIES, **longest})).steps
     state = read(config(*((record.key, record.value) for record in step.records)), "kip")
@@ -126,7 +126,7 @@ def test_the_longest_config_is_taken(value: str) -> None:
     ("release", "over", "fits"), [("3.9", 0, True), ("3.9", 1, False), ("kip", 1, True)]
 )
 def test_the_largest_record(release: str, over: int, fits: bool) -> None:
-    """A worker's producer sends no more than 1 MiB at once; a log of ours takes more."""
+    """A worker's producer sends at most 1 MiB at once; our log accepts more."""
     (step,) = planned([], PutConfig("b", {**PROPERTIES, "v": ""}), release).steps
     size = sum(len(draft.key) + len(draft.value or b"") for draft in step.records)
     longer = {"v": "x" * (REQUEST_MAX_BYTES - OVERHEAD_BYTES - size + over)}
@@ -140,14 +140,14 @@ def test_the_largest_record(release: str, over: int, fits: bool) -> None:
 
 
 def test_task_configs_can_be_too_large() -> None:
-    """Task configs that a connector generates get an error of their own."""
+    """Too large task configs of a connector get their own error."""
     rejected = refused([A], PublishTasks("a", ({"v": "x" * REQUEST_MAX_BYTES},)), "3.9")
     assert rejected.reason is Reason.FAILED
     assert rejected.text == "Error writing task configurations to Kafka"
 
 
 def test_a_name_can_be_read_back() -> None:
-    """Names of connectors are strings within their configs."""
+    """A name must fit as a string into its config."""
     assert refused([], CreateConnector("x" * 20_000_001, PROPERTIES)).sentence.startswith(
         "The connector of a command has more than 20000000 characters"
     )
@@ -155,7 +155,7 @@ def test_a_name_can_be_read_back() -> None:
 
 @pytest.mark.parametrize("command", [CreateConnector, PutConfig])
 def test_half_a_surrogate_is_no_name(command: type[CreateConnector | PutConfig]) -> None:
-    """Releases write it under the key of another connector, which may be there."""
+    """Half a surrogate is refused: releases would use the key of another connector."""
     other: Pair = ("connector-a?", A[1])
     request = command("a\ud801", PROPERTIES)
     rejected = refused([other], request)
@@ -182,7 +182,7 @@ MISPLACED = {
 
 @pytest.mark.parametrize("topic", MISPLACED)
 def test_offsets_have_a_topic_of_their_own(topic: str) -> None:
-    """Offsets in a topic of other records would be read as such; releases allow that."""
+    """An offsets topic with an invalid name or with other records is refused by `kip` only."""
     own = {"offsets.storage.topic": topic}
     config = PROPERTIES | own
     for command in (CreateConnector("b", config), PutConfig("a", config), PatchConfig("a", own)):
@@ -200,6 +200,6 @@ def test_any_other_topic_will_do(topic: str | None) -> None:
 
 
 def test_a_topic_from_a_config_provider_is_accepted() -> None:
-    """The config provider's value is unknown, so the topic is not checked."""
+    """A topic from a config provider is not checked: its value is unknown."""
     config = PROPERTIES | {"offsets.storage.topic": "${env:TOPIC}"}
     assert planned([], CreateConnector("b", config), worker=PROVIDED).steps

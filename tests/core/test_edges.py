@@ -1,6 +1,6 @@
-"""The sharp edges of the three topics, each a test that bears its number.
+"""The edge cases of the three topics, each a test with its number.
 
-`docs/releases.md` has the same numbers and shows each edge in every release.
+`docs/releases.md` has the same numbers and shows each edge case in every release.
 """
 
 import msgspec
@@ -50,14 +50,14 @@ NO_PLUGINS = Plugins()
 def test_edge_01_json_null_and_empty_values_remove_a_connector(
     value: str, release: str, *, empty_removes: bool
 ) -> None:
-    """JSON `null` removes in every release; an empty value in those whose Jackson says null."""
+    """JSON `null` removes a connector; so does an empty value if Jackson reads null."""
     state = read(config(connector("a"), ("connector-a", value)), release)
     removed = value == "null" or empty_removes
     assert ("a" not in state.config.connectors) is removed
 
 
 def test_edge_02_json_null_in_the_status_topic_is_an_error() -> None:
-    """Kafka's null alone is a tombstone there; JSON null keeps the previous status."""
+    """Only Kafka's null is a tombstone in the status topic; JSON null keeps the status."""
     key = "status-connector-a"
     fates = outcomes(status((key, report("RUNNING")), (key, "null")))
     assert fates[1].kind is FateKind.IGNORED
@@ -67,7 +67,7 @@ def test_edge_02_json_null_in_the_status_topic_is_an_error() -> None:
 @pytest.mark.parametrize("key", ["commit-a", "tasks-fencing-a"])
 @pytest.mark.parametrize("value", ["{}", '{"tasks":2.0,"task-count":2.0}', '{"tasks":"2"}'])
 def test_edge_03_a_bad_integer_loses_the_rest_of_the_batch(key: str, value: str) -> None:
-    """The records behind it in the same poll are lost, and hazards report it."""
+    """A bad integer loses the later records of the same poll, and a hazard reports it."""
     log = config(connector("a"), (key, value))
     assert outcomes(log)[1].kind is FateKind.LOSES_BATCH
     dangers = [hazard.danger for hazard in hazards(log, Profile.of("3.9"))]
@@ -94,7 +94,7 @@ POISON = [
     [(key, value, release) for _, key, value, releases in POISON for release in releases],
 )
 def test_edge_04_poison_records(key: str | None, value: str, release: str) -> None:
-    """A worker of such a release exits at start; `kip` ignores the record, it alone."""
+    """A worker of such a release exits at start; `kip` ignores only this record."""
     log = config((key, value))
     assert outcomes(log, release)[0].kind is FateKind.POISON
     assert hazards(log, Profile.of(release))[0].danger is Danger.STOPS_WORKER
@@ -112,13 +112,13 @@ def test_edge_04_poison_records(key: str | None, value: str, release: str) -> No
     ],
 )
 def test_edge_04_poison_that_a_release_has_overcome(key: str, value: str, release: str) -> None:
-    """The first release that survives each of them."""
+    """The first release that survives each poison record."""
     assert outcomes(config((key, value)), release)[0].kind is not FateKind.POISON
 
 
 @pytest.mark.parametrize(("count", "kept"), [("4294967296", 0), ("-1", -1), ("4294967298", 2)])
 def test_edge_05_counts_are_narrowed_and_may_be_negative(count: str, kept: int) -> None:
-    """A long is cut to an int, without a look at what is lost."""
+    """A long is cut to an int without a check."""
     state = read(config(connector("a"), ("commit-a", f'{{"tasks":{count}}}')))
     assert state.config.task_counts["a"] == kept
 
@@ -159,7 +159,7 @@ def test_edge_07_task_ids_are_parsed_as_java_does(key: str, name: str, task: int
 
 @pytest.mark.parametrize("key", ["task-0", "task-a-99999999999", "task-a-x", "task-"])
 def test_edge_07_task_ids_that_cannot_be_parsed(key: str) -> None:
-    """Too few parts, too many digits, none: logged and ignored."""
+    """Task ids with too few parts, too many digits or none are logged and ignored."""
     assert outcomes(config((key, '{"properties":{}}')))[0].kind is FateKind.IGNORED
 
 
@@ -182,7 +182,7 @@ def test_edge_09_an_inconsistent_commit_still_sets_the_count() -> None:
 
 
 def test_edge_10_an_empty_commit_bumps_the_generation_only_after_a_deferred_map() -> None:
-    """An emptied deferred map counts; a missing one does not."""
+    """An empty commit counts if a deferred map exists, even an empty one."""
     empty = ("commit-a", '{"tasks":0}')
     assert "a" not in read(config(connector("a"), empty)).config.generations
     once = config(connector("a"), *tasks("a", 1))
@@ -195,7 +195,7 @@ def test_edge_10_an_empty_commit_bumps_the_generation_only_after_a_deferred_map(
     ("release", "kept"), [("3.4", 1), ("3.6.2", 1), ("3.7.0", 1), ("3.7.1", None), ("3.9", None)]
 )
 def test_edge_11_a_commit_before_its_connector(release: str, kept: int | None) -> None:
-    """Applied up to 3.7.0, destructive after: it also wipes what an earlier life left."""
+    """A commit before its connector applies up to 3.7.0; later it removes the tasks."""
     state = read(config(*tasks("a", 1), connector("a")), release)
     assert state.config.task_counts.get("a") == kept
 
@@ -213,7 +213,7 @@ def test_edge_11_a_commit_before_its_connector(release: str, kept: int | None) -
 def test_edge_12_what_goes_with_a_connector(
     release: str, *, tasks_kept: bool, deferred_kept: bool, applied_kept: bool | None
 ) -> None:
-    """Three releases changed it; fencing, generation, target and inconsistency always stay."""
+    """Three releases changed this; fencing, generation, target and inconsistency always stay."""
     log = config(
         connector("a"),
         ("target-state-a", '{"state":"PAUSED"}'),
@@ -266,7 +266,7 @@ def test_edge_15_a_naive_stopped(release: str, target: str) -> None:
 
 
 def test_edge_16_the_config_offset_skips_what_cannot_be_decoded() -> None:
-    """Unknown keys count, undecodable values and aborted records (with support) do not."""
+    """Unknown keys advance the offset; undecodable values and invisible aborted records do not."""
     assert read(config(connector("a"), ("what", "{}"))).config.offset == 2
     assert read(config(connector("a"), ("what", "{"))).config.offset == 1
     aborted = [msgspec.structs.replace(entry, aborted=True) for entry in config(connector("a"))]
@@ -282,7 +282,7 @@ def test_edge_16_the_config_offset_skips_what_cannot_be_decoded() -> None:
     ],
 )
 def test_edge_17_events_are_never_replayed(pair: tuple[str, str]) -> None:
-    """Events in the log at start-up restart nothing; later ones do."""
+    """Events in the log before the start restart nothing; later ones do."""
     assert outcomes(config(pair))[0].calls == ()
     assert len(outcomes(config(pair), live=True)[0].calls) == 1
 
@@ -301,7 +301,7 @@ def test_edge_19_property_values_are_not_type_checked() -> None:
 
 
 def test_edge_20_a_status_tombstone_takes_the_tasks_along_across_partitions() -> None:
-    """The result depends on the order of the partitions: one order here, and a hazard."""
+    """The result depends on the order of the partitions: our one order, and a hazard."""
     task = status(("status-task-a-0", report("RUNNING")), partition=1)
     gone = status(("status-connector-a", None), partition=0, start=5)
     assert read([*task, *gone]).status.tasks == {}
@@ -313,7 +313,7 @@ def test_edge_20_a_status_tombstone_takes_the_tasks_along_across_partitions() ->
 
 @pytest.mark.parametrize(("release", "task_state"), [("3.5.2", "UNASSIGNED"), ("3.6.0", "RUNNING")])
 def test_edge_21_stale_unassigned(release: str, task_state: str) -> None:
-    """Tasks only, from 3.6.0 on: the old owner does not speak over the new one."""
+    """From 3.6.0 on, a stale UNASSIGNED of a task's old worker is ignored."""
     pairs = [(key, report("RUNNING", 2)) for key in ("status-task-a-0", "status-connector-a")]
     late = [(key, report("UNASSIGNED", 1)) for key, _ in pairs]
     state = read(status(*pairs, *late), release)
@@ -322,7 +322,7 @@ def test_edge_21_stale_unassigned(release: str, task_state: str) -> None:
 
 
 def test_edge_22_an_unknown_state_keeps_the_previous_status() -> None:
-    """A 3.4 worker that reads STOPPED goes on showing what was before, or nothing at all."""
+    """A 3.4 worker ignores STOPPED and shows the previous status, or none."""
     key = "status-connector-a"
     log = status((key, report("RUNNING")), (key, report("STOPPED")))
     assert read(log, "3.4").status.connectors["a"].state is State.RUNNING
@@ -331,7 +331,7 @@ def test_edge_22_an_unknown_state_keeps_the_previous_status() -> None:
 
 
 def test_edge_23_the_separator_of_active_topics_is_skipped_by_length() -> None:
-    """Any eleven characters do; REST shows the names that the *value* has."""
+    """Any eleven units serve as separator; REST shows the names in the *value*."""
     value = '{"topic":{"name":"other","connector":"x","task":0,"discoverTimestamp":1}}'
     state = read(status(("status-topic-t2:ZZZZZZZZZZc2", value)))
     assert list(state.status.active_topics) == ["c2"]
@@ -340,7 +340,7 @@ def test_edge_23_the_separator_of_active_topics_is_skipped_by_length() -> None:
 
 
 def test_edge_24_offsets_are_found_by_raw_bytes_or_not_at_all() -> None:
-    """A release re-serialises the parsed key; `kip` looks under the bytes that the log has."""
+    """A release looks for the re-serialised key; `kip` looks for the bytes in the log."""
     key = '["a",{"db":"d","table":"t","schema":"s"}]'
     log = offsets((key, '{"pos":1}'))
     assert [view.offset for view in views.source_offsets(read(log, "3.9"), "a")] == [None]
@@ -350,14 +350,14 @@ def test_edge_24_offsets_are_found_by_raw_bytes_or_not_at_all() -> None:
 
 
 def test_edge_25_java_writes_its_own_json() -> None:
-    """Astral characters as pairs, doubles with exponent, control characters in upper case."""
+    """Java writes astral characters as pairs, doubles with exponent, upper-case escapes."""
     value = {"e": "😀", "c": "\x1f", "d": 1e10, "p": "/é"}
     written = json_converter.encode(value)
     assert written == r'{"e":"\uD83D\uDE00","c":"\u001F","d":1.0E10,"p":"/é"}'.encode()
 
 
 def test_edge_26_a_foreign_partitioner_puts_one_key_into_two_partitions() -> None:
-    """Compaction keeps both, and which one counts depends on the order: a hazard."""
+    """Compaction keeps both records; the order decides which one counts: a hazard."""
     key = '["a",{"p":1}]'
     log = [*offsets((key, '{"o":1}')), *offsets((key, '{"o":2}'), partition=1, start=3)]
     found_hazards = hazards(log, Profile.of("3.9"))
@@ -366,7 +366,7 @@ def test_edge_26_a_foreign_partitioner_puts_one_key_into_two_partitions() -> Non
 
 @pytest.mark.parametrize(("release", "offset"), [("3.9", None), ("kip", {"pos": 1})])
 def test_edge_27_own_offsets_topics_never_fall_back(release: str, offset: object) -> None:
-    """Kafka's null in the connector's topic overrides what the worker's topic has."""
+    """A release ignores an offset that only the worker's topic has; `kip` falls back to it."""
     log = [
         *config(connector("a", **{"offsets.storage.topic": "own"})),
         *offsets(('["a",{"p":1}]', '{"pos":1}')),
@@ -377,7 +377,7 @@ def test_edge_27_own_offsets_topics_never_fall_back(release: str, offset: object
 
 
 def test_edge_28_only_exactly_once_support_is_blind_for_aborted_records() -> None:
-    """A worker without it obeys them; one that reads its connector's own topic never does."""
+    """A worker without exactly-once support obeys aborted records, except in own topics."""
     aborted = [
         msgspec.structs.replace(entry, aborted=True)
         for entry in [*config(connector("a")), *offsets(("k", "1")), *records("own", ("k", "1"))]
@@ -411,12 +411,12 @@ def test_edge_29_offset_keys_that_are_no_json(release: str, kind: FateKind) -> N
 @pytest.mark.java
 @pytest.mark.parametrize(("release", "does"), [("0.10.0.1", "refuses"), ("0.10.1.0", "writes")])
 def test_edge_30_put_safe_where_nothing_is_cached(release: str, does: str) -> None:
-    """Kafka's own `CacheEntry` answers: we never write so (more in `test_worker_writes`)."""
+    """Kafka's own `CacheEntry` decides; we never write so (more in `test_worker_writes`)."""
     assert writing_answers(release)["safely"]["nothing"] == does
 
 
 def test_edge_30_reading_is_not_so_careful() -> None:
-    """Reading ignores generations: the last record wins."""
+    """Readers ignore generations: the last record wins."""
     key = "status-connector-a"
     state = read(status((key, report("RUNNING", 9)), (key, report("FAILED", 1))), "0.10.0")
     assert state.status.connectors["a"].generation == 1
@@ -446,7 +446,7 @@ def test_edge_32_keys_are_repaired_as_java_does() -> None:
     ],
 )
 def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, text: str | None) -> None:
-    """Overlong forms always, encoded surrogates up to 4.2.0."""
+    """Overlong forms are always accepted, encoded surrogates up to 4.2.0."""
     state = read(config(("connector-a", value)), release)
     assert state.config.connectors.get("a") == (None if text is None else {"k": text})
 
@@ -462,7 +462,7 @@ def test_edge_33_jackson_is_lenient_with_utf8(release: str, value: bytes, text: 
     ],
 )
 def test_edge_34_numbers(release: str, text: bytes, expected: object) -> None:
-    """Integers wrap at 64 bits, zero loses its sign from 2.4 on, too large is Infinity."""
+    """Integers wrap at 64 bits, zero loses its sign from 2.4 on, a large number is Infinity."""
     number = json_converter.decode(b"[" + text + b"]", Profile.of(release))
     assert isinstance(number, list)
     if isinstance(expected, int):
@@ -481,7 +481,7 @@ def test_edge_34_limits_from_3_7_on(value: bytes) -> None:
 
 
 def test_every_edge_has_a_test() -> None:
-    """The edges 1 to 34 each have a test with their number."""
+    """Each of the edge cases 1 to 34 has a test with its number."""
     numbers = {int(name.split("_")[2]) for name in globals() if name.startswith("test_edge_")}
     assert numbers == set(range(1, 35))
 

@@ -1,4 +1,4 @@
-"""A snapshot of another fold version must never pass for one of this version."""
+"""A snapshot of another fold version is never used."""
 
 from hashlib import blake2b
 from pathlib import Path
@@ -12,7 +12,7 @@ from controlplane.core.releases.profiles import Profile
 from controlplane.logs.dumps import read_dump
 
 KNOWN = (3, "c4e342bd5b9647ec89a481e75221b182")
-"""The version of the fold, and what the recorded clusters freeze to by it."""
+"""The version of the fold, and the digest of its snapshots of the recorded clusters."""
 
 
 def frozen(path: Path) -> bytes:
@@ -31,10 +31,10 @@ def frozen(path: Path) -> bytes:
 
 
 def test_another_fold_has_another_version(histories: Path) -> None:
-    """A failure means that the fold is broken, or that it was changed on purpose.
+    """A failure means that the fold is broken, or was changed on purpose.
 
-    After a change on purpose, raise `FOLD_VERSION` by one and write both into `KNOWN`.
-    If only the recordings have changed, write down the new digest alone.
+    After a change on purpose, raise `FOLD_VERSION` by one and write both into `KNOWN`. If only the
+    recordings have changed, write the new digest alone.
     """
     digest = blake2b(digest_size=16)
     for path in sorted(histories.glob("*.log.jsonl")):

@@ -1,4 +1,4 @@
-"""Work grows in proportion to the input, and not with its square."""
+"""Work grows linearly with the input."""
 
 from collections.abc import Callable
 
@@ -16,7 +16,7 @@ RUNNING = '{"state":"RUNNING","worker_id":"w","generation":1}'
 
 
 def telling(entries: list[Entry]) -> Callable[[], object]:
-    """The history of connector `c`, with everything that people are shown of it."""
+    """The history of connector `c`, as shown to users."""
     return lambda: [
         (event.what, event.words, event.values) for event in history(entries, "c", KIP).events
     ]
@@ -33,12 +33,12 @@ def keys(number: int) -> dict[str, str]:
 
 
 def test_history_of_a_connector_with_many_task_configs() -> None:
-    """Each waits for the commit, which changes all."""
+    """The cost is linear, although the commit changes all task configs at once."""
     assert_linear(lambda n: telling(config(connector("c"), *tasks("c", n))), 100)
 
 
 def test_history_of_a_connector_with_many_task_statuses() -> None:
-    """Each record is about one task; then each is taken away again."""
+    """The cost is linear for statuses of many tasks, and for their removal."""
 
     def prepared(number: int) -> Callable[[], object]:
         names = [f"status-task-c-{task}" for task in range(number)]
@@ -50,7 +50,7 @@ def test_history_of_a_connector_with_many_task_statuses() -> None:
 
 
 def test_history_of_a_connector_with_many_active_topics() -> None:
-    """Each record is about one topic."""
+    """The cost is linear for records of many active topics."""
     value = '{"topic":{"name":"t","connector":"c","task":0,"discoverTimestamp":1}}'
     assert_linear(
         lambda n: telling(status(*((f"status-topic-{at}:connector-c", value) for at in range(n)))),
@@ -59,7 +59,7 @@ def test_history_of_a_connector_with_many_active_topics() -> None:
 
 
 def test_history_in_which_one_key_changes_again_and_again_beside_many() -> None:
-    """A status changes nothing of the config, and costs nothing of it."""
+    """A status record costs no work on the config's many keys."""
 
     def prepared(number: int) -> Callable[[], object]:
         reports = [("status-connector-c", RUNNING), ("status-connector-c", None)] * number
@@ -69,7 +69,7 @@ def test_history_in_which_one_key_changes_again_and_again_beside_many() -> None:
 
 
 def test_difference_of_states_with_offsets_of_many_connectors() -> None:
-    """Each offset is looked at once, also where its key has to be parsed to tell whose it is."""
+    """Each offset is visited once, even if its key must be parsed to find its connector."""
 
     def prepared(number: int) -> Callable[[], object]:
         plain = (f'["c{at}",{{"p":1}}]' for at in range(number))
@@ -81,7 +81,7 @@ def test_difference_of_states_with_offsets_of_many_connectors() -> None:
 
 
 def test_hazards_of_many_tombstones_beside_many_tasks() -> None:
-    """A connector was removed again and again in one partition, its tasks lie in another."""
+    """The cost is linear for tombstones in one partition and tasks in another."""
 
     def prepared(number: int) -> Callable[[], object]:
         removed = status(*[("status-connector-c", None)] * 8 * number)

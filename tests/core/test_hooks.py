@@ -1,4 +1,4 @@
-"""Hooks of connectors for offsets that are to be written: from words, and Kafka's own."""
+"""Offset hooks of connectors: those described in words, and Kafka's own."""
 
 from typing import Any
 
@@ -29,7 +29,7 @@ NOTHING: Offsets = ()
     ],
 )
 def test_words(words: str, outcome: HookOutcome) -> None:
-    """Four words name a hook that ignores its offsets."""
+    """Four words describe a hook that ignores its offsets."""
     assert parse_hook(words)({"name": "x"}, NOTHING) == outcome
 
 
@@ -62,7 +62,7 @@ def test_other_words(words: str) -> None:
 
 
 def outcome_of(words: str, *offsets: tuple[Any, Any], **config: str) -> HookOutcome:
-    """Return the outcome of the hook that the words describe for these offsets."""
+    """Return the outcome of the described hook for these offsets."""
     return parse_hook(words)({"name": "x", **config}, offsets)
 
 
@@ -101,13 +101,13 @@ NO_LONG = "The value for the 'position' key in the offset is expected to be a Lo
     ],
 )
 def test_files(partition: Any, offset: Any, text: str | None) -> None:
-    """`FileStreamSourceConnector`: a position in a file, or nothing at all."""
+    """`FileStreamSourceConnector` accepts a position in a file, or null."""
     outcome = outcome_of("as FileStreamSourceConnector", (partition, offset), file="/a")
     assert outcome == outcome_with(text)
 
 
 def test_standard_input_has_no_offsets() -> None:
-    """The removal of an offset is refused, too."""
+    """A file connector on standard input refuses offsets, also their removal."""
     refused = HookFailure(STDIN)
     assert outcome_of("as FileStreamSourceConnector") == refused
     assert outcome_of("as FileStreamSourceConnector", (FILE, None), file="") == refused
@@ -118,7 +118,7 @@ SHOWN = "{cluster=west, partition=0, topic=orders}"
 
 
 def test_mirrored_topics() -> None:
-    """`MirrorSourceConnector` takes offsets of partitions of topics of a cluster."""
+    """`MirrorSourceConnector` accepts offsets of topic partitions of a cluster."""
     words = "as MirrorSourceConnector"
     assert outcome_of(words, (WEST, {"offset": 5}), ({}, None)) == ACCEPTED
     refused = HookFailure("Source partitions may not be null")
@@ -156,7 +156,7 @@ def test_mirrored_topics() -> None:
     ],
 )
 def test_malformed_mirrored_partitions_are_refused(partition: Any, shown: str, wrong: str) -> None:
-    """The message shows the partition and its fault."""
+    """The message shows the partition and its error."""
     outcome = outcome_of("as MirrorSourceConnector", (partition, {"offset": 1}))
     assert outcome == HookFailure(f"Source partition {shown} {wrong}")
 
@@ -184,7 +184,7 @@ def test_malformed_mirrored_offsets_are_refused(offset: Any, shown: str, wrong: 
 
 
 def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
-    """Offsets of heartbeats and checkpoints mean nothing, so one value alone is valid."""
+    """Offsets of heartbeats and checkpoints have no meaning, so only 0 is valid."""
     beat = {"sourceClusterAlias": "west", "targetClusterAlias": "east"}
     group = {"group": "g", "topic": "orders", "partition": 0}
     for words, partition, shown in (
@@ -199,7 +199,7 @@ def test_heartbeats_and_checkpoints_begin_at_zero() -> None:
 
 
 def test_the_first_offset_that_is_wrong_is_told() -> None:
-    """Offsets are checked in the order of the question."""
+    """Offsets are checked in the order of the request."""
     wrong = [(FILE, {}), (None, {"position": 1})]
     message = "Offset objects should either be null or contain the key 'position'"
     outcome = outcome_of("as FileStreamSourceConnector", (FILE, None), *wrong, file="/a")

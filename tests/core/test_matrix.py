@@ -1,7 +1,7 @@
 """Effect of each record in each release: the version matrix, row by row.
 
-A row has a log and, for every span of releases, the expected effect. A span is given by its first
-release; the row holds for every profile in it.
+A row has a log and the expected effect for every span of releases. A span begins with its first
+release, and holds for every profile in it.
 """
 
 from collections.abc import Callable
@@ -327,14 +327,14 @@ def _first(line: str) -> str:
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_effects(row: MatrixRow, release: str) -> None:
-    """The state that a worker of each release ends with."""
+    """The final state of a worker of each release."""
     assert row.view(read(row.log, release)) == expected(row.effects, release)
 
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize(("name", "log", "fates"), FATES, ids=[fate[0] for fate in FATES])
 def test_fates(name: str, log: list[Entry], fates: dict[str, str], release: str) -> None:
-    """The fate of the last record of a log."""
+    """The fate of the last record in each release."""
     assert outcomes(log, release)[-1].kind.value == expected(fates, release), name
 
 
@@ -343,7 +343,7 @@ NEGATIVE = config(LIVE, ("commit-a", '{"tasks":-1}'))
 
 @pytest.mark.parametrize(("release", "fails"), [("2.5.1", False), ("2.6.0", True), ("4.3", True)])
 def test_negative_task_counts(release: str, *, fails: bool) -> None:
-    """An empty list up to 2.5, an exception on every read from 2.6.0 on."""
+    """A negative count gives an empty list up to 2.5, and an exception from 2.6.0 on."""
     state = read(NEGATIVE, release)
     if fails:
         with pytest.raises(views.ReadFailed, match="Illegal Capacity: -1"):
@@ -367,20 +367,20 @@ TARGET = ("target-state-a", '{"state":"PAUSED"}')
     ],
 )
 def test_announced_tasks(release: str, log: list[Entry], names: set[tuple[str, int]]) -> None:
-    """All known task ids up to 2.3.0, only those just committed from 2.3.1 on."""
+    """Up to 2.3.0 all known task ids are announced, later only those of the commit."""
     assert outcomes(log, release, live=True)[-1].calls[0].subject == names
 
 
 @pytest.mark.parametrize(("release", "calls"), [("3.4.1", 2), ("3.5.0", 1), ("3.7.0", 1)])
 def test_announced_target_states(release: str, calls: int) -> None:
-    """Every record up to 3.4, only a change from 3.5.0 on."""
+    """Up to 3.4 every target state is announced, from 3.5.0 on only a change."""
     record_fates = outcomes(config(LIVE, TARGET, TARGET), release, live=True)
     assert sum(len(outcome.calls) for outcome in record_fates[1:]) == calls
 
 
 @pytest.mark.parametrize(("release", "calls"), [("3.6.2", 1), ("3.7.0", 0)])
 def test_announced_target_states_of_unknown_connectors(release: str, calls: int) -> None:
-    """Up to 3.6 also of connectors that do not exist."""
+    """Up to 3.6 target states of unknown connectors are announced, too."""
     assert len(outcomes(config(TARGET), release, live=True)[0].calls) == calls
 
 
@@ -401,7 +401,7 @@ def test_live_events(key: str, release: str) -> None:
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 def test_the_log_thread(release: str) -> None:
-    """From 3.9 on a poison record costs a running worker a batch, before that the log thread."""
+    """From 3.9 on a poison record costs a running worker a batch; before, the log thread."""
     (hazard,) = hazards(config(LIVE, (None, "{}"), connector("b")), Profile.of(release))
     fate = {"0.9": "never reads on", "3.9.0": "loses the rest of its batch"}
     assert hazard.danger is Danger.STOPS_WORKER
@@ -409,7 +409,7 @@ def test_the_log_thread(release: str) -> None:
 
 
 def test_fates_are_known() -> None:
-    """The table spells the kinds as the program does."""
+    """The table spells the kinds of fates like the program."""
     assert {kind for _, _, fates in FATES for kind in fates.values()} <= {
         kind.value for kind in FateKind
     }

@@ -1,8 +1,8 @@
 """Records that each release writes: the rows of the version matrix about writers.
 
-Some rows are written only by a running worker, not by a decision: statuses of tasks that no longer
-exist (from 2.5.1), task configs written again after a config change (from 3.7.1), `putSafe` (0.10.0
-against 0.10.1). `tests/oracle/test_worker_writes.py` tests these against Kafka's classes.
+Only a running worker writes some rows: statuses of removed tasks (from 2.5.1), repeated task
+configs after a config change (from 3.7.1), `putSafe` (0.10.0 against 0.10.1).
+`tests/oracle/test_worker_writes.py` tests these against Kafka's classes.
 """
 
 from typing import Any, NamedTuple
@@ -39,7 +39,7 @@ CREATED = f'connector-a {{"properties":{CONFIG}}}'
 
 
 class WrittenRow(NamedTuple):
-    """A command about a live or new connector, and the records by first release."""
+    """A command about an existing or new connector, and the records by first release."""
 
     name: str
     log: list[Pair]
@@ -84,7 +84,7 @@ ROWS = [
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_written_records(row: WrittenRow, release: str) -> None:
-    """The records, in the order in which a leader of the release sends them."""
+    """Each release writes these records, in the order in which a leader sends them."""
     plan = decided(row.log, row.command, release)
     assert (sent(plan) if isinstance(plan, Plan) else REFUSED) == expected(row.written, release)
 
@@ -99,7 +99,7 @@ REPORT = b'{"state":"RUNNING","trace":null,"worker_id":"w","generation":1'
 
 @pytest.mark.parametrize("release", PROFILE_NAMES)
 def test_the_version_of_a_plugin(release: str) -> None:
-    """Statuses carry it from 4.1 on (KIP-891)."""
+    """From 4.1 on, statuses have a version (KIP-891)."""
     running = TaskStatus("a", 0, Status(State.RUNNING, None, "w", 1, "1.0"))
     _, value = encode_status(running, Profile.of(release))
     assert value == expected(

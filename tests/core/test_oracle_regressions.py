@@ -1,4 +1,4 @@
-"""Logs that Kafka's classes once judged differently from the fold, a record or two each."""
+"""Regressions: short logs on which Kafka's classes once differed from the fold."""
 
 import pytest
 
@@ -13,7 +13,7 @@ from tests.core.logs import config, offsets, read
 
 
 def test_nothing_deferred_is_announced_as_nothing() -> None:
-    """Up to 2.3.0 a commit announces all known tasks, but none if its connector never had any."""
+    """Up to 2.3.0 a commit announces all known tasks, or none if there never were any."""
     log = config(
         ("task-b-0", '{"properties":{}}'),
         ("commit-b", '{"tasks":1}'),
@@ -28,7 +28,7 @@ def test_nothing_deferred_is_announced_as_nothing() -> None:
     ("release", "kind"), [("3.6.1", FateKind.IGNORED), ("3.6.2", FateKind.ACCEPTED)]
 )
 def test_an_offset_without_partition_is_no_news(release: str, kind: FateKind) -> None:
-    """KAFKA-16392: `["c",null]` is worth a warning in some releases only."""
+    """KAFKA-16392: `["c",null]` causes a warning in some releases only."""
     (entry,) = offsets(('["c",null]', "{}"))
     assert Fold(Profile.of(release)).apply(entry).kind is kind
 
@@ -55,7 +55,7 @@ def test_topics_are_filed_under_the_connector_that_a_worker_files_them_under(
 
 
 def test_a_key_whose_separator_is_too_short_in_units_is_ignored() -> None:
-    """Ten code points behind the colon are eleven units with one pair: nothing is left."""
+    """A key is ignored if fewer than eleven UTF-16 units follow its colon."""
     entry = Entry("connect-status", 0, 0, 0, "status-topic-t:connecto\U0001f600".encode(), None)
     assert Fold(Profile.of("3.9")).apply(entry).kind is FateKind.IGNORED
 
@@ -88,7 +88,7 @@ def test_deep_partitions_are_told_apart() -> None:
 
 
 def test_nested_partitions_are_listed_but_not_answered() -> None:
-    """`OffsetStorageReaderImpl` refuses to look for them, and leaves them out."""
+    """A nested partition is listed, but `OffsetStorageReaderImpl` gives no answer for it."""
     state = read(offsets(('["c",{"p":[1]}]', '{"pos":1}'), ('["c",{"p":1}]', '{"pos":2}')))
     assert [view.partition for view in views.source_offsets(state, "c")] == [{"p": 1}]
 

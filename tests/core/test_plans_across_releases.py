@@ -1,7 +1,7 @@
-"""Plans written as one release and read as each other one: the effects of the version matrix.
+"""Plans written as one release and read as another: the effects of the version matrix.
 
-A row has a command, the release that writes, and for every span of readers the effect. A span is
-given by its first release. Every rolling upgrade has readers of an older or newer release than the
+A row has a command, the writing release, and the effect for every span of readers. A span begins
+with its first release. Every rolling upgrade has readers of an older or newer release than the
 writer.
 """
 
@@ -86,7 +86,7 @@ def offset(reading: WorkerReading) -> Any:
 
 
 def removed_offset(reading: WorkerReading) -> str:
-    """Remains of an offset that was removed."""
+    """Stored remains of a removed offset."""
     values = reading.state.offsets["connect-offsets"].values
     return "null" if b'["a",{"page":1}]' in values else "nothing"
 
@@ -280,7 +280,7 @@ ROWS = [
 
 
 def planned_entries(log: Iterable[Entry], plan: Plan) -> list[Entry]:
-    """The records of a plan behind a log, a second apart."""
+    """The records of a plan after a log, a second apart."""
     ends: dict[tuple[str, int], int] = {}
     for entry in log:
         ends[entry.topic, entry.partition] = entry.offset + 1
@@ -317,7 +317,7 @@ def test_effect(row: PlanRow, writer: str) -> None:
 
 
 def test_deleted_and_created_again() -> None:
-    """Older readers give the next connector of that name the tasks of the one before."""
+    """Older readers give a recreated connector the tasks of the former one."""
     effects = {"0.9": "runs, 2 tasks", "0.10.0": "STARTED, 2 tasks", "2.5.1": "STARTED, 0 tasks"}
     for writer in SINCE_STATES:
         deleted = planned_entries(ALIVE, planned(ALIVE, c.DeleteConnector("a"), writer))
@@ -339,7 +339,7 @@ def test_deleted_and_created_again() -> None:
 def test_reconfigured_while_paused_and_compacted(
     writers: tuple[str, ...], task_counts: dict[str, int]
 ) -> None:
-    """The commit is older than the config then: newer readers lose the tasks (KAFKA-17719)."""
+    """Newer readers lose the tasks, because the commit is older than the config (KAFKA-17719)."""
     changed = c.PutConfig("a", {**PROPERTIES, "file": "g"})
     for writer in writers:
         whole = [*PAUSED, *planned_entries(PAUSED, planned(PAUSED, changed, writer))]

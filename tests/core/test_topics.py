@@ -1,4 +1,4 @@
-"""The names of a cluster's topics."""
+"""Names of a cluster's topics."""
 
 from itertools import combinations
 
@@ -10,7 +10,7 @@ from controlplane.core.topic_names import is_legal
 
 @pytest.mark.parametrize(("first", "second"), list(combinations(Topics.__struct_fields__, 2)))
 def test_one_topic_is_not_two(first: str, second: str) -> None:
-    """Records of one topic would be read as records of the other."""
+    """One topic for two purposes is refused: its records would be read as both."""
     message = f"x cannot be the {first} topic and the {second} topic: give each a name of its own"
     with pytest.raises(SharedTopic, match=message):
         check_topics(Topics(**{first: "x", second: "x"}))
@@ -18,7 +18,7 @@ def test_one_topic_is_not_two(first: str, second: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "a b/c", ".", "..", "ü", "a\n", "x" * 250])
 def test_names_that_no_topic_can_have(name: str) -> None:
-    """Kafka's rule is checked before anything is created; the message says what is allowed."""
+    """A name that breaks Kafka's rule is refused before any topic is created, with the rule."""
     with pytest.raises(ValueError, match="cannot be the name of a topic: use 1 to 249 letters"):
         check_topics(Topics(status=name))
     assert not is_legal(name)

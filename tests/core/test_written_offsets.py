@@ -26,7 +26,7 @@ from tests.core.offset_cases import (
 
 
 def test_an_empty_map_is_an_offset_and_null_is_none() -> None:
-    """An unknown partition with a null offset still gets its tombstone."""
+    """An unknown partition with a null offset still gets a tombstone."""
     command = alter((page(0), {}), (page(1), None), (page(2), {"row": None}))
     assert written_records(STOPPED_A, command) == {
         "write": [f"{key(0)} {{}}", f"{key(1)} ", f'{key(2)} {{"row":null}}']
@@ -35,7 +35,7 @@ def test_an_empty_map_is_an_offset_and_null_is_none() -> None:
 
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 def test_equal_partitions_collapse(release: str) -> None:
-    """The first spelling and the last offset; what Java calls different stays apart."""
+    """Equal partitions keep the first spelling and the last offset; equality is Java's."""
     command = alter(
         ({"a": 1, "b": 2}, {"row": 1}),
         ({"b": 2, "a": 1}, {"row": 2}),
@@ -58,7 +58,7 @@ def test_a_partition_may_be_null() -> None:
 
 
 def test_values_are_written_as_java_does() -> None:
-    """64-bit integers, doubles, escapes; members in the order of a HashMap."""
+    """Values are written as 64-bit integers, doubles and escapes, in the order of a HashMap."""
     partition = {"topic": "ü\U0001f600\x1f/", "partition": -(2**63), "cluster": None}
     command = alter((partition, {"pos": 1e10, "a": 2.0, "inf": float("inf")}))
     topic = '"topic":"ü\\uD83D\\uDE00\\u001F/"'
@@ -77,9 +77,9 @@ def pages(texts: list[str]) -> list[int]:
 
 
 def test_releases_write_in_the_order_of_javas_maps() -> None:
-    """Releases write in the order of a Java map of byte buffers; we keep the order of the request.
+    """Releases write in the order of a Java map of byte buffers; we keep the request's order.
 
-    The orders are those of Kafka's own classes.
+    The expected orders come from Kafka's own classes.
     """
     assert pages(written_records(STOPPED_A, SIX)["write"]) == [0, 1, 2, 3, 4, 5]
     for release in ("3.6", "3.9", "4.3"):
@@ -101,7 +101,7 @@ TWO_TOPICS = after(
 
 @pytest.mark.parametrize("release", ["3.8", "3.9", "4.3", "kip"])
 def test_removals_go_to_the_copy_first_and_values_last(release: str) -> None:
-    """A crash in between brings no offset back that was removed (O3, KAFKA-15018)."""
+    """A crash between the steps restores no removed offset (O3, KAFKA-15018)."""
     command = alter((page(0), None), (page(1), {"row": 2}))
     plan = planned(STOPPED_WITH_OWN, command, release, hooks=SURE)
     assert [
@@ -121,7 +121,7 @@ def test_removals_go_to_the_copy_first_and_values_last(release: str) -> None:
 
 @pytest.mark.parametrize("release", ["3.6", "3.7"])
 def test_before_3_8_everything_goes_to_the_copy_last(release: str) -> None:
-    """Removals are best effort there, too: the defect of KAFKA-15018."""
+    """Before 3.8 the worker's topic is written last, also for removals (KAFKA-15018)."""
     command = alter((page(0), None), (page(1), {"row": 2}))
     plan = planned(STOPPED_WITH_OWN, command, release, hooks=SURE)
     assert [(step.name, len(step.records), step.best_effort) for step in plan.steps] == [
@@ -136,7 +136,7 @@ def test_before_3_8_everything_goes_to_the_copy_last(release: str) -> None:
 
 
 def test_values_alone_need_no_step_before() -> None:
-    """A worker's own topic needs none either if the connector names it as its own."""
+    """Values need no earlier step; neither does a connector that names the worker's topic."""
     assert list(written_records(STOPPED_WITH_OWN, ONE)) == ["write", "write-copy"]
     same = connector('"offsets.storage.topic":"connect-offsets"')
     assert list(written_records([same, STOPPED], ONE)) == ["write"]
@@ -169,7 +169,7 @@ STOPPED_NOW = after(
 @pytest.mark.parametrize("command", [ONE, RESET], ids=["alter", "reset"])
 @pytest.mark.parametrize("release", ["3.9", "kip"])
 def test_tasks_are_fenced_before_offsets_are_written(command: Any, release: str) -> None:
-    """Tasks are fenced once per stop: a count younger than the commit shows it was done."""
+    """Tasks are fenced once per stop: a count later than the commit shows it."""
     log = after(STOPPED_NOW, *offsets((key(0), '{"row":1}')))
     name = "write" if command is ONE else "wipe"
     plan = planned(log, command, release, hooks=SURE, exactly_once=True)
@@ -184,7 +184,7 @@ def test_tasks_are_fenced_before_offsets_are_written(command: Any, release: str)
 
 
 def test_fencing_comes_first_even_where_nothing_is_reset() -> None:
-    """A task that is fenced writes nothing later, either."""
+    """Tasks are fenced first, even if there is nothing to reset."""
     plan = planned(STOPPED_NOW, RESET, hooks=SURE, exactly_once=True)
     assert [step.name for step in plan.steps] == ["fence", "count"]
     assert plan.commit_point is None
@@ -203,7 +203,7 @@ def test_nothing_known_means_nothing_written() -> None:
 
 
 def test_a_reset_knows_both_topics() -> None:
-    """Offsets of either topic are removed from both."""
+    """A reset removes offsets of either topic from both."""
     assert written_records(TWO_TOPICS, RESET) == {
         "wipe-copy": [f"{key(0)} ", f"{key(1)} "],
         "wipe": [f"{key(0)} ", f"{key(1)} "],
@@ -232,7 +232,7 @@ def test_we_take_the_key_of_the_log_and_releases_miss_it(command: Any) -> None:
 
 
 def test_every_spelling_is_removed_and_one_is_altered() -> None:
-    """The altered spelling is the worker's own, else the least."""
+    """A reset removes every spelling; an alteration uses the worker's own, or else the least."""
     present = [(REORDERED, '{"pos":1}'), (SPACED, '{"pos":2}')]
     log = after(STOPPED_A, *offsets(*present))
     assert written_records(log, RESET) == {"wipe": [f"{SPACED} ", f"{REORDERED} "]}
@@ -243,7 +243,7 @@ def test_every_spelling_is_removed_and_one_is_altered() -> None:
 
 
 def test_one_topic_is_spelled_as_the_other() -> None:
-    """The worker's topic supplies partitions that the own topic lacks; the own ones come first."""
+    """The worker's topic supplies spellings that the own topic lacks; the own ones come first."""
     command = alter(({"cluster": "c", "topic": "t"}, {"pos": 9}))
     log = after(STOPPED_WITH_OWN, *offsets((REORDERED, '{"pos":1}')))
     nine = ' {"pos":9}'
@@ -259,7 +259,7 @@ def test_one_topic_is_spelled_as_the_other() -> None:
 
 
 def test_offsets_that_no_worker_lists_are_reset() -> None:
-    """O1: nested partitions, the null partition and hidden spellings are reset, too."""
+    """O1: a reset includes nested partitions, the null partition and hidden spellings."""
     nested, nowhere = '["a",{"f":{"g":1}}]', '["a",null]'
     log = after(
         STOPPED_A, *offsets((nested, "{}"), (nowhere, "{}"), (key(0), "{}"), (REORDERED, "{}"))
@@ -273,14 +273,17 @@ def test_offsets_that_no_worker_lists_are_reset() -> None:
 
 
 def test_releases_fail_at_nested_partitions_when_they_reset() -> None:
-    """Releases list them first, and check their form then."""
+    """Releases fail to reset nested partitions: they list them, and then check their form."""
     log = after(STOPPED_A, *offsets(('["a",{"f":{"g":1}}]', "{}")))
     message = "Offsets may only contain primitive types as values, but field f contains MAP"
     assert refused(log, RESET, "3.9") == Rejected(Reason.FAILED, message)
 
 
 def test_a_key_is_removed_where_it_lies() -> None:
-    """A foreign hand may have used another partitioner; a fold that traces knows where."""
+    """A tombstone goes to the partition where a foreign writer has put the key.
+
+    Only a fold that traces records knows it.
+    """
     entries = [*config(connector(), STOPPED), *offsets((key(0), "{}"), partition=3)]
     for trace, place in ((True, 3), (False, None)):
         state = read(entries, "kip", trace=trace)

@@ -35,7 +35,7 @@ class ProgramNotReady(RuntimeError):
 
 
 class JavaProgram:
-    """A main class with its arguments. What it prints goes to `<name>.log` in its directory."""
+    """A main class with its arguments. Its output goes to `<name>.log` in its directory."""
 
     def __init__(
         self,

@@ -90,9 +90,9 @@ async def test_records_are_appended_once_more(
 async def test_offsets_are_copied_where_kafka_puts_them(
     broker: Broker, reader: KafkaReader, new_topic: NewTopic
 ) -> None:
-    """Each key into the partition that a worker's producer chooses; tombstones are tombstones.
+    """The copy of an offset lies in the partition that a worker's producer chooses for its key.
 
-    Those of other connectors stay where they are.
+    A copied tombstone stays a tombstone. The line copies no offsets of other connectors.
     """
     source, target, theirs = await new_topic(1), await new_topic(5), await new_topic(5)
     offsets: list[Content] = []

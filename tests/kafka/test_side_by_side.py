@@ -36,7 +36,10 @@ _NEWER = {
     "PUT /admin/loggers/nobody.logs.here?scope=cluster": LOGGERS,
 }
 EXCEPTIONS: Mapping[str, Mapping[str, str]] = {"3.9.1": _BOTH, "4.3.0": _BOTH | _NEWER}
-"""By release, what is answered otherwise, and why. What does not differ any more has to go."""
+"""Requests that the two sides answer differently, with reasons, by release.
+
+A request whose answers have become equal must be removed here.
+"""
 
 
 @pytest.mark.parametrize("release", sampled(RELEASES, "4.3.0"))

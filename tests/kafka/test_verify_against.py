@@ -152,8 +152,8 @@ async def _clean(cluster: CheckedCluster, worker: KafkaWorker) -> None:
 async def _edge_20(cluster: CheckedCluster, first: KafkaWorker) -> None:
     """A worker that starts later reads a tombstone after the task that was written after it.
 
-    Which partition it reads first is its own affair, so there is a name for either order. No other
-    connector may be there: a rebalance would write new statuses, and mend the difference.
+    The worker may read either partition first, so the test has a name for each order. No other
+    connector may exist: a rebalance would write new statuses, and mend the difference.
     """
     for name in names_by_order():
         await cluster.create(first, name)

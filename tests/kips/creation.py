@@ -1,4 +1,4 @@
-"""Creating a connector `new` with its first offsets, where an earlier one has left some."""
+"""Creation of a connector `new` with initial offsets, where an earlier one has left offsets."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ LEFT_OVER = (
 
 
 def creation_body(offsets: Any = AT_100, config: Any = SOURCE_CONFIG, **fields: Any) -> Body:
-    """The body of a request that makes the connector `new`."""
+    """The body of a request that creates the connector `new`."""
     return {"name": "new", "config": config, "initial_offsets": offsets} | fields
 
 
@@ -31,7 +31,7 @@ async def offsets_of(service: AskedService, name: str = "new") -> list[Any]:
 
 
 def left_of(service: AskedService, name: str = "new") -> dict[str, str]:
-    """Offsets that the worker's topic has of a connector, whether that is there or not."""
+    """Stored offsets of a connector in the worker's topic, whether or not the connector exists."""
     values = service.state.offsets[OFFSETS].values.items()
     texts = (((key or b"").decode(), value) for key, value in values)
     return {

@@ -1,7 +1,7 @@
 """Sentences of the KIPs that cannot be tested yet, each with the part that is missing.
 
-The rows are by KIP and section; a row is one sentence, in our words. As soon as a missing part
-exists, `test_missing_parts` fails: its rows then become tests.
+A row is one sentence in our words, by KIP and section. `test_missing_parts` fails once a missing
+part exists: its rows then become tests.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ class MissingPart(Enum):
 
 
 class Later(NamedTuple):
-    """A sentence, and what it waits for."""
+    """A sentence, and the missing part that its test needs."""
 
     says: str
     needs: MissingPart

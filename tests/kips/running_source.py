@@ -1,4 +1,4 @@
-"""A source whose polls and hooks a test sets, and a log that holds records back."""
+"""A source whose polls and hooks a test sets, and a log that delays records."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -32,11 +32,11 @@ class Script:
         self.hook = hook
         self.calls: list[str] = []
         self.offsets_shown: list[dict[str, Any]] = []
-        """Offsets that each call of the hook was shown, by the name of the partition."""
+        """Arguments of each call of the hook: offsets by the name of the partition."""
 
 
 scripts: list[Script] = []
-"""The script of the running test, at the end."""
+"""The script of the running test is the last one."""
 
 
 class ScriptedTask(SourceTask):
@@ -96,7 +96,7 @@ def record(partition: str, at: int, topic: str = "t") -> SourceRecord:
 
 
 class HoldingLog(MemoryLog):
-    """Log that appends to the topic `held` only when the test lets it."""
+    """Log that appends to the topic `held` only when the test allows it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""A control plane that gets requests as over HTTP: request → command → outcome → answer.
+"""A control plane with requests as over HTTP: request → command → outcome → answer.
 
-The log it stands on is that of a small cluster, as its workers have written it: `orders` is a
-source with two running tasks, `sales` a sink with one. No worker runs here: `write_foreign` writes
-the records that workers would report.
+Its log is that of a small cluster, as workers have written it: `orders` is a source with two
+running tasks, `sales` a sink with one. No worker runs here: `write_foreign` writes the records that
+workers would report.
 """
 
 import asyncio
@@ -40,7 +40,10 @@ _CATALOGUE: list[dict[str, str]] = [
     {"class": SINK, "type": "sink"},
 ]
 PLUGINS = catalogued(msgspec.json.encode(_CATALOGUE))
-"""Sources whose hook says perhaps and surely, and one that looks at what it is given; a sink."""
+"""Three sources and a sink.
+
+The hooks of two sources answer perhaps and surely; the third source checks its config.
+"""
 
 SOURCE_CONFIG = {"connector.class": SOURCE, "tasks.max": "2"}
 OWN = {**SOURCE_CONFIG, "offsets.storage.topic": "own"}
@@ -51,7 +54,7 @@ Fields = dict[str, Any]
 
 
 class Beyond(ConsumerGroups):
-    """Consumer groups, and workers that record the actions that they are asked for."""
+    """Simulated consumer groups and workers, which record the requested actions."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,7 +67,7 @@ class Beyond(ConsumerGroups):
 
 
 class RefusingLog(MemoryLog):
-    """A log that takes no record in which there is something that it `refuses`."""
+    """A log that refuses an append with a record for which `refuses` is true."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -98,13 +101,13 @@ class AskedService:
 
     @property
     def reset_status(self) -> int:
-        """Status of the answer to a reset: the KIP answers nothing, releases answer a message."""
+        """Status of the answer to a reset: 204 in the KIP, 200 in releases."""
         return 204 if self._profile.release == KIP else 200
 
     async def ask(
         self, method: str, target: str, body: Body = None, *, signed: bool = False
     ) -> Answer:
-        """The answer to a request with a JSON body. `signed`: it comes from another worker."""
+        """Return the answer to a request with a JSON body; `signed`: another worker sends it."""
         if method == "GET":
             reading = ReadInputs(self.state, PLUGINS, tracks_topics=self._tracks_topics)
             return answer(reading, target)
@@ -120,7 +123,7 @@ class AskedService:
     async def status_and_message(
         self, method: str, target: str, body: Body = None
     ) -> tuple[int, Any]:
-        """Status and what is said: the message of an error, else the whole body ("": nothing)."""
+        """Return status and error message, or the whole body of a success ("": none)."""
         got = await self.ask(method, target, body)
         is_error = isinstance(got.body, dict) and "error_code" in got.body
         return got.status, got.body["message"] if is_error else got.body
@@ -132,13 +135,13 @@ class AskedService:
         return body
 
     async def plan(self, method: str, target: str, body: Body = None) -> Plan:
-        """The plan for a request that can be fulfilled."""
+        """The plan of a request that can be fulfilled."""
         plan = await self._plane.plan(self._command(method, target, body))
         assert isinstance(plan, Plan), plan
         return plan
 
     async def write_foreign(self, *records: Record) -> None:
-        """Records from a foreign hand, read before this returns."""
+        """Append records as a foreign writer, and wait until the service has read them."""
         ends = {(at.topic, at.partition): at.offset + 1 for at in await self._log.append(records)}
         async with asyncio.timeout(PATIENCE_S):
             # Nothing tells of a record that changes nothing, so there is nothing else to wait for.
@@ -166,7 +169,7 @@ async def serving(
     stepped: StepListener | None = None,
     **settings: Any,
 ) -> AsyncIterator[AskedService]:
-    """A control plane of a release on a log, from start to end."""
+    """Serve a log with a control plane of a release."""
     outside = beyond or Beyond()
     plane_settings = Settings(profile=release, **settings)
     around = {"plugins": PLUGINS, "outside": outside, "stepped": stepped}
@@ -185,7 +188,7 @@ async def log_of(*records: Record, log: MemoryLog | None = None) -> MemoryLog:
 
 
 async def running(*records: Record) -> MemoryLog:
-    """The log of the small cluster, with more records behind its own."""
+    """The log of the small cluster, followed by more records."""
     return await log_of(*ORDERS, *SALES, *records)
 
 
@@ -213,7 +216,7 @@ def target_state(name: str, **state: str) -> Record:
 
 
 def reported(name: str, state: str | None, task: int | None = None) -> Record:
-    """The status of a connector or of one of its tasks; None: there is none any more."""
+    """A status record of a connector or of one of its tasks; None: a tombstone."""
     key = f"status-connector-{name}" if task is None else f"status-task-{name}-{task}"
     status = {
         "state": state,
@@ -233,7 +236,7 @@ def used(name: str, topic: str, task: int | None = 0) -> Record:
 
 
 def came_to(name: str, partition: Fields, offset: Fields | None, topic: str = OFFSETS) -> Record:
-    """A source task has committed an offset; None: it has taken one away."""
+    """Return the record of a committed source offset; None: a tombstone."""
     value = None if offset is None else _json(offset)
     return raw(topic, _json([name, partition]), value)
 

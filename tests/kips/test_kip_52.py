@@ -1,6 +1,6 @@
 """KIP-52, Connector Control APIs: pause, resume and restart, sentence by sentence.
 
-Where Kafka went another way, the last class says so.
+The last class tests sentences that Kafka implements differently.
 """
 
 import asyncio
@@ -33,14 +33,14 @@ PAUSED = '{"state":"PAUSED","state.v2":"PAUSED"}'
 
 @pytest.fixture(params=[KIP, "3.9"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster, ours and a release's: what the KIP leaves open to neither."""
+    """The small cluster, under the KIP's profile and a release's."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
 @pytest.fixture
 async def ours() -> AsyncIterator[AskedService]:
-    """The small cluster as the KIP has it."""
+    """The small cluster under the KIP's profile."""
     async with serving(await running()) as service:
         yield service
 
@@ -57,7 +57,7 @@ class TestPauseConnector:
     """Pause connector."""
 
     async def test_put_asks_for_it(self, connect: AskedService) -> None:
-        """The request is a PUT to the path `pause` below the connector; nothing else will do."""
+        """The request is a PUT to the path `pause` below the connector; a POST gets 405."""
         assert (await connect.status_and_message("PUT", PAUSE))[0] == 202
         assert (await connect.status_and_message("POST", PAUSE))[0] == 405
         assert views.target(connect.state, "orders") is Target.PAUSED
@@ -90,11 +90,11 @@ class TestPauseConnector:
             assert views.target(later.state, "orders") is Target.PAUSED
 
     async def test_202(self, connect: AskedService) -> None:
-        """Accepted, with nothing more to say, also where there is nothing to do."""
+        """A pause gets 202 with an empty body, also if the connector is already paused."""
         assert [await connect.status_and_message("PUT", PAUSE) for _ in range(2)] == [(202, "")] * 2
 
     async def test_404(self, connect: AskedService) -> None:
-        """A connector that is not there cannot be paused."""
+        """A pause of an unknown connector gets 404."""
         expected = (404, "Unknown connector nobody")
         assert await connect.status_and_message("PUT", "/connectors/nobody/pause") == expected
 
@@ -110,7 +110,7 @@ class TestResumeConnector:
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_nobody_waits_for_the_tasks(self, connect: AskedService) -> None:
-        """`resume` answers 202 while the tasks are still paused."""
+        """`resume` gets 202 while the tasks are still paused."""
         await connect.status_and_message("PUT", PAUSE)
         await connect.write_foreign(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
         assert (await connect.status_and_message("PUT", RESUME))[0] == 202
@@ -124,20 +124,20 @@ class TestResumeConnector:
         assert connect.state.config.targets == before
 
     async def test_202(self, connect: AskedService) -> None:
-        """Accepted, also where there is nothing to do."""
+        """A resume gets 202, also if the connector already runs."""
         await connect.status_and_message("PUT", PAUSE)
         assert [await connect.status_and_message("PUT", RESUME) for _ in range(2)] == [
             (202, "")
         ] * 2
 
     async def test_404(self, connect: AskedService) -> None:
-        """A connector that is not there cannot be resumed."""
+        """A resume of an unknown connector gets 404."""
         expected = (404, "Unknown connector nobody")
         assert await connect.status_and_message("PUT", "/connectors/nobody/resume") == expected
 
 
 class SlowRestarts(Beyond):
-    """Workers that restart when they are let."""
+    """Workers whose restarts wait for `let`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ class SlowRestarts(Beyond):
 
 
 async def answered_behind(target: str) -> None:
-    """Check that a restart is answered when it is done, and not before."""
+    """Check that a restart is answered once it is done, and not before."""
     slow = SlowRestarts()
     async with serving(await running(), beyond=slow) as service:
         asker = asyncio.create_task(service.status_and_message("POST", target))
@@ -173,20 +173,20 @@ class TestRestartConnector:
         assert restarts(connect) == [(None,)]
 
     async def test_answered_when_done(self) -> None:
-        """A restart answers after the connector has restarted."""
+        """A restart is answered after the connector has restarted."""
         await answered_behind(RESTART)
 
     async def test_204(self, connect: AskedService) -> None:
-        """Done, with nothing more to say."""
+        """A restart gets 204 with an empty body."""
         assert await connect.status_and_message("POST", RESTART) == (204, "")
 
     async def test_404(self, connect: AskedService) -> None:
-        """A connector that is not there cannot be restarted."""
+        """A restart of an unknown connector gets 404."""
         expected = (404, "Unknown connector: nobody")
         assert await connect.status_and_message("POST", "/connectors/nobody/restart") == expected
 
     async def test_409(self, ours: AskedService) -> None:
-        """While one restart goes on there is no second."""
+        """A restart during another restart of the connector gets 409."""
         await ours.write_foreign(reported("orders", "RESTARTING"))
         expected = (409, "Connector orders is already being restarted")
         assert await ours.status_and_message("POST", RESTART) == expected
@@ -205,17 +205,17 @@ class TestRestartTask:
     """Restart Task."""
 
     async def test_post_asks_for_it(self, connect: AskedService) -> None:
-        """The request is a POST to `restart` below the task; it concerns that task alone."""
+        """The request is a POST to `restart` below the task, and restarts that task alone."""
         assert (await connect.status_and_message("PUT", RESTART_1))[0] == 405
         assert (await connect.status_and_message("POST", RESTART_1))[0] == 204
         assert restarts(connect) == [(1,)]
 
     async def test_answered_when_done(self) -> None:
-        """A restart answers after the task has restarted."""
+        """A restart is answered after the task has restarted."""
         await answered_behind(RESTART_1)
 
     async def test_204(self, connect: AskedService) -> None:
-        """Done, with nothing more to say."""
+        """A restart of a task gets 204 with an empty body."""
         assert await connect.status_and_message("POST", RESTART_1) == (204, "")
 
     @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ class TestRestartTask:
         assert await connect.status_and_message("POST", target) == (404, message)
 
     async def test_409(self, ours: AskedService) -> None:
-        """While the task is being restarted; its brother can be."""
+        """A restart during another restart of the task gets 409; the other task can restart."""
         await ours.write_foreign(reported("orders", "RESTARTING", 1))
         expected = (409, "Task orders-1 is already being restarted")
         assert await ours.status_and_message("POST", RESTART_1) == expected
@@ -253,7 +253,7 @@ class TestPauseResumeConnector:
     """Pause/resume Connector."""
 
     async def test_the_wish_lies_in_the_config_topic(self, connect: AskedService) -> None:
-        """One record there, and none in the topic in which workers report."""
+        """A pause writes one record to the config topic, and none to the status topic."""
         before, reports = await connect.holds(CONFIG), await connect.holds(STATUS)
         await connect.status_and_message("PUT", PAUSE)
         now = await connect.holds(CONFIG)
@@ -261,7 +261,7 @@ class TestPauseResumeConnector:
         assert await connect.holds(STATUS) == reports
 
     async def test_compaction_keeps_it(self) -> None:
-        """The topic is compacted, and the last word on each connector survives that."""
+        """Compaction keeps the last target state of each connector."""
         log = await running()
         async with serving(log) as first:
             await first.status_and_message("PUT", PAUSE)
@@ -272,13 +272,13 @@ class TestPauseResumeConnector:
             assert views.target(later.state, "orders") is Target.PAUSED
 
     async def test_the_value_is_a_small_object(self) -> None:
-        """A property `state`, in the same JSON as configs; the first release wrote no more."""
+        """The value is an object with the property `state`; the first release wrote no other."""
         async with serving(await running(), "0.10.0") as first:
             await first.status_and_message("PUT", PAUSE)
             assert (await first.holds(CONFIG))[-1][1] == '{"state":"PAUSED"}'
 
     async def test_the_status_tells_when_it_is_done(self, connect: AskedService) -> None:
-        """The status changes as workers report; a client polls it."""
+        """The status changes when workers report; a client polls it."""
         await connect.status_and_message("PUT", PAUSE)
         await connect.write_foreign(*(reported("orders", "PAUSED", task) for task in (None, 0, 1)))
         shown = await connect.shows("/connectors/orders/status")
@@ -286,9 +286,9 @@ class TestPauseResumeConnector:
         assert states == ["PAUSED"] * 3
 
     async def test_tasks_follow_one_by_one(self, connect: AskedService) -> None:
-        """Between the first and the last that has paused some time may pass, in which one sees it.
+        """Some tasks are shown as paused before others.
 
-        The connector is paused only as a wish then.
+        The target state is PAUSED before all tasks are.
         """
         await connect.status_and_message("PUT", PAUSE)
         await connect.write_foreign(reported("orders", "PAUSED"), reported("orders", "PAUSED", 0))
@@ -297,7 +297,7 @@ class TestPauseResumeConnector:
 
 
 class Failing(Beyond):
-    """Workers that cannot start what they have stopped."""
+    """Workers that fail to start what they have stopped."""
 
     async def perform(self, action: AnyAction) -> None:
         """Perform the action, then raise ExternalActionFailed."""
@@ -306,7 +306,7 @@ class Failing(Beyond):
 
 
 class Dying(Beyond):
-    """Worker that restarts what it is asked to, and dies."""
+    """Worker that performs a restart, and then crashes."""
 
     async def perform(self, action: AnyAction) -> None:
         """Perform the action, then raise Crash."""
@@ -319,19 +319,19 @@ class TestRestartTasks:
 
     @pytest.mark.parametrize("target", [RESTART, RESTART_1])
     async def test_nothing_is_kept(self, connect: AskedService, target: str) -> None:
-        """A restart is an event: no topic of Connect's has a word of it."""
+        """A restart writes no record to Connect's topics."""
         before = await connect.everything()
         await connect.status_and_message("POST", target)
         assert await connect.everything() == before
 
     async def test_it_fails_when_it_is_asked_for(self) -> None:
-        """A failed restart is the answer to its own request."""
+        """A failed restart is reported in the answer to its own request."""
         async with serving(await running(), beyond=Failing()) as service:
             expected = (500, "Failed to start connector: orders")
             assert await service.status_and_message("POST", RESTART) == expected
 
     async def test_it_is_not_made_up_for(self) -> None:
-        """A worker that ended over it leaves no restart to the next one."""
+        """A restart that crashed its worker is not repeated by the next process."""
         log = await running()
         async with serving(log, beyond=Dying()) as service:
             with pytest.raises(Crash):
@@ -379,7 +379,7 @@ class TestCompatibility:
             }
 
     async def test_an_old_worker_passes_over_it(self) -> None:
-        """0.9 has never heard of the key: it ignores the record, and knows what it knew before."""
+        """0.9 does not know the key: it ignores the record and keeps its state."""
         log = await running(target_state("orders", state="PAUSED"))
         fold = Fold(Profile.of("0.9"))
         *others, last = await entries(log, [CONFIG])
@@ -396,7 +396,7 @@ class TestCompatibility:
 
     @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", KIP])
     async def test_behind_the_upgrade_all_agree(self, release: str) -> None:
-        """A state that was written while old workers were there is read by all who follow."""
+        """Upgraded workers read a target state that was written during the upgrade."""
         log = await running(target_state("orders", state="PAUSED"), *published("orders", {}, {}))
         async with serving(log, release) as service:
             assert views.target(service.state, "orders") is Target.PAUSED
@@ -406,7 +406,7 @@ class TestCompatibility:
         [("PUT", PAUSE), ("PUT", RESUME), ("POST", RESTART), ("POST", RESTART_1)],
     )
     async def test_older_releases_have_none_of_it(self, method: str, target: str) -> None:
-        """A tool that needs these paths gets nowhere with 0.9."""
+        """0.9 answers these paths with 404."""
         async with serving(await running(), "0.9") as old:
             assert await old.status_and_message(method, target) == (404, "HTTP 404 Not Found")
 
@@ -416,7 +416,7 @@ class TestWhereKafkaDiffers:
 
     @pytest.mark.parametrize("release", ["0.10.0", "2.8", "3.9", "4.3", KIP])
     async def test_the_key_is_called_otherwise(self, release: str) -> None:
-        """The KIP would call it connector-state; no release ever did, so nor do we."""
+        """The KIP calls the key connector-state; every release and our service use another."""
         async with serving(await running(), release) as service:
             await service.status_and_message("PUT", PAUSE)
             keys = {key for key, _ in await service.holds(CONFIG)}
@@ -426,7 +426,7 @@ class TestWhereKafkaDiffers:
     @pytest.mark.parametrize("release", ["3.0", "3.9", "4.3"])
     @pytest.mark.parametrize(("target", "task"), [(RESTART, None), (RESTART_1, 1)])
     async def test_restarts_queue_up(self, release: str, target: str, task: int | None) -> None:
-        """A release does not look whether another restart is under way: it comes after it."""
+        """A release does not check for another running restart; the new one runs after it."""
         log: MemoryLog = await running(reported("orders", "RESTARTING", task))
         async with serving(log, release) as service:
             assert (await service.status_and_message("POST", target))[0] == 204

@@ -1,4 +1,4 @@
-"""KIP-52 with tasks that run: pause, resume, and a failed restart."""
+"""KIP-52 with running tasks: pause, resume, and a failed restart."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ class TestPauseConnector:
     """Pause connector."""
 
     async def test_comes_to_rest_later(self) -> None:
-        """Connector and tasks come to rest some time after the request was answered."""
+        """Connector and tasks pause some time after the answer to the request."""
         async with running(CountingSource) as worker:
             plane = worker.plane
             config = config_of(CountingSource, topic="t", tasks_max="1")
@@ -33,7 +33,7 @@ class TestResumeConnector:
     """Resume Connector."""
 
     async def test_goes_on_later(self) -> None:
-        """Connector and tasks go on, likewise."""
+        """Connector and tasks resume some time after the answer to the request."""
         async with running(CountingSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))
@@ -49,7 +49,7 @@ class TestPauseAndResume:
     """Pause/resume Connector."""
 
     async def test_each_task_reports(self) -> None:
-        """Each task changes its state, and reports it, when it comes to that."""
+        """Each task reports its change of state when it happens."""
         async with running(CountingSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(CountingSource, topic="t")))
@@ -79,7 +79,7 @@ class TestRestartConnector:
     """Restart Connector."""
 
     async def test_the_start_throws(self) -> None:
-        """The client that asks for the restart gets Kafka's message; ours has the cause, too."""
+        """The client gets Kafka's message in a release's dialect; ours has the cause, too."""
         message = "Failed to start connector: c"
         async with running(Unstartable) as worker:
             config = config_of(Unstartable, database="d")
@@ -97,7 +97,7 @@ class TestUpgrade:
     """Compatibility, Deprecation, and Migration Plan."""
 
     async def test_a_pause_before_the_start(self) -> None:
-        """Connectors that were paused during an upgrade pause once all workers are upgraded."""
+        """A connector that was paused during an upgrade pauses once all workers are upgraded."""
         log = MemoryLog()
         around = Surroundings(plugins=ConnectorClasses([CountingSource]).plugins())
         async with ControlPlane.open(log, around=around) as plane:

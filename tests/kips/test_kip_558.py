@@ -1,6 +1,6 @@
-"""KIP-558, the topics that a connector uses: kept, shown and reset, sentence by sentence.
+"""KIP-558, the topics that a connector uses: stored, shown and reset, sentence by sentence.
 
-That tasks note what they use is for running tasks; here their records come from a foreign hand.
+The tests write the records of active topics themselves, in place of running tasks.
 """
 
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ FORBIDDEN = DecisionSettings(topic_tracking_allow_reset=False)
 
 @pytest.fixture(params=[KIP, "3.9"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster, ours and a release's; `orders` has used the topics t and u."""
+    """The small cluster under our profile and a release's; `orders` has used the topics t and u."""
     async with serving(await running(), request.param) as service:
         yield service
 
@@ -53,14 +53,14 @@ class TestStoringAndReturning:
     """Storing and returning names of topics that are actively used by connectors."""
 
     async def test_in_the_status_topic(self, connect: AskedService) -> None:
-        """The records lie beside the statuses, and need no topic of their own."""
+        """The records lie in the status topic, beside the statuses."""
         keys = [key for key, _ in await connect.holds(STATUS)]
         assert "status-topic-t:connector-orders" in keys
         assert "status-connector-orders" in keys
         assert await topics_of(connect) == {"t", "u"}
 
     async def test_compaction_keeps_what_counts(self) -> None:
-        """The topic is compacted: the last record of each key tells all that there is to tell."""
+        """Compaction loses no information: the last record of each key is enough."""
         log = await running(used("orders", "t", None), used("orders", "u", 0), used("orders", "v"))
         assert await log.compact(STATUS) == 2
         async with serving(log) as service:
@@ -68,7 +68,7 @@ class TestStoringAndReturning:
 
     @pytest.mark.parametrize("swapped", [False, True])
     async def test_partitions_may_come_in_any_order(self, swapped: bool) -> None:
-        """A reader gets records of one key in order, because they lie in one partition."""
+        """Partitions may be read in any order: the records of one key lie in one partition."""
         log = await log_of(configured("orders", SOURCE_CONFIG))
         await log.add_partitions(STATUS, 2)
         places = [
@@ -89,12 +89,12 @@ class TestStoringAndReturning:
                 assert await topics_of(service) == {"t", "u"}
 
     async def test_every_worker_hears_of_news(self, connect: AskedService) -> None:
-        """A record that is written later is read by all who run."""
+        """Running workers read records that are written later."""
         await connect.write_foreign(used("orders", "v", 1))
         assert await topics_of(connect) == {"t", "u", "v"}
 
     async def test_older_workers_skip_it(self) -> None:
-        """2.4 cannot make anything of the key, and goes on."""
+        """2.4 ignores the unknown key, and accepts the other records."""
         old = Fold(Profile.of("2.4"))
         outcomes = [old.apply(entry) for entry in await entries(await running(), [STATUS])]
         fates = [outcome.kind for outcome in outcomes]
@@ -106,7 +106,7 @@ class TestFormat:
     """Format of the new status record."""
 
     def test_key_and_value(self) -> None:
-        """The example: its key, and its value, here without white space."""
+        """Key and value are those of the KIP's example, here without white space."""
         record = ActiveTopic("some-source", "foo", Activity("foo", "some-source", 0, 1579297899))
         key, value = encode_status(record, Profile.of("2.5"))
         assert key == b"status-topic-foo:connector-some-source"
@@ -117,7 +117,7 @@ class TestFormat:
 
     @pytest.mark.parametrize("name", ["a:b", "x:connector-y", "status-topic-t:connector-z", ":"])
     async def test_a_colon_parts_the_names(self, connect: AskedService, name: str) -> None:
-        """The first one does: no topic has any. What follows may be called anything."""
+        """The key's first colon ends the topic's name; the connector's name may contain colons."""
         await connect.write_foreign(configured(name, SOURCE_CONFIG), used(name, "t.1_2-3"))
         assert views.active_topics(connect.state, name) == ["t.1_2-3"]
 
@@ -139,7 +139,7 @@ class TestFormat:
         assert await topics_of(connect) == before
 
     async def test_the_last_task_is_known(self, connect: AskedService) -> None:
-        """The last record wins where several tasks report one topic."""
+        """If several tasks report one topic, the last record wins."""
         await connect.write_foreign(
             used("orders", "t", 1), used("orders", "t", 0), used("orders", "t", 7)
         )
@@ -168,7 +168,7 @@ class TestRecording:
             assert await topics_of(service, "new") == set()
 
     async def test_many_may_report_the_same(self, connect: AskedService) -> None:
-        """Records that repeat each other have one key, and so are one topic."""
+        """Repeated records have one key, and count as one topic."""
         await connect.write_foreign(*(used("orders", "v", task) for task in (0, 1, 0, 1)))
         assert await topics_of(connect) == {"t", "u", "v"}
 
@@ -186,14 +186,14 @@ class TestResetting:
     """Resetting a connector's set of active topics."""
 
     async def test_the_set_only_grows(self, connect: AskedService) -> None:
-        """New records add topics; a topic that is no longer used stays."""
+        """New records add topics; topics that the connector stops using stay."""
         for topic in "vwx":
             before = await topics_of(connect)
             await connect.write_foreign(used("orders", topic))
             assert await topics_of(connect) == before | {topic}
 
     async def test_each_topic_gets_a_tombstone(self, connect: AskedService) -> None:
-        """One record without value for each topic of this connector, and no other record."""
+        """A reset writes one tombstone per topic of this connector, and no other record."""
         before = await connect.everything()
         await connect.ask("PUT", RESET)
         gone = [(f"status-topic-{topic}:connector-orders", None) for topic in "tu"]
@@ -201,7 +201,7 @@ class TestResetting:
         assert await topics_of(connect, "sales") == {"t"}
 
     async def test_a_release_sends_them_one_by_one(self) -> None:
-        """A crash leaves some of the tombstones unwritten: the release writes them one by one."""
+        """A release writes the tombstones one by one, so a crash leaves some unwritten."""
         log = await running()
         async with serving(log, "3.9", stepped=crash_after("topic-0")) as service:
             with pytest.raises(Crash):
@@ -209,7 +209,10 @@ class TestResetting:
             assert await topics_of(service) == {"u"}
 
     async def test_we_send_them_together(self) -> None:
-        """The KIP promises no atomicity, and forbids none: behind a crash all are there."""
+        """We write all tombstones in one batch: after a crash all are there.
+
+        The KIP neither demands nor forbids this.
+        """
         log = await running()
         async with serving(log, stepped=crash_after("topics")) as service:
             with pytest.raises(Crash):
@@ -217,14 +220,14 @@ class TestResetting:
             assert await topics_of(service) == set()
 
     async def test_the_last_record_counts(self, connect: AskedService) -> None:
-        """The set contains a use recorded after the reset, and no use from before it."""
+        """Uses recorded after the reset count; earlier ones do not."""
         await connect.write_foreign(used("orders", "v"))
         await connect.ask("PUT", RESET)
         await connect.write_foreign(used("orders", "u"))
         assert await topics_of(connect) == {"u"}
 
     async def test_it_need_not_be_stopped_for_that(self, connect: AskedService) -> None:
-        """A connector that runs, and goes on running, may be reset."""
+        """A running connector can be reset, and keeps running."""
         before = await connect.shows("/connectors/orders/status")
         assert before["connector"]["state"] == "RUNNING"
         assert (await connect.status_and_message("PUT", RESET))[0] < 300
@@ -275,7 +278,7 @@ class TestLifeOfAConnector:
         assert await topics_of(connect, "sales") == {"other"}
 
     async def test_a_half_made_reset_is_finished_by_another(self, connect: AskedService) -> None:
-        """Some tombstones are there: the next request writes those that are missing."""
+        """A second reset writes the tombstones that a crashed one has not written."""
         await connect.write_foreign(used("orders", "t", None))
         before = len(await connect.holds(STATUS))
         await connect.ask("PUT", RESET)
@@ -295,7 +298,7 @@ class TestExtensions:
         assert set(got["orders"]["topics"]) == {"t", "u"}
 
     async def test_put_resets_it(self, connect: AskedService) -> None:
-        """The set then contains later uses alone."""
+        """After a reset, the set contains later uses only."""
         await connect.ask("PUT", RESET)
         assert await connect.shows(TOPICS) == {"orders": {"topics": []}}
         assert (await connect.status_and_message("POST", RESET))[0] == 405
@@ -304,19 +307,19 @@ class TestExtensions:
         ("release", "status"), [(KIP, 200), ("2.5", 202), ("3.9", 202), ("4.3", 202)]
     )
     async def test_done_without_a_word(self, release: str, status: int) -> None:
-        """200 says the KIP; every release says that it has been accepted."""
+        """A reset gets 200 in the KIP, and 202 in every release."""
         async with serving(await running(), release) as service:
             assert await service.status_and_message("PUT", RESET) == (status, "")
 
     async def test_the_connectors_state_makes_no_difference(self, connect: AskedService) -> None:
-        """A failed or paused connector can be reset, and one without any status."""
+        """A failed or paused connector can be reset; so can one without a status."""
         for state in ("FAILED", "PAUSED", None):
             await connect.write_foreign(reported("orders", state), used("orders", "t"))
             assert (await connect.status_and_message("PUT", RESET))[0] < 300
             assert await topics_of(connect) == set()
 
     async def test_a_deleted_one_can_be_reset(self, connect: AskedService) -> None:
-        """Again and again, and also one that never was."""
+        """A deleted connector can be reset repeatedly; so can one that never existed."""
         await connect.ask("DELETE", "/connectors/orders")
         for target in (RESET, RESET, "/connectors/nobody/topics/reset"):
             assert (await connect.status_and_message("PUT", target))[0] < 300
@@ -324,7 +327,7 @@ class TestExtensions:
 
     @pytest.mark.parametrize(("release", "end"), [(KIP, ""), ("2.5", "."), ("4.3", ".")])
     async def test_403_where_it_is_not_allowed(self, release: str, end: str) -> None:
-        """The KIP's sentence has no full stop, that of the releases has one."""
+        """A forbidden reset gets 403; only the releases' message ends with a full stop."""
         async with serving(await running(), release, worker=FORBIDDEN) as service:
             answer = await service.ask("PUT", RESET)
             message = f"Topic tracking reset is disabled{end}"
@@ -343,7 +346,7 @@ class TestConfiguration:
     """Configuration."""
 
     def test_both_are_allowed_unless_somebody_says_no(self) -> None:
-        """Two booleans of a worker's file, true where it says nothing."""
+        """Both settings are true by default."""
         worker = Configuration().make(WorkerSettings, decision_settings)
         assert worker.topic_tracking_enable is True
         assert worker.topic_tracking_allow_reset is True
@@ -363,7 +366,7 @@ class TestConfiguration:
     async def test_without_tracking_there_is_nothing_to_ask(
         self, release: str, method: str, target: str
     ) -> None:
-        """The first of the two switches all of it off."""
+        """`topic.tracking.enable=false` forbids both requests."""
         off = DecisionSettings(topic_tracking_enable=False)
         async with serving(await running(), release, worker=off) as service:
             before = await service.everything()
@@ -375,7 +378,7 @@ class TestConfiguration:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_without_resets_topics_are_shown_all_the_same(self, release: str) -> None:
-        """The second forbids the reset and nothing else."""
+        """`topic.tracking.allow.reset=false` forbids the reset only."""
         async with serving(await running(), release, worker=FORBIDDEN) as service:
             await service.write_foreign(used("orders", "v"))
             assert await topics_of(service) == {"t", "u", "v"}
@@ -385,7 +388,7 @@ class TestCompatibility:
     """Compatibility, Deprecation, and Migration Plan."""
 
     async def test_a_downgraded_worker_warns_of_each_record(self) -> None:
-        """2.4 names what it does not understand, and loses nothing else by it."""
+        """2.4 gives a reason for each record that it ignores, and reads all others."""
         status_entries = await entries(await running(), [STATUS])
         old = Fold(Profile.of("2.4"))
         reasons = [old.apply(entry).reason for entry in status_entries]
@@ -394,7 +397,7 @@ class TestCompatibility:
         assert set(old.snapshot().status.connectors) == {"orders", "sales"}
 
     async def test_workers_are_upgraded_in_any_order(self) -> None:
-        """Old and new read one log, and each knows all that it can know."""
+        """Old and new workers read one log; each reads all records that it knows."""
         log = await running()
         for release in (KIP, "2.4", "3.9", "2.5", "2.3"):
             fold = Fold(Profile.of(release))

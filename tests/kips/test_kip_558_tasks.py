@@ -1,4 +1,4 @@
-"""KIP-558 with tasks that run: the topics that a connector uses."""
+"""KIP-558 with running tasks: the topics that a connector uses."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -26,7 +26,7 @@ from tests.worker.worker_fixture import (
 
 
 class TopicsSource(Source):
-    """Yields a record for each topic of its config, again and again."""
+    """Yields a record for each topic of its config, in turn."""
 
     config = (key("used", "LIST"),)
 
@@ -44,7 +44,7 @@ def active(worker: ConnectWorker) -> list[str]:
 
 
 async def notes(log: Log) -> list[str]:
-    """Topics of the records about active topics, in their order; `-` before a tombstone."""
+    """Topics of the active-topic records, in order; `-` before a tombstone."""
     profile = Profile.of("kip")
     records = [
         decode_status(entry.key, entry.value, profile)
@@ -62,7 +62,7 @@ class TestFormat:
     """Format of the new status record."""
 
     async def test_first_sight(self) -> None:
-        """A task that sees for the first time that a topic is used writes such a record."""
+        """A task that uses a topic for the first time writes such a record."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a")))
@@ -75,7 +75,7 @@ class TestRecording:
     """Recording active topics."""
 
     async def test_each_record_counts(self) -> None:
-        """The worker checks the topic of each record that a task handles, from the first one on."""
+        """The worker checks the topic of every record of a task, from the first one on."""
         async with running(TopicsSource) as worker:
             await worker.plane.execute(CreateConnector("c", config_of(TopicsSource, used="a,b,c")))
             await until(lambda: active(worker) == ["a", "b", "c"])
@@ -95,7 +95,7 @@ class TestReset:
     """Resetting a connector's set of active topics."""
 
     async def test_noted_again(self) -> None:
-        """Soon after a reset the tasks have noted again what they still use."""
+        """After a reset, tasks record the topics that they still use."""
         async with running(TopicsSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TopicsSource, used="a,b")))
@@ -109,7 +109,7 @@ class TestDeletion:
     """Restarting, reconfiguring or deleting a connector."""
 
     async def test_empties_the_set(self) -> None:
-        """A deletion empties the set, even where nobody may ask for a reset."""
+        """A deletion empties the set, even if resets are forbidden."""
         worker_settings = DecisionSettings(topic_tracking_allow_reset=False)
         settings = Settings(worker=worker_settings)
         async with running(TopicsSource, settings=settings) as worker:

@@ -1,7 +1,7 @@
 """KIP-875, first-class offsets: the endpoints, sentence by sentence.
 
-What is shown of sinks lies in Kafka's consumer groups; that, and what only running tasks show, is
-listed in `missing_parts`.
+`missing_parts` lists the sentences that need Kafka's consumer groups (offsets of sinks) or running
+tasks.
 """
 
 from collections.abc import AsyncIterator
@@ -40,7 +40,7 @@ ALL = [
     {"partition": {"table": "b"}, "offset": {"pos": 7}},
     {"partition": {"table": "a"}, "offset": {"pos": 41}},
 ]
-"""In the order of a worker, which is that of Java's hash tables."""
+"""In the order of a worker's Java hash table."""
 TABLES = [f'["orders",{{"table":"{table}"}}]' for table in "ab"]
 NOT_STOPPED = (
     "Connectors must be in the STOPPED state before their offsets can be modified. This can be "
@@ -51,14 +51,14 @@ NOT_STOPPED = (
 
 @pytest.fixture(params=[KIP, "3.9"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster, ours and a release's."""
+    """The small cluster under our profile and a release's."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
 @pytest.fixture
 async def ours() -> AsyncIterator[AskedService]:
-    """The small cluster as the KIP has it, with both connectors stopped."""
+    """The small cluster under the KIP's profile, with both connectors stopped."""
     async with serving(await running()) as service:
         for name in ("orders", "sales"):
             assert (await service.status_and_message("PUT", f"/connectors/{name}/stop"))[0] == 204
@@ -73,7 +73,8 @@ TWO_TOPICS = (
     came_to("orders", {"table": "b"}, {"pos": 2}),
     came_to("orders", {"table": "a"}, {"pos": 3}, "own"),
 )
-"""`orders`, stopped, with a topic of its own for its offsets; that of b lies in the other only."""
+"""`orders`, stopped, with its own offsets topic; the offset of table b lies only in the worker's.
+"""
 
 
 class TestEndpoints:
@@ -111,7 +112,7 @@ class TestEndpoints:
     async def test_they_came_with_releases(
         self, method: str, target: str, first: str, without: tuple[int, str], since: int
     ) -> None:
-        """The KIP was released in two halves: 3.5 could not change what it showed."""
+        """3.5 shows offsets but cannot change them; 3.6 can."""
         before = "3.5" if first == "3.6" else "3.4"
         async with serving(await running(), before) as old:
             assert await old.status_and_message(method, target) == without
@@ -140,7 +141,7 @@ class TestResponseFormat:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_no_offsets_are_an_empty_list(self, release: str) -> None:
-        """A connector that has committed nothing has an answer of the same form."""
+        """A connector without offsets has an answer of the same form."""
         async with serving(await log_of(*ORDERS[:4]), release) as service:
             empty = {"source": []} if release == KIP else []
             assert await service.shows(AT) == {"offsets": empty}
@@ -159,7 +160,7 @@ class TestGet:
     """Offsets endpoints behavior – GET."""
 
     async def test_a_connector_that_runs_is_looked_at(self, connect: AskedService) -> None:
-        """GET sees each commit of a running connector's tasks."""
+        """GET shows the commits of a running connector's tasks."""
         assert views.target(connect.state, "orders") is Target.STARTED
         await connect.write_foreign(came_to("orders", {"table": "a"}, {"pos": 42}))
         assert str((await connect.shows(AT))["offsets"]).count("'pos': 42") == 1
@@ -171,7 +172,7 @@ class TestGet:
         assert (status, "sink connector sales" in message) == (500, True)
 
     async def test_404(self, connect: AskedService) -> None:
-        """Offsets that a connector has left behind are not shown: the connector is not there."""
+        """A deleted connector gets 404, although its offsets remain."""
         await connect.ask("DELETE", "/connectors/orders")
         assert await connect.status_and_message("GET", AT) == (404, "Connector orders not found")
 
@@ -187,7 +188,7 @@ class TestDelete:
         assert views.offset_owners(ours.state) == ["users"]
 
     async def test_the_config_topic_tells_whether_it_is_there(self, connect: AskedService) -> None:
-        """Offsets and statuses of a name make no connector of it."""
+        """Offsets and statuses alone do not make a connector exist."""
         await connect.write_foreign(came_to("users", {"table": "a"}, {"pos": 1}))
         await connect.write_foreign(reported("users", "STOPPED"))
         expected = (404, "Connector users not found")
@@ -205,7 +206,7 @@ class TestDelete:
     )
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_400(self, release: str, records: list[Record]) -> None:
-        """A reset in any other state, also on the way to STOPPED, is refused and writes nothing."""
+        """A reset in any other state is refused and writes nothing, also on the way to STOPPED."""
         async with serving(await running(*records), release) as service:
             before = await service.everything()
             assert await service.status_and_message("DELETE", AT) == (400, NOT_STOPPED)
@@ -213,14 +214,14 @@ class TestDelete:
 
     @pytest.mark.parametrize("release", ["3.6", "3.9", "4.3"])
     async def test_releases_answer_with_a_message(self, release: str) -> None:
-        """The KIP has nothing to say and says 204; releases say 200, and how sure they are."""
+        """A reset gets 204 in the KIP, and 200 with a message in releases."""
         async with serving(await running(), release) as service:
             await service.ask("PUT", STOP)
             status, body = await service.status_and_message("DELETE", AT)
         assert (status, list(body)) == (200, ["message"])
 
     async def test_again_and_again(self, ours: AskedService) -> None:
-        """Repeated resets succeed, and the first one alone writes records."""
+        """Repeated resets succeed; only the first one writes records."""
         assert await ours.status_and_message("DELETE", AT) == (204, "")
         once = await ours.everything()
         assert [await ours.status_and_message("DELETE", AT) for _ in range(3)] == [(204, "")] * 3
@@ -235,7 +236,7 @@ class TestDelete:
         assert sorted(written) == [(key, None) for key in TABLES]
 
     async def test_success_is_told_when_it_has_been_read_back(self, ours: AskedService) -> None:
-        """The answer comes after the tombstones have been read back: the offsets are gone."""
+        """The answer comes after the tombstones have been read back."""
         plan = await ours.plan("DELETE", AT)
         assert [(step.name, step.read_back) for step in plan.steps] == [("wipe", (OFFSETS,))]
         await ours.ask("DELETE", AT)
@@ -249,7 +250,7 @@ class TestDelete:
             assert [(step.name, step.read_back) for step in plan.steps] == [("wipe", ())]
 
     async def test_both_topics_have_to_be_clean(self) -> None:
-        """An offset that is in either of the two is taken away from it."""
+        """A reset removes offsets from the connector's own topic and from the worker's."""
         async with serving(await log_of(*TWO_TOPICS)) as service:
             assert await service.status_and_message("DELETE", AT) == (204, "")
             left = {topic: offsets.values for topic, offsets in service.state.offsets.items()}
@@ -270,7 +271,7 @@ class TestDelete:
 
 
 FENCED = raw(CONFIG, "tasks-fencing-orders", '{"task-count":2}')
-"""Two tasks have been fenced, so two may have run since."""
+"""The producers of two tasks were fenced, so two tasks may have run since."""
 
 
 class TestDeleteExactlyOnce:
@@ -298,7 +299,7 @@ class TestDeleteExactlyOnce:
             assert service.beyond.performed == []
 
     async def test_a_transaction_for_each_topic(self) -> None:
-        """All tombstones of the one topic are one batch, and those of the other another one."""
+        """The tombstones of each topic form one batch."""
         async with serving(await log_of(*TWO_TOPICS), exactly_once=True) as service:
             plan = await service.plan("DELETE", AT)
         batches = {step.name: step.records for step in plan.steps if step.name.startswith("wipe")}
@@ -320,7 +321,7 @@ class TestDeleteOfSinks:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     async def test_the_group_goes_as_a_whole(self, release: str) -> None:
-        """The consumer group is deleted at once, even if it has committed no offset."""
+        """The whole consumer group is deleted, even without committed offsets."""
         async with serving(await running(), release) as service:
             await service.ask("PUT", "/connectors/sales/stop")
             assert (await service.status_and_message("DELETE", "/connectors/sales/offsets"))[
@@ -330,7 +331,7 @@ class TestDeleteOfSinks:
             assert service.beyond.performed == [DeleteGroup("sales", "connect-sales")]
 
     async def test_no_record_is_written(self, ours: AskedService) -> None:
-        """Connect's topics have nothing of a sink's offsets."""
+        """A reset of a sink writes no record to Connect's topics."""
         before = await ours.everything()
         assert await ours.status_and_message("DELETE", "/connectors/sales/offsets") == (204, "")
         assert await ours.everything() == before
@@ -341,7 +342,7 @@ class TestForwarding:
 
     @pytest.mark.parametrize("release", [KIP, "3.9"])
     def test_the_leader_does(self, release: str) -> None:
-        """Any other worker passes the request on to it."""
+        """Any other worker forwards the request to the leader."""
         reset = f"""\
 cluster w1@{release} w2@{release} leader=w1
 ----
@@ -399,7 +400,7 @@ class TestRejectedAlternatives:
             )
 
     async def test_the_way_round_for_what_runs(self, connect: AskedService) -> None:
-        """A running connector is stopped, reset and resumed; only the stopped one can be reset."""
+        """A running connector must be stopped, then reset, then resumed."""
         assert (await connect.status_and_message("DELETE", AT))[0] == 400
         await connect.ask("PUT", STOP)
         assert (await connect.status_and_message("DELETE", AT))[0] < 300

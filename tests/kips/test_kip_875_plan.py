@@ -1,4 +1,4 @@
-"""KIP-875, its test plan, as far as it needs no running tasks; the rest is in `missing_parts`."""
+"""KIP-875, its test plan; `missing_parts` lists the parts that need running tasks."""
 
 from collections.abc import AsyncIterator
 
@@ -32,13 +32,13 @@ EITHER = pytest.mark.parametrize("base", [ORDERS, SALES])
 
 @pytest.fixture(params=[KIP, "3.6", "4.3"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster, ours, that of the first release to have all of it, and of the newest."""
+    """The small cluster: our profile, the first release with all of the KIP, the newest release."""
     async with serving(await running(), request.param) as service:
         yield service
 
 
 async def offsets_of(service: AskedService, base: str = ORDERS) -> list[tuple[str, str]]:
-    """Partitions and offsets that are shown of a source, as text."""
+    """Partitions and offsets of a source, as text."""
     shown = (await service.shows(f"{base}/offsets"))["offsets"]
     listed = shown["source"] if isinstance(shown, dict) else shown
     return [(str(entry["partition"]), str(entry["offset"])) for entry in listed]
@@ -55,7 +55,7 @@ class TestOffsets:
         )
 
     async def test_a_source_that_runs_shows_its_offsets(self, connect: AskedService) -> None:
-        """Can be viewed, as its tasks have committed them; and what they commit next, too."""
+        """A running source shows the offsets that its tasks have committed, also later ones."""
         before = [("{'table': 'a'}", "{'pos': 41}"), ("{'table': 'b'}", "{'pos': 7}")]
         assert sorted(await offsets_of(connect)) == before
         await connect.write_foreign(came_to("orders", {"table": "b"}, {"pos": 8}))
@@ -88,7 +88,7 @@ class TestOffsets:
         assert await offsets_of(connect) == []
 
     async def test_a_stopped_sink_can_be_reset(self, connect: AskedService) -> None:
-        """The consumer group has no offset afterwards."""
+        """A reset leaves no offset of the consumer group."""
         await connect.ask("PUT", f"{SALES}/stop")
         at = {"kafka_topic": "t", "kafka_partition": 0}
         change = {"offsets": [{"partition": at, "offset": {"kafka_offset": 9}}]}
@@ -101,7 +101,7 @@ class TestOffsets:
 
     @EITHER
     async def test_a_second_reset_succeeds_as_well(self, connect: AskedService, base: str) -> None:
-        """The second reset gets the same answer."""
+        """A second reset gets the same answer."""
         await connect.ask("PUT", f"{base}/stop")
         first = await connect.status_and_message("DELETE", f"{base}/offsets")
         assert first[0] == connect.reset_status
@@ -109,7 +109,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
     async def test_a_sink_with_a_group_of_its_own(self, release: str) -> None:
-        """Reset: it is that group that goes."""
+        """A reset deletes the consumer group that the sink's config names."""
         config = {**SINK_CONFIG, "consumer.override.group.id": "mine"}
         async with serving(await log_of(configured("sales", config)), release) as service:
             await service.ask("PUT", f"{SALES}/stop")
@@ -121,7 +121,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
     async def test_a_source_with_a_topic_of_its_own(self, release: str) -> None:
-        """Viewed and reset: it is that topic that counts."""
+        """GET and reset use the source's own offsets topic."""
         async with serving(await own_topic(), release) as service:
             assert await offsets_of(service) == [("{'table': 'a'}", "{'pos': 5}")]
             await service.ask("PUT", f"{ORDERS}/stop")
@@ -133,7 +133,7 @@ class TestOffsets:
 
     @pytest.mark.parametrize("release", [KIP, "3.6", "4.3"])
     async def test_a_source_that_writes_to_another_cluster(self, release: str) -> None:
-        """Viewed and reset: its offsets lie in the worker's topic, wherever its records go."""
+        """The offsets lie in the worker's topic, although the records go to another cluster."""
         config = {**SOURCE_CONFIG, "producer.override.bootstrap.servers": "far:9092"}
         log = await running(configured("orders", config))
         near = DecisionSettings(bootstrap_servers="near:9092")
@@ -147,7 +147,7 @@ class TestOffsets:
 
 
 async def own_topic() -> MemoryLog:
-    """`orders` with a topic of its own for its offsets, and an old copy in the worker's."""
+    """`orders` with its own offsets topic, and an old copy in the worker's topic."""
     return await log_of(
         configured("orders", OWN),
         *published("orders", {"table": "a"}),
@@ -171,7 +171,7 @@ class TestStopped:
         assert views.target(connect.state, "orders") is Target.STOPPED
 
     async def test_its_tasks_are_not_seen(self, connect: AskedService) -> None:
-        """Task configs are not shown, nor task statuses once the leader has removed them."""
+        """Task configs disappear at once, task statuses when the leader removes them."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.shows(f"{ORDERS}/tasks") == []
         await connect.write_foreign(*(reported("orders", None, task) for task in (0, 1)))
@@ -180,7 +180,7 @@ class TestStopped:
         assert await connect.status_and_message("GET", f"{ORDERS}/tasks/0/status") == expected
 
     async def test_a_stopped_connector_can_be_resumed(self, connect: AskedService) -> None:
-        """From STOPPED to STARTED; tasks come when its owner publishes them."""
+        """`resume` changes STOPPED to STARTED; the connector's worker then publishes tasks."""
         await connect.ask("PUT", f"{ORDERS}/stop")
         assert await connect.status_and_message("PUT", f"{ORDERS}/resume") == (202, "")
         assert views.target(connect.state, "orders") is Target.STARTED

@@ -1,4 +1,4 @@
-"""KIP-875, its sentences about sinks and zombies, on the consumer groups of a real broker."""
+"""KIP-875, sentences about sinks and zombies, on the consumer groups of a real broker."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -30,7 +30,7 @@ SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnecto
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def broker(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Broker]:
-    """One broker for all sentences, with the topic `t`."""
+    """One broker for all tests, with the topic `t`."""
     async with up("4.3.0", tmp_path_factory.mktemp("kip-875")) as started:
         await create_topic(started, "t", 1)
         yield started
@@ -57,14 +57,14 @@ async def committed(broker: Broker, group: str, offset: int) -> None:
 
 
 async def offsets_of(client: httpx.AsyncClient, name: str) -> Any:
-    """Offsets of a connector, which must be shown."""
+    """Offsets of a connector; the request must succeed."""
     answer = await client.get(f"/connectors/{name}/offsets")
     assert answer.status_code == 200, answer.text
     return answer.json()["offsets"]
 
 
 def at(offset: int) -> dict[str, Any]:
-    """The one offset of a sink, as the KIP shows it."""
+    """The one offset of a sink, in the form of the KIP."""
     partition = {"kafka_topic": "t", "kafka_partition": 0}
     return {"sink": [{"partition": partition, "offset": {"kafka_offset": offset}}]}
 
@@ -87,7 +87,7 @@ class TestBehavior:
     """Offsets endpoints behavior."""
 
     async def test_offsets_are_those_of_the_group(self, broker: Broker) -> None:
-        """The offsets of a sink are those that its consumer group has committed."""
+        """The offsets of a sink are the committed offsets of its consumer group."""
         name = unused_name()
         async with served(broker.bootstrap) as (plane, client):
             await plane.execute(CreateConnector(name, SINK))

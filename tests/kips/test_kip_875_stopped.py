@@ -1,4 +1,4 @@
-"""KIP-875, the target state STOPPED: what it means, and what older workers make of it."""
+"""KIP-875, the target state STOPPED: its meaning, and its effect on older workers."""
 
 from collections.abc import AsyncIterator
 
@@ -28,7 +28,7 @@ BOTH = pytest.mark.parametrize("way", [RESUME, PAUSE])
 
 @pytest.fixture(params=[KIP, "3.9"])
 async def connect(request: pytest.FixtureRequest) -> AsyncIterator[AskedService]:
-    """The small cluster, ours and a release's."""
+    """The small cluster under our profile and a release's."""
     async with serving(await running(), request.param) as service:
         yield service
 
@@ -41,7 +41,7 @@ async def stopped(connect: AskedService) -> AskedService:
 
 
 async def read_by(release: str, *states: str) -> ConfigState:
-    """Config state of a worker of a release after these target states."""
+    """Config state of a worker of this release after these target states."""
     records = [target_state("orders", **_fields(state)) for state in states]
     fold = Fold(Profile.of(release))
     fold.apply_all(await entries(await running(*records), [CONFIG]))
@@ -49,7 +49,7 @@ async def read_by(release: str, *states: str) -> ConfigState:
 
 
 def _fields(state: str) -> dict[str, str]:
-    """`PAUSED` or `PAUSED/STOPPED`: with what stands in `state.v2` behind the slash."""
+    """Fields of `PAUSED` or `PAUSED/STOPPED`: `state`, then `state.v2` after the slash."""
     first, _, second = state.partition("/")
     return {"state": first} | ({"v2": second} if second else {})
 
@@ -69,7 +69,7 @@ class TestTargetStatesToday:
         assert views.target(connect.state, "orders") is Target.STARTED
 
     async def test_a_paused_connector_keeps_its_tasks(self, connect: AskedService) -> None:
-        """A paused connector's tasks stay allocated and idle; this is the reason for stopping."""
+        """A paused connector's tasks stay allocated and idle; STOPPED avoids this."""
         before = await connect.shows(f"{ORDERS}/tasks")
         await connect.ask("PUT", PAUSE)
         assert len(before) == 2
@@ -108,7 +108,7 @@ class TestNewState:
 
     @pytest.mark.parametrize("release", [KIP, "3.5", "4.3"])
     async def test_the_empty_task_set_makes_workers_rebalance(self, release: str) -> None:
-        """Workers see a new, empty task set, which starts a rebalance."""
+        """The new, empty task set makes workers rebalance."""
         log = await running()
         async with serving(log, release) as service:
             await service.ask("PUT", STOP)
@@ -119,7 +119,7 @@ class TestNewState:
         assert worker.apply(state).calls == (ListenerCall("target state", "orders"),)
 
     async def test_nothing_shows_tasks_any_more(self, stopped: AskedService) -> None:
-        """Wherever a connector is shown with its tasks it has none, once workers have followed."""
+        """Once workers have followed, every endpoint shows the connector without tasks."""
         await stopped.write_foreign(*(reported("orders", None, task) for task in (0, 1)))
         await stopped.write_foreign(reported("orders", "STOPPED"))
         assert (await stopped.shows(ORDERS))["tasks"] == []
@@ -130,7 +130,7 @@ class TestNewState:
 
     @pytest.mark.parametrize("before", ["RUNNING", "PAUSED", "FAILED", "UNASSIGNED"])
     async def test_it_is_shown_as_stopped(self, connect: AskedService, before: str) -> None:
-        """A STOPPED report replaces any earlier report, a failure as well."""
+        """A STOPPED report replaces any earlier report, also a failure."""
         await connect.write_foreign(reported("orders", before))
         assert (await connect.status_and_message("PUT", STOP))[0] == 204
         await connect.write_foreign(reported("orders", "STOPPED"))
@@ -138,7 +138,7 @@ class TestNewState:
         assert shown["connector"]["state"] == "STOPPED"
 
     async def test_it_cannot_have_tasks_again(self, stopped: AskedService) -> None:
-        """Task configs that its owner had on their way are not taken."""
+        """A stopped connector refuses task configs that its worker sends late."""
         before = await stopped.everything()
         late = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "a"}], signed=True)
         assert late.status == 400
@@ -152,9 +152,9 @@ class TestOutOfIt:
 
     @BOTH
     async def test_tasks_may_be_made_again(self, stopped: AskedService, way: str) -> None:
-        """Resumed or paused, the connector may say which tasks it wants to have.
+        """A resumed or paused connector may publish tasks again, also in releases.
 
-        With releases, too: only that a paused one is asked for them is the KIP's alone.
+        Only under the KIP does a worker ask a paused connector for tasks.
         """
         assert (await stopped.status_and_message("PUT", way))[0] == 202
         made = await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
@@ -162,7 +162,7 @@ class TestOutOfIt:
 
     @BOTH
     async def test_they_are_published(self, stopped: AskedService, way: str) -> None:
-        """Task configs are written to the config topic, with a commit behind them."""
+        """Task configs and then a commit are written to the config topic."""
         await stopped.ask("PUT", way)
         before = len(await stopped.holds(CONFIG))
         await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
@@ -175,7 +175,7 @@ class TestOutOfIt:
 
     @BOTH
     async def test_like_any_other_tasks(self, stopped: AskedService, way: str) -> None:
-        """Record by record what is written after any change of a config."""
+        """The records are the same as after any change of the config."""
         await stopped.ask("PUT", way)
         before = len(await stopped.holds(CONFIG))
         await stopped.ask("POST", f"{ORDERS}/tasks", [{"table": "c"}], signed=True)
@@ -188,7 +188,7 @@ class TestOutOfIt:
 
     @BOTH
     async def test_until_then_there_are_none(self, stopped: AskedService, way: str) -> None:
-        """The wish alone brings no task back: the old ones are gone for good."""
+        """The new target state alone restores no tasks."""
         await stopped.ask("PUT", way)
         assert await stopped.shows(f"{ORDERS}/tasks") == []
 
@@ -211,7 +211,7 @@ class TestCompatibilityOfStopped:
     """Compatibility, Deprecation, and Migration Plan – STOPPED target state."""
 
     async def test_the_naive_record_is_never_written(self, connect: AskedService) -> None:
-        """No requests write STOPPED into the field `state`, which older workers read."""
+        """No request writes STOPPED into the field `state`, which older workers read."""
         for way in (STOP, PAUSE, STOP, RESUME, STOP, STOP):
             await connect.ask("PUT", way)
         values = [value for key, value in await connect.holds(CONFIG) if key == CLEVER[0]]
@@ -219,16 +219,16 @@ class TestCompatibilityOfStopped:
         assert not any('"state":"STOPPED"' in (value or "") for value in values)
 
     async def test_an_older_worker_would_go_on(self) -> None:
-        """An older worker does not know the state and would go on running the connector."""
+        """With STOPPED in `state`, an older worker would go on running the connector."""
         assert (await read_by("3.4", "STOPPED")).targets["orders"] is Target.STARTED
 
     async def test_the_clever_record_is(self, stopped: AskedService) -> None:
-        """The bytes are exact: `state.v2` says STOPPED, `state` says PAUSED."""
+        """The exact record: `state.v2` is STOPPED, `state` is PAUSED."""
         assert (await stopped.holds(CONFIG))[-1] == CLEVER
 
     @pytest.mark.parametrize("release", ["0.10.0", "1.1", "2.8", "3.4"])
     async def test_older_workers_pause(self, release: str) -> None:
-        """Older workers read `state` and ignore the field beside it."""
+        """Older workers read `state`, ignore `state.v2` and pause."""
         config = await read_by(release, "PAUSED/STOPPED")
         assert config.targets["orders"] is Target.PAUSED
 
@@ -243,6 +243,6 @@ class TestCompatibilityOfStopped:
         ("state", "target"), [("PAUSED", Target.PAUSED), ("STARTED", Target.STARTED)]
     )
     async def test_or_fall_back(self, release: str, state: str, target: Target) -> None:
-        """The field `state` counts if `state.v2` is missing, also after a record that has both."""
+        """Without `state.v2` the field `state` counts, also after a record that has both."""
         assert (await read_by(release, state)).targets["orders"] is target
         assert (await read_by(release, "PAUSED/STOPPED", state)).targets["orders"] is target

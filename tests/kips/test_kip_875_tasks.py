@@ -1,4 +1,4 @@
-"""KIP-875 with tasks that run: the state STOPPED, and offsets."""
+"""KIP-875 with running tasks: the state STOPPED, and offsets."""
 
 from pathlib import Path
 from typing import Any
@@ -38,7 +38,7 @@ def _no_calls() -> None:
 
 
 class TracedTask(SourceTask):
-    """Task that notes each of its calls."""
+    """Task that records each of its calls."""
 
     def start(self, config: Any) -> None:
         """Note the start of the task."""
@@ -54,7 +54,7 @@ class TracedTask(SourceTask):
 
 
 class TracedSource(SourceConnector):
-    """Notes its calls, and fails where its config says."""
+    """Connector that records its calls, and fails if its config says so."""
 
     config = (key("fail", default=""),)
     task = TracedTask
@@ -82,7 +82,7 @@ class TestTargetStates:
     """Background: target states today."""
 
     async def test_paused_tasks_keep_everything(self) -> None:
-        """Tasks that are paused keep their clients, converters and connections."""
+        """Paused tasks keep their clients, converters and connections."""
         async with running(TracedSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TracedSource)))
@@ -99,7 +99,7 @@ class TestStopped:
     """A new STOPPED state."""
 
     async def test_everything_is_given_back(self) -> None:
-        """All tasks end, and give back all they had; the connector's own stop is called."""
+        """All tasks end and release their resources; the connector's own `stop` is called."""
         async with running(TracedSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TracedSource, tasks_max="2")))
@@ -111,9 +111,9 @@ class TestStopped:
 
     @pytest.mark.parametrize("fail", ["start", "stop"])
     async def test_failures(self, fail: str) -> None:
-        """The worker reports STOPPED, also if the connector had failed, or fails by being stopped.
+        """The worker reports STOPPED, also if the connector had failed or fails to stop.
 
-        Resumed after either failure, its tasks run again.
+        After a resume its tasks run again.
         """
         async with running(TracedSource) as worker:
             plane = worker.plane
@@ -126,7 +126,7 @@ class TestStopped:
             await until_state(worker, "c", "RUNNING", "RUNNING")
 
     async def test_not_started(self) -> None:
-        """The connector is not started, and cannot ask for other tasks."""
+        """A stopped connector is not started, so it cannot request other tasks."""
         async with running(TracedSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TracedSource)))
@@ -140,9 +140,9 @@ class TestStopped:
             assert calls == []
 
     async def test_paused_from_stopped(self) -> None:
-        """Resumed or paused, it is started and says which tasks it wants.
+        """A pause of a stopped connector starts it and generates its task configs.
 
-        That it is so for both is what the KIP has and releases have not.
+        The KIP demands this of resume and pause. In releases, only resume does it.
         """
         async with running(TracedSource) as worker:
             plane = worker.plane
@@ -157,7 +157,7 @@ class TestStopped:
             assert "task start" not in calls
 
     async def test_paused_from_stopped_in_a_release(self) -> None:
-        """A worker of 3.9 pauses without a start, and without tasks."""
+        """A worker of 3.9 pauses the connector without starting it, and without tasks."""
         async with running(TracedSource, settings=Settings(profile="3.9.1")) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TracedSource)))
@@ -173,7 +173,7 @@ class TestStopped:
     async def test_a_standalone_worker(
         self, tmp_path: Path, way_out: type[ResumeConnector | PauseConnector]
     ) -> None:
-        """A standalone worker begins the tasks at once, resumed or paused."""
+        """A standalone worker starts the tasks at once, resumed or paused."""
         async with standalone(tmp_path, TracedSource) as worker:
             plane = worker.plane
             stopped = CreateConnector("c", config_of(TracedSource, tasks_max="2"), Target.STOPPED)
@@ -188,7 +188,7 @@ class TestUpgrade:
     """Compatibility, Deprecation, and Migration Plan."""
 
     async def test_older_release(self) -> None:
-        """A worker of an older release pauses what it has of a stopped connector."""
+        """A worker of an older release pauses a stopped connector."""
         async with running(TracedSource) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("c", config_of(TracedSource)))
@@ -205,7 +205,7 @@ class TestPlan:
     """Test Plan."""
 
     async def test_offsets_of_running_connectors(self) -> None:
-        """Offsets: what is shown of a running source and sink has come as far as it must."""
+        """Offsets: GET on a running source and sink shows their progress."""
         async with running(CountingSource, Collecting) as worker:
             plane = worker.plane
             await plane.execute(CreateConnector("source", config_of(CountingSource, topic="t")))

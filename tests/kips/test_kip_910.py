@@ -34,7 +34,7 @@ from tests.worker.worker_fixture import (
 
 
 def once(*pairs: tuple[str, int | None]) -> Any:
-    """A hook that returns these offsets when it is shown some, and nothing else."""
+    """A hook that returns these offsets if its argument has offsets, and else nothing."""
 
     def hook(shown: Pairs) -> Any:
         if not shown:
@@ -48,7 +48,7 @@ class TestPublicInterfaces:
     """Public Interfaces."""
 
     async def test_asked_before_the_commit(self) -> None:
-        """A task is asked for offsets before those that it has produced are committed."""
+        """The worker calls the hook before it commits the offsets of produced records."""
         script = Script([[record("a", 1)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 1} and "commit" in script.calls)
@@ -57,18 +57,18 @@ class TestPublicInterfaces:
             assert {"a": {"at": 1}} in script.offsets_shown
 
     async def test_added(self) -> None:
-        """The task may add offsets of partitions that are not among the shown ones."""
+        """The task may add offsets of partitions that its argument lacks."""
         async with scripted(Script([[record("a", 1)]], once(("new", 7)))) as worker:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
 
     async def test_left_away(self) -> None:
-        """A partition that it leaves away is committed all the same."""
+        """A partition that the hook omits is committed all the same."""
         script = Script([[record("a", 1), record("b", 2)]], once(("a", 5)))
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 5, "b": 2})
 
     async def test_null(self) -> None:
-        """A partition to which it gives null gets a tombstone."""
+        """A partition that the hook maps to null gets a tombstone."""
         current = [once(("gone", 3))]
 
         def hook(shown: Pairs) -> Any:
@@ -113,7 +113,7 @@ class TestProposedChanges:
             await until(lambda: committed(worker) == {"a": 3})
 
     async def test_changed(self) -> None:
-        """An offset that it changes is the one that is committed."""
+        """The hook's changed offset is the committed one."""
         async with scripted(Script([[record("a", 1)]], once(("a", 9)))) as worker:
             await until(lambda: committed(worker) == {"a": 9})
 
@@ -170,7 +170,7 @@ class TestExactlyOnceSupportDisabled:
             await until(lambda: committed(worker) == {"a": 1, "b": 1})
 
     async def test_counts_as_acknowledged(self) -> None:
-        """An offset that the task returns counts as acknowledged."""
+        """An offset that the hook returns counts as acknowledged."""
         calls: list[int] = []
 
         def hook(_: Pairs) -> Any:
@@ -182,7 +182,7 @@ class TestExactlyOnceSupportDisabled:
             assert calls
 
     async def test_when(self) -> None:
-        """The worker asks only at first and after a poll that was empty or is fully processed."""
+        """The worker calls the hook at first, and after polls that are empty or processed."""
         script = Script([[record("a", 1)], [record("a", 2)]])
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 2})
@@ -194,7 +194,7 @@ class TestExactlyOnceSupportDisabled:
         )
 
     async def test_no_last_call(self) -> None:
-        """The last commit of a task asks no more: the KIP is silent, and nothing runs any more."""
+        """The last commit of a task calls no hook; the KIP does not say."""
         script = Script([[record("a", 1)]], once(("a", 5)))
         async with scripted(script) as worker:
             await until(lambda: committed(worker) == {"a": 5})
@@ -238,7 +238,7 @@ class TestExactlyOnceSupportEnabled:
 
     @pytest.mark.parametrize("boundary", ["poll", "interval", "connector"])
     async def test_no_last_call(self, boundary: str) -> None:
-        """The last commit asks no more: the answer would cover a poll that the stop has dropped."""
+        """The last commit calls no hook: it could cover a poll that the stop has dropped."""
         AheadTask.blocked.clear()
         AheadTask.released.clear()
         async with scripted(Script([]), AheadSource, boundary=boundary) as worker:
@@ -252,7 +252,7 @@ class TestExactlyOnceSupportEnabled:
             assert committed(worker).get("a", 0) <= len(written)
 
     async def test_no_call_at_a_pause(self) -> None:
-        """The commit before a pause asks no more."""
+        """The commit before a pause calls no hook."""
         script = Script([])
         async with scripted(script, boundary="poll") as worker:
             await until(lambda: "commit" in script.calls)
@@ -261,7 +261,10 @@ class TestExactlyOnceSupportEnabled:
             assert script.calls[-3:] == ["hook", "commit", "commit"]
 
     async def test_shown_alone(self) -> None:
-        """The worker asks just before it flushes a transaction's offsets, and shows these alone."""
+        """The worker calls the hook just before it flushes a transaction's offsets.
+
+        The argument has the offsets of this transaction only.
+        """
         script = Script([[record("a", 1)], [record("b", 2)]])
         async with scripted(script, boundary="poll") as worker:
             await until(lambda: committed(worker) == {"a": 1, "b": 2})
@@ -271,7 +274,7 @@ class TestExactlyOnceSupportEnabled:
         ]
 
     async def test_same_transaction(self) -> None:
-        """An offset that it returns is part of the same transaction."""
+        """An offset that the hook returns is part of the same transaction."""
         script = Script([[record("a", 1)]], once(("new", 7)))
         async with scripted(script, boundary="poll") as worker:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
@@ -283,7 +286,7 @@ class TestExactlyOnceSupportEnabled:
             assert len(times) <= 2  # one append; its records get their times one after another
 
     async def test_offsets_alone(self) -> None:
-        """Offsets without records are a transaction, too."""
+        """Offsets without records form a transaction, too."""
         beats = iter(range(1, 100))
         script = Script([], lambda _: [({"p": "beat"}, {"at": next(beats, 99)})])
         async with scripted(script, boundary="poll") as worker:
@@ -291,13 +294,13 @@ class TestExactlyOnceSupportEnabled:
             assert await values_in(worker.plane.log, "t") == []
 
     async def test_interval(self) -> None:
-        """With an interval it is asked when the transaction is due."""
+        """With an interval, the worker calls the hook when the transaction is due."""
         script = Script([[record("a", 1)]], once(("new", 7)))
         async with scripted(script, boundary="interval") as worker:
             await until(lambda: committed(worker) == {"a": 1, "new": 7})
 
     async def test_connectors_boundaries(self) -> None:
-        """With `transaction.boundary=connector`, nobody asks for offsets before its commit."""
+        """With `transaction.boundary=connector` the worker calls no hook."""
         script = Script([[record("a", 1)], [record("a", 2)]], once(("new", 7)))
         async with scripted(script, boundary="connector") as worker:
             await until(lambda: not script.polls and script.calls.count("poll") > 5)
@@ -323,7 +326,7 @@ class BookmarkSource(Source):
     config = (key("by"),)
 
     async def read(self, task: SourceRun) -> Any:
-        """Yield the rows, and the bookmark as the config says."""
+        """Yield the rows, and the bookmark if the config says so."""
         yield [
             SourceRecord(
                 topic="held", value="a", source_partition={"p": "a"}, source_offset={"at": 1}
@@ -338,7 +341,7 @@ class BookmarkSource(Source):
             yield task.idle(0.005)
 
     def update_offsets(self, task: SourceRun, offsets: Any) -> Any:
-        """Return the bookmark, if the hook has to do it."""
+        """Return the bookmark, if the config leaves it to the hook."""
         del offsets
         return [({"p": "bookmark"}, {"at": 2})] if task.config["by"] == "hook" else None
 

@@ -58,7 +58,7 @@ class TestPost:
         ids=str,
     )
     async def test_400_for_another_form(self, connect: AskedService, offsets: Any) -> None:
-        """Offsets that are no list in the form of KIP-875 are the client's error."""
+        """Offsets that are not a list in the form of KIP-875 get 400."""
         before = await connect.everything()
         assert (await connect.status_and_message("POST", "/connectors", creation_body(offsets)))[
             0
@@ -67,7 +67,7 @@ class TestPost:
 
     @pytest.mark.parametrize("offsets", [{}, {"initial_offsets": None}], ids=["absent", "null"])
     async def test_without_it_all_is_as_before(self, connect: AskedService, offsets: Any) -> None:
-        """Answer, records and what is left of earlier times: nothing tells of a new field."""
+        """A creation without the field has the former answer and records, and keeps old offsets."""
         before = await connect.everything()
         body = {"name": "new", "config": SOURCE_CONFIG, **offsets}
         answer = await connect.ask("POST", "/connectors", body)
@@ -90,7 +90,7 @@ class TestPost:
     async def test_the_connectors_hook_decides_what_is_told(
         self, connect: AskedService, plugin: str, message: str
     ) -> None:
-        """200 either way: with a hook that vouches for the offsets, and without one."""
+        """The answer is 200; its text depends on the connector's hook."""
         config = {**SOURCE_CONFIG, "connector.class": plugin}
         answer = await connect.ask("POST", "/connectors", creation_body(config=config))
         assert answer.status == 200
@@ -99,14 +99,14 @@ class TestPost:
         assert answer.body["config"] == {**config, "name": "new"}
 
     async def test_other_fields_stay(self, connect: AskedService) -> None:
-        """The KIP's example leaves them away; who decodes every creation alike needs them."""
+        """The KIP's example omits these fields; a general client needs them."""
         answer = await connect.ask("POST", "/connectors", creation_body())
         assert list(answer.body) == ["name", "config", "tasks", "type", "initial_offsets_response"]
         assert answer.headers == {"location": NEW}
 
     @pytest.mark.parametrize("release", ["3.9", "4.3"])
     async def test_no_release_knows_it(self, release: str) -> None:
-        """A field that is unknown is an error there, and nothing is made."""
+        """A release answers the unknown field with an error and creates nothing."""
         async with serving(await running(), release) as service:
             before = await service.everything()
             status, message = await service.status_and_message(
@@ -121,7 +121,7 @@ class TestSteps:
     """Proposed Changes."""
 
     async def test_in_this_order(self, connect: AskedService) -> None:
-        """Wipe, set, create, each read back before the next; checks come before all of them."""
+        """The steps are wipe, set and create; each is read back before the next."""
         plan = await connect.plan("POST", "/connectors", creation_body(initial_state="PAUSED"))
         assert [(step.name, step.read_back) for step in plan.steps] == [
             ("wipe", (OFFSETS,)),
@@ -131,7 +131,7 @@ class TestSteps:
         assert plan.commit_point == "create"
 
     async def test_1_the_config_is_checked(self, connect: AskedService) -> None:
-        """The config is checked first: of two errors, the answer names that of the config."""
+        """The config is checked first: with two errors, the answer names the config's."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "name": "other"}
         broken: Any = [{"partition": {"table": []}, "offset": None}]
@@ -160,7 +160,7 @@ class TestSteps:
     async def test_2_offsets_are_checked_as_by_alteration(
         self, connect: AskedService, config: Any, offsets: Any
     ) -> None:
-        """Creation refuses what `PATCH` refuses, with the step in front of the same words."""
+        """A creation refuses the same offsets as `PATCH`; the message also names the step."""
         await connect.write_foreign(configured("other", config))
         await connect.ask("PUT", "/connectors/other/stop")
         altered = {"offsets": offsets}
@@ -181,20 +181,20 @@ class TestSteps:
     async def test_2_but_it_need_not_be_there_and_stopped(
         self, connect: AskedService, state: str | None
     ) -> None:
-        """A new connector need not exist and be stopped, whatever its initial state."""
+        """The new connector passes the checks for existence and STOPPED, in any initial state."""
         got = await connect.status_and_message(
             "POST", "/connectors", creation_body(initial_state=state)
         )
         assert got[0] == 200
 
     async def test_3_nothing_of_before_is_merged_in(self, connect: AskedService) -> None:
-        """Partitions that the request does not name have no offset any more."""
+        """Partitions that the request does not name have no offset afterwards."""
         await connect.ask("POST", "/connectors", creation_body())
         assert await offsets_of(connect) == AT_100
         assert left_of(connect) == {'["new",{"table":"a"}]': '{"pos":100}'}
 
     async def test_4_the_offsets_are_those_asked_for(self, connect: AskedService) -> None:
-        """Each of them; of two for one partition the later one."""
+        """Each requested offset is set; the last one for a partition wins."""
         others = [{"partition": {"table": name}, "offset": {"pos": 5}} for name in "cd"]
         first = [{"partition": {"table": "a"}, "offset": {"pos": 99}}]
         await connect.ask("POST", "/connectors", creation_body([*first, *others, *AT_100]))
@@ -203,7 +203,7 @@ class TestSteps:
         assert all(offset in shown for offset in [*AT_100, *others])
 
     async def test_4_a_null_asks_for_none(self, connect: AskedService) -> None:
-        """A partition without an offset has none, as it had none after the wiping."""
+        """A null offset leaves the partition without an offset."""
         nothing = [{"partition": {"table": "a"}, "offset": None}]
         assert (await connect.status_and_message("POST", "/connectors", creation_body(nothing)))[
             0
@@ -222,7 +222,7 @@ class TestSteps:
     async def test_5_config_and_state_come_last(
         self, connect: AskedService, state: str | None, target: Target, record: str | None
     ) -> None:
-        """The state that was asked for stands before the config; without one nothing does."""
+        """The target state, if requested, precedes the config; both are in the last step."""
         plan = await connect.plan("POST", "/connectors", creation_body(initial_state=state))
         *states, config = plan.steps[-1].records
         assert config.key == b"connector-new"

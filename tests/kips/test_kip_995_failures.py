@@ -1,4 +1,4 @@
-"""KIP-995: where a step fails, two ask for one name, old offsets are there; and its test plan."""
+"""KIP-995: failed steps, competing requests, old offsets; and its test plan."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ OLD = AlterGroup("new", "connect-new", (("t", 0, 99), ("t", 1, 99)))
 
 
 class Refusing(Beyond):
-    """A Kafka cluster that sets one offset of a group, and then no more."""
+    """A Kafka cluster that sets one offset of a group, and then fails."""
 
     async def perform(self, action: AnyAction) -> None:
         """Perform the action; then raise for an alteration other than `OLD`."""
@@ -84,7 +84,7 @@ class TestFailures:
     async def test_the_step_is_told(
         self, connect: AskedService, extra_config: Any, step: str
     ) -> None:
-        """The error names the step at which the connector throws; nothing is written."""
+        """The error names the step at which the connector's hook throws; nothing is written."""
         before = await connect.everything()
         config = {**SOURCE_CONFIG, "connector.class": FUSSY_SOURCE, **extra_config}
         status, message = await connect.status_and_message(
@@ -104,7 +104,7 @@ class TestFailures:
         ids=["3", "4", "5"],
     )
     async def test_also_where_it_cannot_be_written(self, refuses: Any, step: str) -> None:
-        """Each of the three steps that write can fail by that."""
+        """Each of the three writing steps can fail to be written; the error names it."""
         log = RefusingLog()
         await log_of(*LEFT_OVER, log=log)
         async with serving(log, limits=NEVER_RETRIED) as service:
@@ -113,7 +113,7 @@ class TestFailures:
                 await service.ask("POST", "/connectors", creation_body())
 
     async def test_4_of_a_sink(self) -> None:
-        """The error names the step; old offsets are gone, the new ones are taken back."""
+        """The error names the step; old offsets are gone, and the new ones are removed."""
         beyond = Refusing()
         await beyond.perform(OLD)
         async with serving(await log_of(), beyond=beyond) as service:
@@ -129,7 +129,7 @@ class TestFailures:
 
     @pytest.mark.parametrize("refuses", [setting, creating], ids=["4", "5"])
     async def test_written_offsets_are_removed(self, refuses: Any) -> None:
-        """Recovery removes all offsets, new and old, and no connector remains.
+        """Recovery removes all new and old offsets, and no connector remains.
 
         The same creation then starts without offsets.
         """
@@ -153,7 +153,7 @@ class TestRace:
     """Validate offset before connector creation."""
 
     async def test_with_offsets_first(self, connect: AskedService) -> None:
-        """The second of two requests for one name is refused: here the one without offsets."""
+        """The first of two requests for one name has offsets; the second, without, is refused."""
         both = creation_body(), {"name": "new", "config": SOURCE_CONFIG}
         first, second = await asyncio.gather(
             *(connect.status_and_message("POST", "/connectors", body) for body in both)
@@ -172,7 +172,7 @@ class TestRace:
         assert left_of(connect) == before
 
     async def test_nothing_to_clean_up_after_a_check(self, connect: AskedService) -> None:
-        """Config, offsets and name are looked at before the first record is written."""
+        """Config, offsets and name are checked before the first record is written."""
         before = await connect.everything()
         nested: Any = [{"partition": {"table": {}}, "offset": None}]
         refused = [
@@ -204,7 +204,7 @@ class TestRemanentOffsets:
         assert await offsets_of(connect, "orders") == AT_100
 
     async def test_also_those_of_a_sink(self) -> None:
-        """A consumer group outlives its connector, too."""
+        """A creation also wipes the offsets of an earlier sink's consumer group."""
         beyond = Beyond()
         await beyond.perform(OLD)
         async with serving(await log_of(), beyond=beyond) as service:
@@ -216,7 +216,7 @@ class TestCompatibility:
     """Compatibility, Deprecation, and Migration Plan."""
 
     async def test_the_records_are_those_of_an_alteration(self, connect: AskedService) -> None:
-        """Offsets have the bytes of a `PATCH`, the config those of a plain creation."""
+        """Offset records equal those of a `PATCH`, config records those of a plain creation."""
         async with serving(await log_of()) as plain:
             await plain.ask("POST", "/connectors", {"name": "new", "config": SOURCE_CONFIG})
             await plain.ask("PUT", f"{NEW}/stop")
@@ -247,7 +247,7 @@ class TestPlan:
         ("state", "target"), [(None, Target.STARTED), ("STOPPED", Target.STOPPED)]
     )
     async def test_standalone(self, tmp_path: Path, state: str | None, target: Target) -> None:
-        """One process with one file: offsets, and offsets together with a state; for good."""
+        """A standalone worker keeps initial offsets, with and without a state, across restarts."""
         where = f"sqlite:///{tmp_path / 'state.db'}"
         around = Surroundings(plugins=PLUGINS)
         body = msgspec.json.encode(creation_body(initial_state=state))
@@ -291,7 +291,7 @@ view connectors
         assert target in states.printed[-1]
 
     async def test_a_failure_is_cleaned_up(self) -> None:
-        """The error is reported, and nothing is left of the creation."""
+        """The error is reported, and the creation leaves nothing behind."""
         beyond = Refusing()
         async with serving(await log_of(), beyond=beyond) as service:
             assert (await service.status_and_message("POST", "/connectors", AS_SINK))[0] == 500
@@ -303,7 +303,7 @@ class TestRejectedAlternatives:
     """Rejected Alternatives."""
 
     async def test_it_need_not_begin_stopped(self, connect: AskedService) -> None:
-        """Offsets are taken for a connector that is to run at once."""
+        """Offsets are accepted for a connector that starts at once."""
         assert (
             await connect.status_and_message(
                 "POST", "/connectors", creation_body(initial_state="RUNNING")

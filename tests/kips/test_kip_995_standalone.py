@@ -24,7 +24,7 @@ BEHIND_ONE: list[dict[str, Any]] = [
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with two lines, of which an earlier connector has read none."""
+    """A folder with a file of two lines, which no earlier connector has read."""
     (tmp_path / "in.txt").write_text("one\ntwo\n")
     (tmp_path / "connect.offsets").write_bytes(encode_offsets({KEY: b'{"position":0}'}))
     return tmp_path
@@ -39,7 +39,7 @@ class TestPublicInterfaces:
     """Public Interfaces."""
 
     async def test_the_file_of_a_connector(self, folder: Path) -> None:
-        """The JSON file of a connector, given to a standalone worker, may have the field, too."""
+        """The JSON file of a connector for a standalone worker may have the field."""
         source = requested(folder, initial_offsets=BEHIND_ONE)
         sink = write_json(folder / "out.json", OUT)
         async with running_worker(folder, source, sink) as worker:
@@ -53,7 +53,7 @@ class TestPlan:
     """Test Plan."""
 
     async def test_a_json_file(self, folder: Path) -> None:
-        """A standalone worker takes the field from a JSON file, with a state beside it."""
+        """A standalone worker accepts the field in a JSON file, together with a state."""
         source = requested(folder, initial_offsets=BEHIND_ONE, initial_state="PAUSED")
         async with (
             running_worker(folder, source) as worker,
@@ -67,7 +67,7 @@ class TestPlan:
             assert written == {KEY: b'{"position":4}'}
 
     def test_a_refused_field(self, folder: Path) -> None:
-        """The worker ends, names the step, and leaves the earlier offsets as they were."""
+        """The worker ends, names the step, and keeps the earlier offsets."""
         before = (folder / "connect.offsets").read_bytes()
         offsets = [{"partition": {"filename": "in.txt"}, "offset": {"position": -1}}]
         said = ended_worker(folder, requested(folder, initial_offsets=offsets))

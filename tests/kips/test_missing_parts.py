@@ -1,4 +1,4 @@
-"""The list of what cannot be tested yet is kept honest, and so are the sections' names."""
+"""The list of missing parts is current, and the titles of sections are those of the KIPs."""
 
 import ast
 import re
@@ -13,11 +13,11 @@ from tests.kips.missing_parts import LATER, MissingPart
 
 FOLDER = Path(__file__).parent
 WORDS_ALIKE = 8
-"""Number of words in a row that are no accident any more."""
+"""Number of equal consecutive words that count as a copy."""
 
 
 def waiting(need: MissingPart) -> list[str]:
-    """The sentences that wait for something."""
+    """The sentences that wait for a missing part."""
     return [
         f"{kip}, {section}: {row.says}"
         for kip, sections in LATER.items()
@@ -34,7 +34,7 @@ def listed(need: MissingPart) -> str:
 
 @pytest.mark.parametrize("need", MissingPart)
 def test_each_is_waited_for(need: MissingPart) -> None:
-    """Every kind of missing part has a sentence."""
+    """Every kind of missing part has a sentence that waits for it."""
     assert waiting(need)
 
 
@@ -45,7 +45,7 @@ def test_each_is_waited_for(need: MissingPart) -> None:
     ],
 )
 def test_it_is_still_later(need: MissingPart, module: str) -> None:
-    """The design says in which module it will be."""
+    """No missing part exists yet; the design names its module."""
     assert find_spec(module) is None, listed(need)
 
 
@@ -58,14 +58,14 @@ class Section(NamedTuple):
 
 
 def sections_listed() -> Iterator[Section]:
-    """Every section of which something is listed."""
+    """Every section with a listed sentence."""
     for kip, named in LATER.items():
         for title, rows in named.items():
             yield Section(kip, title, tuple(row.says for row in rows))
 
 
 def sections_tested() -> Iterator[Section]:
-    """Every section of which something is tested."""
+    """Every section with a test."""
     for path in sorted(FOLDER.glob("test_kip_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
@@ -73,7 +73,7 @@ def sections_tested() -> Iterator[Section]:
 
 
 def _tested(kip: str, node: ast.ClassDef) -> Section:
-    """A class of tests: its docstring begins with the title, up to a full stop or a dash."""
+    """The section of a class of tests, from its docstring up to a full stop or a dash."""
     tests = (
         member for member in node.body if isinstance(member, ast.FunctionDef | ast.AsyncFunctionDef)
     )
@@ -87,13 +87,13 @@ def text_of(kip: str, shared: Path) -> str:
 
 
 def words(text: str) -> list[str]:
-    """Words of a text, without what stands between them."""
+    """Words of a text, without punctuation."""
     return re.findall(r"[\w/]+", text.lower())
 
 
 @pytest.mark.shared
 def test_sections_are_those_of_the_kips(shared: Path) -> None:
-    """Each title stands in its KIP on a line of its own."""
+    """Each title is a line of its KIP."""
     for kip, title, _ in (*sections_tested(), *sections_listed()):
         lines = (" ".join(line.split()).strip("- ") for line in text_of(kip, shared).splitlines())
         assert title in lines, f"{kip} has no section {title!r}"
@@ -101,7 +101,7 @@ def test_sections_are_those_of_the_kips(shared: Path) -> None:
 
 @pytest.mark.shared
 def test_words_are_our_own(shared: Path) -> None:
-    """Facts are taken from the KIPs, sentences are not."""
+    """Our statements copy no sentence of a KIP."""
     for kip, title, says in (*sections_tested(), *sections_listed()):
         theirs = words(text_of(kip, shared))
         runs = {tuple(theirs[at : at + WORDS_ALIKE]) for at in range(len(theirs))}

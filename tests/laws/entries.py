@@ -1,4 +1,4 @@
-"""Random logs: few names, every kind of record, well formed and not, so that records interact."""
+"""Random logs with few names and all kinds of records, so that records interact."""
 
 import json
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ TOPICS = ("connect-configs", "connect-offsets", "connect-status", "connect-comma
 profiles = st.sampled_from(PROFILES)
 
 LEVELS = 900
-"""Depth that is legal in every release, and greater than that of Python's calls."""
+"""Nesting that is legal in every release, and deeper than Python's call stack."""
 
 ACTIVE = b'{"topic":{"name":"t","connector":"a","task":0,"discoverTimestamp":1}}'
 
@@ -33,7 +33,7 @@ def deep(levels: int) -> bytes:
 
 
 def _raw(key: str) -> bytes:
-    """A key; the name that Java makes of bytes that are no UTF-8 is written as such bytes."""
+    """Encode a key; a name that Java makes of invalid UTF-8 gets such bytes."""
     return key.encode().replace("\ufffd".encode(), b"\xff")
 
 
@@ -175,7 +175,7 @@ def logs(draw: st.DrawFn, max_size: int = 40, among: Sequence[str] = TOPICS) -> 
 
 @st.composite
 def statuses(draw: st.DrawFn, max_size: int = 30) -> list[Entry]:
-    """Entries of a status topic under so few keys that values and tombstones replace each other."""
+    """Entries of a status topic with so few keys that values and tombstones replace each other."""
     ends = [0, 0]
     log = []
     for at in range(draw(st.integers(0, max_size))):

@@ -1,4 +1,4 @@
-"""Laws of the codec: total on any bytes, and true to itself."""
+"""Laws of the codec: decoding is total, and inverts encoding."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -147,7 +147,7 @@ values = any_bytes | st.builds(bytes.__add__, json_like, st.binary(max_size=40))
 
 @given(keys, values, profiles)
 def test_decoding_is_total(key: bytes | None, value: bytes | None, profile: Profile) -> None:
-    """Any bytes in, a record or Invalid out, in every profile; never an exception."""
+    """Decoding any bytes gives a record or Invalid, in every profile; never an exception."""
     assert isinstance(decode_config(key, value, profile), Fact)
     assert isinstance(decode_status(key, value, profile), Fact)
     assert isinstance(decode_partition(key, profile), Fact)

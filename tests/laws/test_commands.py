@@ -1,8 +1,8 @@
 """The invariants of commands.md, by their names, over random lives of a cluster (`commands/`).
 
-A life is a history of commands, foreign records and crashes, lived by a real control plane on a
-real log. Each law looks at every record of it; and behind every batch of every command the process
-dies once more, on a log of its own, and is followed by another.
+In a life, a real control plane on a real log gets commands, foreign records and crashes. Each law
+checks every record of the life. The process also crashes after every batch of every command, on a
+copy of the log. A new process then recovers.
 """
 
 from collections import Counter
@@ -26,14 +26,14 @@ INVARIANTS = {
     for letter, last in {**_LAST, "K": 1, "G": 7}.items()
     for number in range(1, last + 1)
 }
-"""All that commands.md has of commands."""
+"""Names of all invariants of commands in commands.md."""
 
 ALWAYS_THE_SAME = 60
 LIVES = 10_000 if PROVE else 15
-"""Lives beside those that are always the same."""
+"""Random lives, in addition to the fixed ones."""
 
 LIVES_IN_FILES = 1_000 if PROVE else 6
-"""A life takes 0.1 s; in a file, which is opened anew behind each crash, some more."""
+"""A life takes 0.1 s; a life in a file takes longer, because each crash reopens the file."""
 
 
 def test_every_invariant_is_a_law_or_waits() -> None:

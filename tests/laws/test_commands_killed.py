@@ -32,7 +32,7 @@ KILLS = 100 if PROVE else 5
 """Deaths for one file. Each takes some tenths of a second, mostly to start Python."""
 
 STEPS = (1, 60)
-"""A process is killed behind so many steps, drawn at random."""
+"""Range of the steps before a kill; the number is random."""
 
 
 def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[AnsweredCommand]:
@@ -54,7 +54,7 @@ def told_until_killed(path: Path, seed: str, release: str, steps: int) -> list[A
 
 @pytest.mark.parametrize("release", ["kip", "3.9"])
 async def test_they_hold_whoever_is_killed(tmp_path: Path, release: str) -> None:
-    """Answered commands are in the log, nothing is half done, and nothing was done twice."""
+    """Answered commands are in the log; no command is half done or done twice."""
     chance, place = seeded(release), in_file(tmp_path / "state.db")
     journal = RunJournal([], [], [])
     for kill in range(KILLS):

@@ -1,9 +1,9 @@
-"""Compaction keeps the last record of each key. Where that is legal, no view may change.
+"""Compaction keeps the last record of each key. Legal compaction changes no view.
 
-It is legal for the status and offsets topics in every release. For the config topic it is not,
-everywhere: Connect's task sets span several keys, and two fixes made a fold depend on what lies
-between them. The releases are listed here exactly; Kafka's own stores agree (`tests/oracle`), and
-`compacted-3.9` shows both on a real cluster.
+Compaction of the status and offsets topics is legal in every release. Compaction of the config
+topic is legal in some releases only: Connect's task sets span several keys, and two fixes made a
+fold depend on the records between them. This module lists the releases exactly. Kafka's own stores
+agree (`tests/oracle`), and `compacted-3.9` shows both cases on a real cluster.
 """
 
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ from tests.laws.entries import logs, profiles
 
 
 def compacted(log: Iterable[Entry], topics: Iterable[str]) -> list[Entry]:
-    """The log after the cleaner has been through these topics; tombstones stay for a while."""
+    """The log after compaction of these topics; tombstones stay for a while."""
     log, topics = list(log), set(topics)
     last = {(entry.topic, entry.partition, entry.key): entry.offset for entry in log}
     return [
@@ -48,7 +48,7 @@ class LifeStep(Enum):
 
 
 def lived(steps: Iterable[tuple[str, LifeStep, int]]) -> list[Pair]:
-    """The records that workers write for these steps; steps that make no sense are left out."""
+    """The records that workers write for these steps; impossible steps are left out."""
     pairs: list[Pair] = []
     alive: set[str] = set()
     for number, (name, step, count) in enumerate(steps):
@@ -111,13 +111,13 @@ LAWFUL = [
 
 
 def legal(profile: Profile) -> LifeStep:
-    """The step without which compaction is legal for a release that has one of the defects."""
+    """The step without which compaction is legal, for a release with one of the defects."""
     return LifeStep.RECONFIGURE if profile.commit_needs_config else LifeStep.DELETE
 
 
 @given(st.data(), profiles)
 def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile: Profile) -> None:
-    """Steps are legal everywhere, except one each in the two groups of releases."""
+    """Compacting the config topic changes no view, unless a life has the step of a defect."""
     without = () if profile in LAWFUL else (legal(profile),)
     log = config(*lived(data.draw(lives(*without))))
     # A worker of 0.9 cannot read an empty task set at all.
@@ -129,7 +129,7 @@ def test_compacting_the_config_topic_shows_nothing(data: st.DataObject, profile:
 
 @given(logs(), profiles)
 def test_compacting_offsets_shows_nothing(log: list[Entry], profile: Profile) -> None:
-    """An offset is its last record, in every release."""
+    """Compacting offsets changes no view: an offset is its last record, in every release."""
     # The cleaner removes aborted records, and they supersede nothing.
     log = [entry for entry in log if not entry.aborted]
     after = compacted(log, ["connect-offsets", "own"])
@@ -151,7 +151,7 @@ DELETED = [
 
 
 def breaks(life: list[tuple[str, LifeStep, int]], profile: Profile) -> bool:
-    """True if compaction changes what this release shows of such a life."""
+    """True if compaction changes the views of this release for such a life."""
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])
     return bool(shown_connectors(fold(after, profile)) != shown_connectors(fold(log, profile)))
@@ -170,7 +170,7 @@ def span(alike: list[Profile]) -> list[str]:
 
 
 def test_compaction_loses_tasks_since_3_7_1() -> None:
-    """KAFKA-17719 affects 3.7.1 and later, and ours, which reads as the newest release."""
+    """KAFKA-17719 affects 3.7.1 and later, and our profile, which reads like the newest release."""
     losing = [profile for profile in PROFILES if breaks(RECONFIGURED, profile)]
     assert losing == LOSES_RECONFIGURED
     releases = span(losing)
@@ -187,7 +187,7 @@ def test_compaction_revives_tasks_up_to_3_7_0() -> None:
 
 @pytest.mark.parametrize("release", ["3.7.1", "3.9", "4.3", "kip"])
 def test_a_new_commit_heals(release: str) -> None:
-    """Committing the tasks again after each change, as `kip` writes, makes compaction legal."""
+    """Committing the tasks again after each change, as `kip` does, makes compaction legal."""
     life = [*RECONFIGURED, ("a", LifeStep.START_TASKS, 2)]
     log = config(*lived(life))
     after = compacted(log, ["connect-configs"])

@@ -1,7 +1,7 @@
 """Laws of source tasks (Q1–Q4, X1–X3) and of KIP-910's hook (H1–H5), on a simulated clock.
 
-The log is real; its answers fail, come late, or in another order. docs/kafka-unit-tests.md has the
-sentence of each law.
+The log is real; its acknowledgements fail, come late, or in another order. docs/kafka-unit-tests.md
+has the sentence of each law.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,9 +31,9 @@ crashes = st.lists(st.sampled_from((0.0, 0.015, 0.04, 0.09, 0.2, 0.5, 2.0)), max
 
 
 def override(call: int, offsets: OffsetPairs, read: Mapping[int, int]) -> OffsetPairs | None:
-    """Hook: replace every other offset by what was read last, and add a partition.
+    """Hook: replace every other offset by that of the last record read, and add a partition.
 
-    What was read last may still be in flight. In between, the hook says nothing.
+    The last record read may still be in flight. Every third call returns None.
     """
     if call % 3 == 2:
         return None
@@ -68,7 +68,7 @@ def at_least_once(world: SourceWorld, records: Sequence[Record]) -> None:
 
 @given(plans())
 def test_no_offset_passes_a_record_in_flight(plan: LifePlan) -> None:
-    """Q1, Q3, H3 and H4: at each commit; and what fails is committed in the end."""
+    """Q1, Q3, H3 and H4 hold at each commit; failed records are committed in the end."""
     world = SourceWorld(plan, at_least_once)
     simulated(world.live())
     assert {part: offset["at"] for part, offset in world.committed.items()} == world.totals
@@ -76,7 +76,7 @@ def test_no_offset_passes_a_record_in_flight(plan: LifePlan) -> None:
 
 @given(plans(batches=batches.filter(lambda drawn: any(1 in batch for batch in drawn))))
 def test_a_stuck_partition_holds_up_no_other(plan: LifePlan) -> None:
-    """Q2: all offsets of the others are committed, none of the stuck one."""
+    """Q2: the other partitions commit all offsets, the stuck one none."""
     world = SourceWorld(msgspec.structs.replace(plan, stuck=1), at_least_once)
     simulated(world.live())
     expected = {part: count for part, count in world.totals.items() if part != 1}
@@ -85,7 +85,7 @@ def test_a_stuck_partition_holds_up_no_other(plan: LifePlan) -> None:
 
 @given(plans(), crashes)
 def test_a_crash_loses_nothing(plan: LifePlan, crash_times: list[float]) -> None:
-    """Q4 and H5: each life goes on from the committed offsets; in the end every record is there."""
+    """Q4 and H5: each life continues from the committed offsets; no record is lost."""
     world = SourceWorld(plan, at_least_once)
 
     async def lives() -> None:
@@ -119,9 +119,9 @@ def test_a_hook_that_says_nothing_changes_nothing(plan: LifePlan, nothing: Any) 
 
 @given(plans(hook=st.just(override)))
 def test_the_output_of_the_hook_wins(plan: LifePlan) -> None:
-    """H2: at rest each partition has the last output for it, or what came without one.
+    """H2: at rest, each partition has the hook's last output for it, or the task's own offset.
 
-    What the hook adds is committed, too, with None as the removal of its partition.
+    A partition that the hook adds is committed, too; None removes its offset.
     """
     world = SourceWorld(plan, at_least_once)
     simulated(world.live())
@@ -159,7 +159,7 @@ transactions = plans(
 
 @given(transactions, crashes)
 def test_records_and_offsets_are_one(plan: LifePlan, crash_times: list[float]) -> None:
-    """X1, X2, H4 and H5: at each append, over crashes; in the end each record is there once."""
+    """X1, X2, H4 and H5 hold at each append, over crashes; in the end each record exists once."""
     world = SourceWorld(plan, exactly_once)
 
     async def lives() -> None:
@@ -179,7 +179,7 @@ def test_records_and_offsets_are_one(plan: LifePlan, crash_times: list[float]) -
 def test_a_fenced_task_commits_nothing(plan: LifePlan, overtaken_s: float) -> None:
     """X3: once another process has taken over, the task writes nothing.
 
-    It fails if it had records to commit. A task that had none has nothing to be refused.
+    The task fails if it has records to commit; without records it does not.
     """
     world = SourceWorld(plan, exactly_once)
     failure = simulated(world.zombie(overtaken_s))

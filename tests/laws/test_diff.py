@@ -16,7 +16,7 @@ from tests.laws.entries import NAMES, logs, profiles, statuses
 
 @given(log=logs(), first=profiles, second=profiles)
 def test_all_is_what_each_is(log: list[Entry], first: Profile, second: Profile) -> None:
-    """However the keys of offsets are spelled, a connector's are found."""
+    """The difference of one connector is its part of the whole, for any spelling of offset keys."""
     before, after = (fold(in_order(log), profile) for profile in (first, second))
     names = {*NAMES, *offset_owners(before), *offset_owners(after)}
     every = diff(before, after)
@@ -35,7 +35,7 @@ def loaded(log: list[Entry], profile: Profile) -> ClusterState:
 def test_a_difference_between_then_and_now_is_due_to_the_record_that_made_it(
     log: list[Entry], profile: Profile, data: st.DataObject
 ) -> None:
-    """The cause lies behind the earlier moment, and behind it the fact is as it is now."""
+    """The cause lies after the earlier moment; after the cause, the fact has its present value."""
     cut = data.draw(st.integers(0, len(log)))
     before, after = loaded(log[:cut], profile), loaded(log, profile)
     for change in diff(before, after):

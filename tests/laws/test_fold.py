@@ -33,7 +33,7 @@ def bookkeeping(state: ClusterState) -> Any:
 def test_a_prefix_and_then_the_rest(
     log: list[Entry], profile: Profile, exactly_once: bool, data: st.DataObject
 ) -> None:
-    """fold(prefix) then rest = fold(all); and a published snapshot never changes."""
+    """fold(prefix) then rest = fold(all); a published snapshot never changes."""
     at = data.draw(st.integers(0, len(log)))
     worker = Fold(profile, exactly_once=exactly_once)
     worker.apply_all(log[:at])
@@ -47,7 +47,7 @@ def test_a_prefix_and_then_the_rest(
 
 @given(logs(), profiles)
 def test_ignored_records_change_only_the_position(log: list[Entry], profile: Profile) -> None:
-    """Invalid records leave the state as it was, except for the config topic's offset."""
+    """Invalid records leave the state unchanged, except for the config topic's offset."""
     worker = Fold(profile)
     for entry in log:
         before = worker.snapshot()
@@ -67,7 +67,7 @@ def test_ignored_records_change_only_the_position(log: list[Entry], profile: Pro
 def test_loading_in_bulk_is_folding_in_order(
     log: list[Entry], profile: Profile, exactly_once: bool
 ) -> None:
-    """The bulk load and the fold record by record lead to the same state."""
+    """The bulk load and the fold record by record give the same state."""
     slow = fold(in_order(log), profile, exactly_once=exactly_once)
     fast = Fold(profile, exactly_once=exactly_once)
     load(fast, [batch_of([entry]) for entry in log])
@@ -79,7 +79,7 @@ def test_loading_in_bulk_is_folding_in_order(
 
 @given(logs(), st.randoms())
 def test_the_order_is_the_same_however_a_log_is_read(log: list[Entry], random: Any) -> None:
-    """Partitions may interleave as they like; within one the offsets ascend."""
+    """Any interleaving of partitions gives the same order; within a partition offsets ascend."""
     parts: dict[tuple[str, int], list[Entry]] = {}
     for entry in log:
         parts.setdefault((entry.topic, entry.partition), []).append(entry)
@@ -94,7 +94,7 @@ def test_the_order_is_the_same_however_a_log_is_read(log: list[Entry], random: A
 
 @given(logs(), st.data())
 def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject) -> None:
-    """A cut has everything up to its record and nothing after it, in every partition."""
+    """A cut contains everything up to its record and nothing after it, in every partition."""
     if not log:
         return
     last = data.draw(st.sampled_from(log))
@@ -109,7 +109,7 @@ def test_a_moment_is_a_prefix_of_the_order(log: list[Entry], data: st.DataObject
 
 @given(logs(), profiles)
 def test_a_state_does_not_differ_from_itself(log: list[Entry], profile: Profile) -> None:
-    """diff(a, a) = nothing; and what differs between two releases has a cause that is there."""
+    """diff(a, a) is empty; a difference between two releases has an existing cause."""
     state = fold(log, profile, trace=True)
     assert diff(state, fold(log, profile, trace=True)) == []
     places = {entry.position for entry in log}
@@ -129,7 +129,7 @@ def test_every_question_has_an_answer(
 
 
 def test_one_key_in_two_partitions_beside_another_spelling_of_it() -> None:
-    """The last record of the partition that both mean is not the last of its own partition."""
+    """Bulk load and fold agree about one source partition with two spellings of its key."""
     other, key = b'["a",{"p":1 }]', b'["a",{"p":1}]'
     log = [
         Entry("connect-offsets", 0, 0, 5, other, None),

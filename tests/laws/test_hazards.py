@@ -1,4 +1,4 @@
-"""Laws of hazards: sharing what releases have in common changes nothing."""
+"""Laws of hazards: sharing work between releases changes no hazard."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +20,7 @@ THROWN = {FateKind.POISON: Danger.STOPS_WORKER, FateKind.LOSES_BATCH: Danger.LOS
 @settings(max_examples=examples(20, proved=10_000))
 @given(logs(), st.booleans())
 def test_asked_together_or_one_by_one(entries: list[Entry], exactly_once: bool) -> None:
-    """Each release has the hazards that it has when asked alone."""
+    """Each release has the same hazards, alone or together with others."""
     together = hazards_of_each(entries, PROFILES, exactly_once=exactly_once)
     alone = [
         (profile, hazards(entries, profile, exactly_once=exactly_once)) for profile in PROFILES
@@ -48,7 +48,7 @@ def throws(hazard: Hazard) -> bool:
 
 
 def asked_count(key: bytes) -> int:
-    """Number of releases in which all readings of an offset's key occur."""
+    """Number of releases that cover all readings of an offset's key."""
     asked_profiles: list[Profile] = []
 
     def ask(profile: Profile) -> object:
@@ -61,14 +61,14 @@ def asked_count(key: bytes) -> int:
 
 
 def test_keys_that_all_read_alike_are_asked_a_few_times() -> None:
-    """A plain key is read in one way, a fraction in the ways of four parsers, an odd one in all."""
+    """A plain key is read in one way, a fraction in four, an odd key in all."""
     assert asked_count(b'["c",{"file":"a","line":1}]') == 1
     assert asked_count(b'["c",{"file":"a","line":1.5}]') == 4
     assert asked_count(b'["c",{"file":01}]') > 4
 
 
 def test_a_behaviour_counts_however_late_it_is_looked_at() -> None:
-    """Checks that run twice, or only for some releases, still tell releases apart."""
+    """Checks that run twice, or only for some releases, still distinguish releases."""
 
     def ask(profile: Profile) -> tuple[bool, ...]:
         if profile.statuses and profile.statuses:

@@ -29,11 +29,11 @@ ODD_KEYS = [
     Entry("connect-status", 0, 1, 5, b"status-topic-t:ZZZZZZZZZZc", ACTIVE),
     Entry("connect-configs", 0, 3, 6, b"connector-\xff", b'{"properties":{"a":"b"}}'),
 ]
-"""Keys that mean more than they say: edges 7 and 23, and bytes that are no UTF-8."""
+"""Keys with surprising meanings: edges 7 and 23, and bytes that are no UTF-8."""
 
 
 def values_by_events(log: list[Entry], name: str, profile: Profile) -> AspectValues:
-    """Remains of a connector after every event of its history."""
+    """Final facts of a connector after every event of its history."""
     facts: AspectValues = {}
     for event in history(log, name, profile).events:
         if event.aspect not in (None, Aspect.SOURCE_OFFSET):
@@ -52,7 +52,7 @@ def values_by_diff(log: list[Entry], name: str, profile: Profile) -> AspectValue
 
 @given(logs(), st.sampled_from(NAMES), profiles)
 def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profile) -> None:
-    """Records of other connectors have no influence, not even on source offsets."""
+    """Records of other connectors do not change the result, not even for source offsets."""
     log = in_order(log)
     assert values_by_events(log, name, profile) == values_by_diff(log, name, profile)
     own = [entry for entry in log if owner(entry.topic, entry.key, TOPICS, profile) == name]
@@ -63,6 +63,6 @@ def test_a_history_ends_in_the_fold(log: list[Entry], name: str, profile: Profil
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.release)
 @pytest.mark.parametrize("name", ["c", "\ufffd"])
 def test_keys_that_mean_more_than_they_say(name: str, profile: Profile) -> None:
-    """A sign and trailing dashes in a task id, any separator, bytes that Java replaces."""
+    """Task ids with a sign or trailing dashes, any separator, and bytes that Java replaces."""
     assert values_by_events(ODD_KEYS, name, profile) == values_by_diff(ODD_KEYS, name, profile)
     assert values_by_diff(ODD_KEYS, name, profile)

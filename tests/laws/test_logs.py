@@ -1,8 +1,8 @@
-"""Law: whatever is done to a log, the memory log and the SQLite log answer the same.
+"""Law: the memory log and the SQLite log answer every operation alike.
 
-Two logs go through one random life side by side; after every step they must have given the same
-answer or the same kind of refusal, and at the end (and after the file was closed and opened again)
-hold the same entries.
+Each test applies one random series of operations to both logs. After every operation both must give
+the same answer, or the same type of error. At the end both must hold the same entries, also after
+the file was closed and opened again.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ OwnLog = MemoryLog | SqliteLog
 LogOperation = Callable[[OwnLog], Awaitable[Any]]
 
 TOPICS = ("config", "offsets", "no-such")
-"""Two topics that are made first, of one and of three partitions, and one that is missing."""
+"""Two topics that exist from the start, with one and three partitions, and one that is missing."""
 
 topics = st.sampled_from(TOPICS)
 partitions = st.sampled_from((0, 0, 0, 1, 2, 3))
@@ -44,7 +44,7 @@ easy_entries = st.lists(
     ),
     max_size=6,
 )
-"""Entries of which many find their place free, or taken by an equal one."""
+"""Entries of which many find their place free, or taken by an equal entry."""
 
 ends = st.none() | st.dictionaries(topics, st.lists(offsets, max_size=3), max_size=2)
 
@@ -96,11 +96,11 @@ steps = st.one_of(
 )
 
 SMALL = SqliteSettings(chunk_records=3, synchronous="NORMAL")
-"""Chunks end in the middle of partitions."""
+"""Limits so small that chunks end in the middle of partitions."""
 
 
 async def _answer(log: OwnLog, step: LogOperation) -> Any:
-    """Result of a step, or its refusal."""
+    """Result of an operation, or its error."""
     try:
         return await step(log)
     except LogError as error:
@@ -125,6 +125,6 @@ async def _live(path: Path, life: list[LogOperation]) -> None:
 
 @given(st.lists(steps, max_size=12))
 def test_memory_log_equals_sqlite_log(life: list[LogOperation]) -> None:
-    """Every sequence of operations gives the same answers, refusals and entries on both."""
+    """Every sequence of operations gives the same answers, errors and entries on both logs."""
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(_live(Path(folder, "control.log"), life))

@@ -1,7 +1,7 @@
-"""Mutation tests of the laws: deciding, performing, folding and recovering are broken.
+"""Mutation tests of the laws: mutants break the deciding, performing, folding or recovering.
 
-Each slip has a process of its own, and must break the laws that it names. Every law is broken by
-at least one slip.
+Each mutant runs in its own process, and must break the laws that it names. Every law is broken by
+at least one mutant.
 """
 
 from collections.abc import Iterator
@@ -14,12 +14,12 @@ from tests.mutant_processes import PACKAGE, MutantProcesses, SourceMutant
 
 SEARCH = "tests.laws.commands.search"
 LIVES = 10
-"""Lives of a sound product; more are looked at in `test_commands.py`."""
+"""Lives of the sound product; `test_commands.py` checks more."""
 
 
 @pytest.fixture(scope="module")
 def mutants() -> Iterator[MutantProcesses]:
-    """Processes with all that a search imports."""
+    """Processes that have imported all modules of a search."""
     with MutantProcesses(SEARCH) as processes:
         yield processes
 
@@ -31,7 +31,7 @@ def test_every_law_is_broken() -> None:
 
 
 def test_every_mutation_finds_its_text() -> None:
-    """Each text is in its file once; a mutation whose text is gone must be mended, not dropped."""
+    """Each mutant's text occurs once in its file; a mutant whose text is gone must be repaired."""
     counts = {
         mutation.name: (PACKAGE / mutation.file).read_text().count(mutation.text)
         for mutation in MUTATIONS
@@ -41,7 +41,7 @@ def test_every_mutation_finds_its_text() -> None:
 
 @pytest.mark.slow
 def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) -> None:
-    """Every law holds in lives that show slips; else the searches below prove nothing."""
+    """Every law holds for the sound product in the lives that reveal mutants."""
     laws = sorted({*LAWS, *RECOVERY})
     seeds = [seed for mutation in MUTATIONS for seed in mutation.seeds][:LIVES]
     done = mutants.run(None, f"{SEARCH}:main", seeds, laws, 0)
@@ -51,7 +51,7 @@ def test_nothing_is_noticed_where_nothing_is_broken(mutants: MutantProcesses) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=[mutation.name for mutation in MUTATIONS])
 def test_the_laws_notice(mutation: LawMutation, mutants: MutantProcesses) -> None:
-    """Each law named by the mutation finds a life in which it is broken."""
+    """Each law that the mutant names is broken by some life."""
     slip = SourceMutant(mutation.file, mutation.text, mutation.slip)
     done = mutants.run(slip, f"{SEARCH}:main", mutation.seeds, mutation.laws.split())
     assert done.code == 0, f"not noticed by {done.output[-2000:]}"

@@ -1,8 +1,8 @@
 """Laws of plans that change offsets, by the names of `commands.md`: O1 to O9 and N1 to N5.
 
-A plan is applied to the log step by step, as a writer does it, and the log is folded again: what
-counts is what a worker sees. Topics have three partitions and each step one instant, so that the
-order between partitions decides nothing.
+A plan is applied to the log step by step, as a writer does. A worker's fold then reads the log
+again. Topics have three partitions and each step one instant, so the order between partitions
+decides nothing.
 """
 
 import json
@@ -40,11 +40,11 @@ from tests.core.logs import START_MS
 PARTITIONS = 3
 CONFIG, OFFSETS, OWN = "connect-configs", "connect-offsets", "own"
 EffectiveOffsets = Mapping[tuple[Any, ...], Any]
-"""Source partition, as Java compares it → its offset, as a worker sees it."""
+"""Source partition, compared as in Java → its offset, as a worker sees it."""
 
 
 class PlannedLog:
-    """A log that grows by plans, and a worker of a release that reads it."""
+    """A log to which plans are applied, and a worker of a release that reads it."""
 
     def __init__(self, release: str, *, own: bool, exactly_once: bool) -> None:
         self.profile = Profile.of(release)
@@ -57,7 +57,7 @@ class PlannedLog:
     def append(
         self, topic: str, key: bytes, value: bytes | None, partition: int | None = None
     ) -> None:
-        """One record, a second after the last."""
+        """Append one record, a second after the last one."""
         count = 1 if topic == CONFIG else PARTITIONS
         place = partition_of(key, count) if partition is None else partition
         offset = sum(entry.topic == topic and entry.partition == place for entry in self.entries)
@@ -65,7 +65,7 @@ class PlannedLog:
         self.entries.append(Entry(topic, place, offset, at_ms, key, value))
 
     def stop(self) -> "PlannedLog":
-        """A connector a with two tasks is stopped."""
+        """Append the records of connector a with two tasks, stopped."""
         config = json.dumps({"properties": self.properties})
         self.append(CONFIG, b"connector-a", config.encode())
         self.append(CONFIG, b"tasks-fencing-a", b'{"task-count":2}')
@@ -74,7 +74,7 @@ class PlannedLog:
         return self
 
     def apply(self, steps: Sequence[Step]) -> "PlannedLog":
-        """A copy of this with the records of some steps, each step at one instant."""
+        """A copy of this log with the records of some steps, each step at one instant."""
         grown = PlannedLog.__new__(PlannedLog)
         grown.__dict__.update(self.__dict__, entries=list(self.entries))
         for step in steps:
@@ -158,7 +158,7 @@ def records(draw: st.DrawFn, *, by_a_worker: bool) -> list[tuple[str, bytes, byt
 
 @st.composite
 def clusters(draw: st.DrawFn, *, stopped: bool = True) -> PlannedLog:
-    """A worker of some release, and offsets that it can find again: ours finds all."""
+    """A worker of some release, with offsets that it can find: ours finds all."""
     release = draw(releases)
     knows = Profile.of(release).exactly_once_support
     cluster = PlannedLog(
@@ -170,12 +170,12 @@ def clusters(draw: st.DrawFn, *, stopped: bool = True) -> PlannedLog:
 
 
 def prefixes(cluster: PlannedLog, plan: Plan) -> Iterator[PlannedLog]:
-    """The cluster at every crash point, before the first and behind the last step included."""
+    """The cluster at every crash point, including before the first and after the last step."""
     return (cluster.apply(plan.steps[:done]) for done in range(len(plan.steps) + 1))
 
 
 def expected_offsets(cluster: PlannedLog, command: AlterOffsets | ResetOffsets) -> EffectiveOffsets:
-    """Offsets that the connector must have in the end."""
+    """Expected offsets of the connector after the command."""
     if isinstance(command, ResetOffsets):
         return {}
     requested = {frozen(change.partition): change.offset for change in command.offsets}
@@ -190,7 +190,7 @@ def expected_offsets(cluster: PlannedLog, command: AlterOffsets | ResetOffsets) 
 def test_o1_success_means_what_was_asked(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
-    """Each partition has its offset or none, the others theirs; a reset leaves none anywhere."""
+    """Each partition has its requested offset or none; others keep theirs; a reset leaves none."""
     after = cluster.apply(cluster.plan(command).steps)
     assert after.effective == expected_offsets(cluster, command)
     if isinstance(command, ResetOffsets):
@@ -211,7 +211,7 @@ def test_o3_no_crash_brings_an_older_offset_back(
 
 @pytest.mark.parametrize(("release", "back"), [("3.7", {"row": 1}), ("3.8", {"row": 2})])
 def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
-    """Our own reading falls back to the copy, as KIP-618 has it, and meets an offset long gone."""
+    """Our fold falls back to the worker's topic (KIP-618), and finds an offset long removed."""
     cluster = PlannedLog("kip", own=True, exactly_once=False).stop()
     key = encode_partition("a", {"p": 1})
     cluster.append(OFFSETS, key, b'{"row":1}')
@@ -227,7 +227,7 @@ def test_o3_is_what_kafka_15018_broke(release: str, back: Any) -> None:
 def test_o4_repeating_is_safe(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets, data: st.DataObject
 ) -> None:
-    """From any crash point, repeating the plan or the request leads to the same end."""
+    """From any crash point, repeating the plan or the request gives the same final state."""
     plan = cluster.plan(command)
     end = cluster.apply(plan.steps).effective
     crashed = data.draw(st.sampled_from(list(prefixes(cluster, plan))))
@@ -239,7 +239,7 @@ def test_o4_repeating_is_safe(
 def test_o7_the_config_topic_stays_as_it_is(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
-    """The end without the count of fenced tasks, with exactly-once support."""
+    """The config topic is unchanged, except for the count of fenced tasks (exactly-once)."""
     plan = cluster.plan(command)
     config = [
         record.key for step in plan.steps for record in step.records if record.topic == CONFIG
@@ -251,7 +251,7 @@ def test_o7_the_config_topic_stays_as_it_is(
 def test_o9_a_partition_gets_no_second_key(
     cluster: PlannedLog, command: AlterOffsets | ResetOffsets
 ) -> None:
-    """Under `kip`: a key is new only where the connector had none for that partition."""
+    """Under `kip`, a new key is written only for a partition without one."""
     before = cluster.keys()
     after = cluster.apply(cluster.plan(command).steps).keys()
     if not cluster.profile.writes_log_key:
@@ -278,7 +278,7 @@ def _partition(key: bytes, profile: Profile) -> tuple[Any, ...]:
 
 @st.composite
 def creations(draw: st.DrawFn) -> tuple[PlannedLog, CreateConnector]:
-    """A connector that is to be created where an earlier one may have left things."""
+    """A new connector, whose name an earlier one may have used."""
     cluster = PlannedLog("kip", own=draw(st.booleans()), exactly_once=draw(st.booleans()))
     for topic, key, value in draw(records(by_a_worker=False)):
         cluster.append(topic, key, value)
@@ -300,7 +300,7 @@ def first_offsets(command: CreateConnector) -> EffectiveOffsets:
 def test_n1_whoever_sees_the_connector_sees_its_offsets(
     creation: tuple[PlannedLog, CreateConnector],
 ) -> None:
-    """All that were asked for and no others (N5: so tasks can start from nothing else)."""
+    """The connector is visible with exactly the requested offsets (N5: tasks start from these)."""
     cluster, command = creation
     plan = cluster.plan(command)
     visible = [
@@ -314,7 +314,7 @@ def test_n1_whoever_sees_the_connector_sees_its_offsets(
 def test_n3_a_creation_that_fails_leaves_no_offsets(
     creation: tuple[PlannedLog, CreateConnector],
 ) -> None:
-    """If the config cannot be written, the offsets set are taken back, the last step first."""
+    """If the config cannot be written, the new offsets are removed, in reverse order."""
     cluster, command = creation
     *begun, _ = cluster.plan(command).steps
     undone = [step.undo for step in reversed(begun) if step.undo is not None]
@@ -329,7 +329,7 @@ def test_n3_a_creation_that_fails_leaves_no_offsets(
 def test_n4_the_same_request_again_ends_the_same(
     creation: tuple[PlannedLog, CreateConnector], data: st.DataObject
 ) -> None:
-    """The end is the same after any crash before the commit point, by either plan."""
+    """The final state is the same after any crash before the commit point, by either plan."""
     cluster, command = creation
     plan = cluster.plan(command)
     *crashes, _ = prefixes(cluster, plan)

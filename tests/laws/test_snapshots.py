@@ -37,14 +37,14 @@ def thawed(frozen: Fold) -> Fold:
 
 
 def plain(state: ClusterState) -> Any:
-    """Fields of a state, without ends of 0: such topics have not been read."""
+    """Fields of a state, without ends of 0, which mean an unread topic."""
     ends = {place: end for place, end in state.ends.items() if end}
     fields = {name: getattr(state, name) for name in state.__struct_fields__}
     return fields | {"ends": ends}
 
 
 few = st.lists(st.sampled_from(TOPICS), min_size=1, max_size=2, unique=True)
-"""Topics that make up a log: in a log of few topics, records meet more often."""
+"""Topics of a log: with few topics, records interact more often."""
 
 few_topics = few.flatmap(lambda among: logs(among=among))
 
@@ -87,7 +87,7 @@ def test_frozen_and_then_the_rest_in_bulk(
 
 @pytest.mark.parametrize("release", ["kip", "3.9", "2.8"])
 def test_recorded_clusters_come_back(histories: Path, release: str) -> None:
-    """Records of real workers, half way and at the end."""
+    """Snapshots of recorded clusters restore the same state, half-way and at the end."""
     for path in sorted(histories.glob("*.log.jsonl")):
         log = in_order(read_dump(path).entries)
         begun = Fold(Profile.of(release))
@@ -115,7 +115,7 @@ ONE, ANOTHER = b'["a",{"p":1}]', b'["a",{"p":1 }]'
 def test_offsets_above_those_that_are_known(
     profile: Profile, before: list[Pair], after: list[Pair]
 ) -> None:
-    """Removed offsets return, present ones are removed, under either spelling."""
+    """Removed offsets return and present ones are removed, under either spelling."""
     log = offsets(*before, *after)
     begun = Fold(profile)
     begun.apply_all(log[: len(before)])
@@ -175,7 +175,10 @@ def test_foreign_pieces_of_a_config_part_are_refused(content: Any) -> None:
 
 
 def test_a_kind_tells_what_folding_depends_on() -> None:
-    """Release, isolation, tracing and the topic's part; equal for equal folds."""
+    """A snapshot's kind contains release, isolation, tracing and the topic's part.
+
+    Equal folds have equal kinds.
+    """
     base_fold = Fold(Profile.of("3.9"))
     others = [
         Fold(Profile.of("3.4")),

@@ -104,9 +104,9 @@ def status_of(state: ClusterState, task: int) -> Status | None:
 
 @given(steps, fates, seconds)
 def test_reports(taken: list[Any], drawn: list[AppendFate], read_back_s: float) -> None:
-    """L1: a safe report that its writer must not make is not written. L4: the others all are.
+    """L1: the writer writes no safe report that it must not write. L4: it writes all others.
 
-    L4, too: at rest a task has the last report about it.
+    L4, too: at rest a task's last record is its last report.
     """
     world = ReportWorld(drawn, read_back_s)
     allowed: dict[str, tuple[int, State]] = {}
@@ -190,7 +190,7 @@ def entries_of(records: Sequence[StatusRecord]) -> list[Entry]:
 
 @given(foreign)
 def test_the_order_within_a_key_decides(records: list[TaskStatus]) -> None:
-    """L2: a model that goes through the records of a task comes to the same status."""
+    """L2: a model that reads a task's records in order gives the same status."""
     state = fold(entries_of(records), KIP)
     for task in (0, 1):
         expected: Status | None = None
@@ -210,7 +210,7 @@ def test_the_order_within_a_key_decides(records: list[TaskStatus]) -> None:
 
 
 def compared_status(status: Status | None) -> Any:
-    """Return what is compared of a status."""
+    """Return the compared fields of a status."""
     return None if status is None else (status.state, status.worker_id, status.generation)
 
 

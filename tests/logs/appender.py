@@ -13,11 +13,11 @@ from controlplane.logs.log import Record
 from controlplane.logs.sqlite import SqliteLog
 
 APPENDERS = 8
-"""Appends under way at once, so that transactions are committed in groups."""
+"""Simultaneous appends, so that transactions are committed in groups."""
 
 
 async def append_for_ever(log: SqliteLog, name: str, numbers: "count[int]") -> None:
-    """Append and tell, again and again."""
+    """Append transactions and print their keys, for ever."""
     for number in numbers:
         key = f"{name}.{number}".encode()
         await log.append([Record("config", 0, 0, key, key), Record("offsets", 0, 0, key, b"{}")])

@@ -1,4 +1,4 @@
-"""An embedded log in a file of its own, the default of the fixture `log`."""
+"""Default of the fixture `log`: an embedded log in its own file."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

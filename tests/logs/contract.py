@@ -1,8 +1,8 @@
-"""The contract of every log that is written here; the reading half is in `reading`.
+"""The contract of every writable log of ours; its reading half is in `reading_contract`.
 
-`LogContract` holds what Kafka can keep: a module subclasses it and offers the fixtures `log`, an
-empty log, and `filled`, one that holds `SAMPLE`. `embedded_contract` adds what a log without
-brokers can do.
+`LogContract` holds what Kafka can do, too: a module subclasses it and offers the fixtures `log`, an
+empty log, and `filled`, a log that holds `SAMPLE`. `embedded_contract` adds the abilities of a log
+without brokers.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from tests.logs.reading_contract import (
 
 
 def record(topic: str, partition: int, text: str = "x") -> Record:
-    """A record of which only the place matters."""
+    """A record for tests that look only at topic and partition."""
     return Record(topic, partition, T0, text.encode(), b"1")
 
 
@@ -49,7 +49,7 @@ async def make_topics(log: Log) -> None:
 
 
 class LogContract(ReadingContract):
-    """Contract of a log of our own. Needs a fixture `log`."""
+    """Contract of a writable log. Needs the fixtures `log` and `filled`."""
 
     takes_records_without_keys = True
     """False for compacted topics of real brokers."""
@@ -66,13 +66,13 @@ class LogContract(ReadingContract):
     # --- topics --------------------------------------------------------------------------------
 
     async def test_create_topic_twice(self, filled: Log) -> None:
-        """A topic that is there with as many partitions stays as it is."""
+        """Creating an existing topic with the same number of partitions changes nothing."""
         await make_topics(filled)
         assert await everything(filled) == by_place(SAMPLE)
 
     @pytest.mark.parametrize("partitions", [1, 2, 4, 0, -1, 10**9])
     async def test_create_topic_with_another_number(self, filled: Log, partitions: int) -> None:
-        """Another or an invalid number of partitions is refused."""
+        """Creating an existing topic with another or an invalid number of partitions is refused."""
         with pytest.raises(LogNotUsable, match="offsets"):
             await filled.create_topic("offsets", partitions)
         assert dict(await filled.topics()) == TOPICS
@@ -80,7 +80,7 @@ class LogContract(ReadingContract):
     # --- append --------------------------------------------------------------------------------
 
     async def test_append_answers_the_places(self, filled: Log) -> None:
-        """Positions come in the order of the records, and the records lie there."""
+        """Positions come in the order of the records, and reads find the records there."""
         records = [
             record("offsets", 2, "a"),
             record("config", 0, "b"),
@@ -100,7 +100,7 @@ class LogContract(ReadingContract):
         assert (ends["offsets"][:2], ends["status"]) == (before["offsets"][:2], before["status"])
 
     async def test_own_records_lie_before_the_ends(self, log: Log) -> None:
-        """Once `append` has returned, the ends are behind the record, and a read gets there."""
+        """After `append` has returned, the ends lie behind the record, and a read reaches it."""
         await make_topics(log)
         for number in range(20):
             positions = await log.append([record("config", 0, str(number)), record("offsets", 1)])
@@ -110,7 +110,7 @@ class LogContract(ReadingContract):
             assert {*positions} <= {entry.position for entry in read}
 
     async def test_append_keeps_every_byte(self, log: Log) -> None:
-        """Reads return the appended records: keys, values, headers that repeat or have no value."""
+        """Reads return the appended records to the byte, with repeated and null headers."""
         await make_topics(log)
         headers = (("", b""), ("who", None), ("who", b"\xff"), ("€😀", b"x" * 70_000))
         records = [Record("status", 1, T0, None, None)] * self.takes_records_without_keys + [
@@ -132,7 +132,7 @@ class LogContract(ReadingContract):
         ("topic", "partition"), [("no-such", 0), ("offsets", 3), ("config", -1)]
     )
     async def test_append_is_all_or_nothing(self, filled: Log, topic: str, partition: int) -> None:
-        """One record without a place: none of the batch is appended."""
+        """If one record has no valid place, no record of the batch is appended."""
         with pytest.raises(LogNotUsable, match=topic):
             await filled.append([record("config", 0), record(topic, partition)])
         assert await everything(filled) == by_place(SAMPLE)
@@ -140,7 +140,7 @@ class LogContract(ReadingContract):
         assert position.offset >= 8
 
     async def test_appends_at_the_same_time(self, log: Log) -> None:
-        """Batches of concurrent appenders do not mix, lose nothing, and get places of their own."""
+        """Batches of concurrent appenders do not mix or get lost, and have distinct positions."""
         await make_topics(log)
         batches = [[record("config", 0, f"{n}.{i}") for i in range(n % 7)] for n in range(200)]
         answers = await asyncio.gather(*(log.append(batch) for batch in batches))
@@ -152,7 +152,7 @@ class LogContract(ReadingContract):
         assert not keys
 
     async def test_cancelled_append_is_whole_or_absent(self, log: Log) -> None:
-        """Appends that are cancelled anywhere leave all of their records or none; others go on."""
+        """A cancelled append leaves all of its records or none; other appends go on."""
         await make_topics(log)
         batches = [[record("config", 0, f"{n}"), record("offsets", 1, f"{n}")] for n in range(100)]
         tasks = [asyncio.ensure_future(log.append(batch)) for batch in batches]
@@ -169,7 +169,7 @@ class LogContract(ReadingContract):
         assert config >= {str(n).encode() for n in kept}
 
     async def test_close_drains(self, log: Log) -> None:
-        """An append before `close` is either done or refused, never lost."""
+        """An append before `close` either succeeds or fails, and is never lost."""
         await make_topics(log)
         tasks = [asyncio.ensure_future(log.append([record("config", 0)])) for _ in range(50)]
         await asyncio.sleep(0)
@@ -183,7 +183,7 @@ class LogContract(ReadingContract):
     # --- fencing -------------------------------------------------------------------------------
 
     async def test_only_the_newest_epoch_writes(self, filled: Log) -> None:
-        """A claim fences every older epoch; nothing of a fenced batch is appended."""
+        """A claim fences every older epoch; no record of a fenced batch is appended."""
         old, new = await filled.claim(), await filled.claim()
         assert new != old
         for epoch in (old, new + 1, -1, 0):
@@ -194,7 +194,7 @@ class LogContract(ReadingContract):
         assert position.offset >= 8
 
     async def test_a_claim_decides_older_appends(self, log: Log) -> None:
-        """Behind a claim the ends are final: appends of older epochs lie before them, or never."""
+        """After a claim the ends are final: appends of older epochs lie before them, or nowhere."""
         await make_topics(log)
         old = await log.claim()
         appends = [asyncio.ensure_future(log.append([record("config", 0)], old)) for _ in range(20)]
@@ -209,13 +209,13 @@ class LogContract(ReadingContract):
         assert dict(await log.ends(["config"])) == dict(ends)
 
     async def test_no_epoch_is_not_fenced(self, filled: Log) -> None:
-        """Unprivileged writers give no epoch and are never fenced."""
+        """Writers without an epoch are never fenced."""
         await filled.claim()
         (position,) = await filled.append([record("config", 0)])
         assert position.offset >= 8
 
     async def test_fenced_among_others(self, log: Log) -> None:
-        """A fenced append does not harm those that are committed together with it."""
+        """A fenced append does not affect others that are committed together with it."""
         await make_topics(log)
         old, new = await log.claim(), await log.claim()
         epochs = [new, old, None] * 20
@@ -228,7 +228,7 @@ class LogContract(ReadingContract):
     # --- tail ----------------------------------------------------------------------------------
 
     async def test_tail_follows(self, filled: Log) -> None:
-        """A tail gives everything appended after it has begun to wait, each once, in order."""
+        """A waiting tail returns every later append once, in order."""
         ends = await filled.ends(TOPICS)
         tail = filled.tail(TOPICS, ends)
         for round_ in range(5):
@@ -239,7 +239,7 @@ class LogContract(ReadingContract):
             assert [e.key for e in await waiting] == [r.key for r in batch]
 
     async def test_many_tails(self, filled: Log) -> None:
-        """Tails are independent; one that is cancelled does not disturb the others."""
+        """Tails are independent; cancelling one does not affect the others."""
         ends = await filled.ends(TOPICS)
         tails = [asyncio.ensure_future(take(filled.tail(TOPICS, ends), 2)) for _ in range(5)]
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""The contract of a log without brokers: what it can do beyond what Kafka can keep.
+"""The contract of a log without brokers: its abilities beyond those of Kafka.
 
 A module subclasses `EmbeddedContract` and offers a fixture `log`: an empty log.
 """
@@ -38,7 +38,7 @@ class EmbeddedContract(LogContract):
         assert isinstance(log, EmbeddedLog)
 
     async def test_add_partitions(self, filled: EmbeddedLog) -> None:
-        """Partitions can be added, never taken away; what is there stays."""
+        """Partitions can be added, but never removed; existing records stay."""
         await filled.add_partitions("offsets", 5)
         await filled.add_partitions("offsets", 2)
         assert dict(await filled.topics()) == TOPICS | {"offsets": 5}
@@ -65,7 +65,7 @@ class EmbeddedContract(LogContract):
         ] == records
 
     async def test_tail_that_begins_behind_the_end(self, filled: EmbeddedLog) -> None:
-        """Entries below the start of a tail are not given, even if they come later."""
+        """A tail never returns entries below its start, even if they come later."""
         tail = filled.tail(["config"], {"config": [10]})
         waiting = asyncio.ensure_future(take(tail, 1))
         await asyncio.sleep(0)
@@ -74,7 +74,7 @@ class EmbeddedContract(LogContract):
         assert [e.offset for e in await waiting] == [10]
 
     async def test_offsets_have_no_gaps(self, filled: EmbeddedLog) -> None:
-        """Positions follow what is there: no marker takes an offset."""
+        """Positions are consecutive: no marker takes an offset."""
         records = [record("offsets", 2), record("config", 0), record("offsets", 2)]
         assert await filled.append(records) == [
             Position("offsets", 2, 3),
@@ -91,13 +91,13 @@ class EmbeddedContract(LogContract):
     # --- put -----------------------------------------------------------------------------------
 
     async def test_put_in_any_order(self, log: EmbeddedLog) -> None:
-        """The order in which entries are given does not matter."""
+        """The order of imported entries does not matter."""
         await make_topics(log)
         assert await log.put(SAMPLE[::-1]) == len(SAMPLE)
         assert await everything(log) == by_place(SAMPLE)
 
     async def test_put_twice_adds_nothing(self, filled: EmbeddedLog) -> None:
-        """Importing again adds nothing, importing more adds what is new."""
+        """Importing the same entries again adds nothing; new entries are added."""
         assert await filled.put(SAMPLE) == 0
         assert await filled.put([]) == 0
         entries = [*SAMPLE, entry(9), entry(9), entry(12)]
@@ -120,7 +120,7 @@ class EmbeddedContract(LogContract):
     async def test_put_of_another_entry(
         self, filled: EmbeddedLog, changed: dict[str, object]
     ) -> None:
-        """An entry that differs in anything from the one at its place: nothing is changed."""
+        """An entry that differs from the one at its place makes the whole import fail."""
         other = msgspec.structs.replace(SAMPLE[0], **changed)
         with pytest.raises(LogNotUsable, match=r"config@0 .* another entry"):
             await filled.put([entry(20), other])
@@ -128,7 +128,7 @@ class EmbeddedContract(LogContract):
 
     @pytest.mark.parametrize("offset", [3, 6])
     async def test_put_into_a_gap(self, filled: EmbeddedLog, offset: int) -> None:
-        """A gap stays a gap: a reader may have passed it already."""
+        """An entry for a gap is refused: a reader may have passed the gap already."""
         with pytest.raises(LogNotUsable, match=f"config@{offset} .* gap"):
             await filled.put([entry(offset), entry(30)])
         assert await everything(filled) == by_place(SAMPLE)
@@ -145,13 +145,13 @@ class EmbeddedContract(LogContract):
         ids=["two for one place", "negative", "too large", "no topic", "no partition"],
     )
     async def test_put_that_cannot_be(self, filled: EmbeddedLog, bad: list[Entry]) -> None:
-        """Entries without a place to go are refused, and the others with them."""
+        """Entries without a valid place are refused, and so is the rest of the import."""
         with pytest.raises(LogNotUsable):
             await filled.put(bad)
         assert await everything(filled) == by_place(SAMPLE)
 
     async def test_full_partition(self, filled: EmbeddedLog) -> None:
-        """An append behind the highest offset raises `LogNotUsable`."""
+        """An append after the highest offset raises `LogNotUsable`."""
         await filled.put([entry(OFFSET_LIMIT - 1)])
         assert (await filled.ends(["config"]))["config"] == [OFFSET_LIMIT]
         with pytest.raises(LogNotUsable, match="full"):
@@ -159,7 +159,7 @@ class EmbeddedContract(LogContract):
         assert await filled.append([record("offsets", 2)]) == [Position("offsets", 2, 3)]
 
     async def test_put_wakes_a_tail(self, filled: EmbeddedLog) -> None:
-        """Imported entries are tailed like appended ones."""
+        """A tail returns imported entries like appended ones."""
         waiting = asyncio.ensure_future(take(filled.tail(["config"], {"config": [8]}), 2))
         await asyncio.sleep(0)
         await filled.put([entry(11), entry(15)])
@@ -168,7 +168,7 @@ class EmbeddedContract(LogContract):
     # --- compaction ----------------------------------------------------------------------------
 
     async def test_compact_keeps_the_last_of_each_key(self, log: EmbeddedLog) -> None:
-        """Superseded, keyless and aborted entries go; tombstones, starts and ends behave."""
+        """Compaction keeps the last entry of each key; tombstones stay unless asked for."""
         await make_topics(log)
         await log.put(
             [
@@ -193,7 +193,7 @@ class EmbeddedContract(LogContract):
         assert await log.append([record("config", 0)]) == [Position("config", 0, 9)]
 
     async def test_compact_leaves_the_active_segment(self, log: EmbeddedLog) -> None:
-        """Entries from `below` on are not touched and supersede nothing, as in Kafka."""
+        """Entries from `below` on stay and supersede nothing, as in Kafka."""
         await make_topics(log)
         entries = [entry(0), entry(1), entry(2), entry(3)]
         await log.put(entries)
@@ -203,7 +203,7 @@ class EmbeddedContract(LogContract):
             await log.compact("config", [2, 2])
 
     async def test_compact_leaves_other_partitions_and_topics(self, log: EmbeddedLog) -> None:
-        """One key in two partitions is two keys, and only the topic named is compacted."""
+        """Compaction treats equal keys in two partitions as two, and only touches its topic."""
         await make_topics(log)
         await log.append([record("offsets", n % 2) for n in range(6)])
         await log.append([record("status", 0) for _ in range(3)])
@@ -217,7 +217,7 @@ class EmbeddedContract(LogContract):
             await log.compact("no-such")
 
     async def test_put_after_compaction(self, filled: EmbeddedLog) -> None:
-        """Compacted records do not come back with the next import of the same dump."""
+        """Importing the same dump again does not restore compacted records."""
         assert await filled.compact("config") == 4
         before = await everything(filled)
         with pytest.raises(LogNotUsable):
@@ -225,7 +225,7 @@ class EmbeddedContract(LogContract):
         assert await everything(filled) == before
 
     async def test_compact_while_reading(self, log: EmbeddedLog) -> None:
-        """A reader in the middle of a log goes on, and sees at least what stays."""
+        """A reader in the middle of a log continues, and sees at least the remaining records."""
         await make_topics(log)
         await log.append([record("offsets", 0, f"{n % 3}") for n in range(100)])
         await log.append([record("offsets", 1, f"{n % 3}") for n in range(100)])
@@ -238,7 +238,7 @@ class EmbeddedContract(LogContract):
     # --- retention -----------------------------------------------------------------------------
 
     async def test_trim_removes_a_prefix(self, filled: EmbeddedLog) -> None:
-        """Entries before the offset are removed; positions of the others and the ends stay."""
+        """Trimming removes entries before the offset; other positions and the ends stay."""
         assert await filled.trim("config", [4]) == 3
         left = [
             sample for sample in by_place(SAMPLE) if sample.topic != "config" or sample.offset >= 4
@@ -250,7 +250,7 @@ class EmbeddedContract(LogContract):
         assert await filled.append([record("config", 0)]) == [Position("config", 0, 8)]
 
     async def test_trim_leaves_what_is_not_named(self, filled: EmbeddedLog) -> None:
-        """A partition without an offset, and every other topic."""
+        """Trimming leaves partitions without an offset, and every other topic."""
         assert await filled.trim("offsets", [10]) == 1
         assert await filled.trim("offsets", []) == 0
         assert await filled.trim("offsets", [0, -5, 0]) == 0
@@ -263,7 +263,7 @@ class EmbeddedContract(LogContract):
         )
 
     async def test_trim_takes_all_and_no_more(self, filled: EmbeddedLog) -> None:
-        """The end of an empty partition is its start; an offset behind the end means the end."""
+        """An empty partition starts at its end; an offset behind the end means the end."""
         assert await filled.trim("config", [2**39]) == 6
         assert await entries_of(filled.read(["config"])) == []
         assert (
@@ -285,7 +285,7 @@ class EmbeddedContract(LogContract):
         assert set(left) <= set(entries_seen)
 
     async def test_a_tail_passes_what_was_removed(self, filled: EmbeddedLog) -> None:
-        """An empty batch reaches the end if the last records are gone."""
+        """If the last records were removed, an empty batch reaches the end."""
         tail = filled.tail(["config", "offsets"], {})
         await filled.trim("config", [8])
         await filled.trim("offsets", [1, 0, 3])
@@ -304,7 +304,7 @@ class EmbeddedContract(LogContract):
         assert await everything(filled) == by_place(SAMPLE)
 
     async def test_put_after_trim(self, filled: EmbeddedLog) -> None:
-        """Records that retention removed do not come back with the next import of the same dump."""
+        """Importing the same dump again does not restore records that retention removed."""
         await filled.trim("config", [2])
         before = await everything(filled)
         with pytest.raises(LogNotUsable):

@@ -1,10 +1,10 @@
-"""Content of a folder, for tests that check that nothing has changed in it."""
+"""Content of a folder, for tests that check that it is unchanged."""
 
 from pathlib import Path
 
 
 def everything_below(folder: Path) -> dict[str, bytes | None]:
-    """Every file with its bytes, to see that nothing has changed; None for a directory."""
+    """Every file below a folder with its bytes; None for a directory."""
     return {
         str(path.relative_to(folder)): path.read_bytes() if path.is_file() else None
         for path in folder.rglob("*")

@@ -1,8 +1,8 @@
-"""The reading half of the contract: what every log must do, also one that belongs to others.
+"""The reading half of the contract, for every log, including foreign ones.
 
 A module subclasses `ReadingContract` and offers a fixture `filled`: a log that holds `SAMPLE`, in
-topics with as many partitions as `TOPICS` says. Offsets and ends are written down as a Kafka log
-would have them after transactions, whose markers take an offset of their own.
+topics with as many partitions as `TOPICS` says. Offsets and ends are those of a Kafka log after
+transactions, whose markers take an offset each.
 """
 
 import asyncio
@@ -41,7 +41,7 @@ SAMPLE = [
     Entry("offsets", 0, 0, T0 + 9, b"", b""),
     Entry("offsets", 2, 2, T0 + 9, b'["orders",{}]', b"\x00\xff" * 3_000),
 ]
-"""Every record that is there, partition by partition in the order of its offsets."""
+"""All existing records, partition by partition in the order of their offsets."""
 
 ENDS = {"config": [8], "offsets": [1, 0, 3], "status": [0, 0]}
 
@@ -52,7 +52,7 @@ async def entries_of(batches: AsyncIterator[Batch]) -> list[Entry]:
 
 
 async def everything(log: ReadableLog) -> list[Entry]:
-    """All entries of a log, in the order of their places."""
+    """All entries of a log, by position."""
     return by_place(await entries_of(log.read(await log.topics())))
 
 
@@ -87,7 +87,7 @@ async def until_ends(
 
 
 def of(*topics: str) -> list[Entry]:
-    """The entries of the sample that lie in these topics, by place."""
+    """The entries of the sample in these topics, by position."""
     return by_place(entry for entry in SAMPLE if entry.topic in topics)
 
 
@@ -103,11 +103,11 @@ class ReadingContract:
         assert dict(await filled.topics()) == TOPICS
 
     async def test_ends(self, filled: ReadableLog) -> None:
-        """An end lies behind the last record; an empty partition ends where it starts."""
+        """An end lies behind the last record; an empty partition ends at its start."""
         assert dict(await filled.ends(TOPICS)) == ENDS
 
     async def test_starts(self, filled: ReadableLog) -> None:
-        """The start is the first record that is there, the end where there is none."""
+        """The start is the first existing record, or the end if there is none."""
         starts = await filled.starts(TOPICS)
         assert dict(starts) == {"config": [0], "offsets": [0, 0, 0], "status": [0, 0]}
 
@@ -116,7 +116,7 @@ class ReadingContract:
         assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
 
     async def test_order_holds_within_a_partition(self, filled: ReadableLog) -> None:
-        """Offsets ascend from batch to batch, independent of timestamps; no batch is empty."""
+        """Offsets ascend from batch to batch, whatever the timestamps; no batch is empty."""
         last: dict[tuple[str, int], int] = {}
         async for batch in filled.read(TOPICS):
             offsets = [last.get((batch.topic, batch.partition), -1), *batch.offsets]
@@ -125,7 +125,7 @@ class ReadingContract:
             last[batch.topic, batch.partition] = batch.offsets[-1]
 
     async def test_only_the_topics_asked_for(self, filled: ReadableLog) -> None:
-        """A topic is read once, however often it is named; others are not."""
+        """A topic is read once, even if named repeatedly; other topics are not read."""
         topics = iter(["offsets", "status", "offsets"])
         assert by_place(await entries_of(filled.read(topics))) == of("offsets")
 
@@ -152,14 +152,14 @@ class ReadingContract:
         stop: list[int] | None,
         offsets: list[int],
     ) -> None:
-        """The start is included, the stop is not; both may lie in gaps and outside of the log."""
+        """The start is included, the stop is not; both may lie in gaps or outside of the log."""
         begin = None if start is None else {"config": start}
         end = None if stop is None else {"config": stop}
         read = await entries_of(filled.read(["config"], begin, end))
         assert [entry.offset for entry in read] == offsets
 
     async def test_left_out_offsets_mean_everything(self, filled: ReadableLog) -> None:
-        """Topics without offsets, and partitions behind the last offset given, are read whole."""
+        """Topics without offsets, and partitions after the last given offset, are read whole."""
         start: Ends = {"offsets": [1]}
         read = await entries_of(filled.read(["config", "offsets"], start))
         assert by_place(read) == [*of("config"), *(e for e in of("offsets") if e.partition == 2)]
@@ -170,7 +170,7 @@ class ReadingContract:
             await entries_of(filled.read(["config"], {"config": [0, 0]}))
 
     async def test_missing_topic(self, filled: ReadableLog) -> None:
-        """A topic that is not there is named in the error of each method."""
+        """Each method's error names a missing topic."""
         with pytest.raises(LogNotUsable, match="orders-topic"):
             await filled.ends(["orders-topic"])
         with pytest.raises(LogNotUsable, match="orders-topic"):
@@ -181,14 +181,14 @@ class ReadingContract:
             await anext(filled.tail(["orders-topic"], {}))
 
     async def test_tail_begins_with_what_is_there(self, filled: ReadableLog) -> None:
-        """A tail gives first what lies behind its start."""
+        """A tail first returns the records after its start."""
         start = {"config": [5], "offsets": [0, 0, 1]}
         expected = [e for e in of("config", "offsets") if e.offset >= start[e.topic][e.partition]]
         taken = await take(filled.tail(["config", "offsets"], start), len(expected))
         assert by_place(taken) == expected
 
     async def test_tail_reaches_the_ends(self, filled: ReadableLog) -> None:
-        """The last batch of each partition goes up to its end, and no offset comes twice."""
+        """The last batch of each partition reaches its end, and no offset comes twice."""
         ends = {(topic, part): end for topic, all_ in ENDS.items() for part, end in enumerate(all_)}
         batches = await until_ends(filled.tail(TOPICS, {}), ends)
         entries = by_place(entry for batch in batches for entry in batch.entries())
@@ -200,7 +200,7 @@ class ReadingContract:
         assert [by_place(read) for read in await asyncio.gather(*reads)] == [by_place(SAMPLE)] * 3
 
     async def test_reader_that_stops_in_the_middle(self, filled: ReadableLog) -> None:
-        """A read that is given up leaves nothing behind that would disturb the next one."""
+        """An abandoned read does not affect the next one."""
         batches = filled.read(TOPICS)
         await anext(batches)
         assert by_place(await entries_of(filled.read(TOPICS))) == by_place(SAMPLE)
@@ -215,7 +215,7 @@ class ReadingContract:
             await entries_of(filled.read(["config"]))
 
     async def test_close_wakes_a_tail(self, filled: ReadableLog) -> None:
-        """A tail that waits ends with an error when the log is closed, and does not hang."""
+        """Closing the log ends a waiting tail with an error."""
         tail = filled.tail(["config"], {"config": [7]})
         await take(tail, 1)
         waiting = asyncio.ensure_future(anext(tail))

@@ -1,4 +1,4 @@
-"""Dumps: what other tools have written is read to the byte, and no line is lost in silence."""
+"""Dumps of other tools are read to the byte, and every lost line is reported."""
 
 import base64
 import gzip
@@ -46,7 +46,7 @@ RECORDS = [Entry("t", 0, 0, 7, None, None), ODD, HEADED, SOURCE_OFFSET]
 
 @pytest.fixture
 def read(tmp_path: Path) -> "Read":
-    """Reads bytes as if they were a file."""
+    """Reads bytes as a dump file."""
     return Read(tmp_path / "dump")
 
 
@@ -95,13 +95,13 @@ def test_every_history_is_read_whole(path: Path) -> None:
 
 
 def test_output_of_kcat(read: Read) -> None:
-    """Records have invalid UTF-8, control characters, nulls, and repeated or null headers."""
+    """Output of kcat keeps invalid UTF-8, control characters, nulls and repeated headers."""
     assert read(KCAT) == Dump("kcat", RECORDS, [], {})
 
 
 @pytest.mark.parametrize("text", [CONSOLE_3_9, CONSOLE_4_3], ids=["3.9", "4.3"])
 def test_output_of_the_console_consumer(read: Read, text: bytes) -> None:
-    """Records are the same, with all columns of either release and partitions in any order."""
+    """Both console formats give the same records, with all columns and partitions in any order."""
     dump = read(text, topic="t")
     assert (dump.format, dump.entries, dump.problems) == ("console", RECORDS, [])
 
@@ -113,7 +113,7 @@ REMARK = (
 
 
 def test_remarks_of_the_console_consumer(read: Read) -> None:
-    """Known ones are named, and the file is whole; any other line that is no record is missing."""
+    """A known remark is named, and the dump counts as complete; any other line is a loss."""
     dump = read(REMARK + CONSOLE_4_3, topic="t")
     assert dump.entries == RECORDS
     assert (dump.problems, dump.remarks) == ([], [Remark(1, "the console consumer")])
@@ -122,7 +122,7 @@ def test_remarks_of_the_console_consumer(read: Read) -> None:
 
 
 def test_the_console_consumer_before_2_7(read: Read) -> None:
-    """The partition is the last column; offsets are counted, and that is said."""
+    """The partition is the last column; offsets are counted, and a problem says so."""
     text = b'CreateTime:5\tconnector-a:b\t{"x":1}\t1\nCreateTime:6\tk\tnull\t0\n'
     dump = read(text, topic="t")
     assert dump.entries == [
@@ -134,7 +134,7 @@ def test_the_console_consumer_before_2_7(read: Read) -> None:
 
 
 def test_only_times_and_keys(read: Read) -> None:
-    """Without other columns all is in one partition, and both is said."""
+    """Without these columns all records are in one partition; one problem each says so."""
     dump = read(b"CreateTime:5\tk\tv\nNO_TIMESTAMP\tk\tw\n", topic="t")
     assert dump.entries == [Entry("t", 0, 0, 5, b"k", b"v"), Entry("t", 0, 1, -1, b"k", b"w")]
     assert sum("has no partition" in problem.reason for problem in dump.problems) == 1
@@ -145,7 +145,7 @@ def test_only_times_and_keys(read: Read) -> None:
 @pytest.mark.parametrize("key", ['["c",{"a":"b,c: | d"}]', "connector-x"])
 @pytest.mark.parametrize("value", ['{"a":"b"}', "null"])
 def test_other_separators(read: Read, separator: str, key: str, value: str) -> None:
-    """The separator is found out; it may occur within a key that is JSON, and in values."""
+    """The separator is detected; it may occur in values and in a key that is JSON."""
     cells = ("CreateTime:5", "Partition:0", "Offset:9", key, value)
     dump = read(f"{separator.join(cells)}\n".encode(), topic="t")
     content = None if value == "null" else value.encode()
@@ -154,13 +154,13 @@ def test_other_separators(read: Read, separator: str, key: str, value: str) -> N
 
 
 def test_another_null(read: Read) -> None:
-    """With a `null.literal` the text `null` is a value like any other."""
+    """With a `null.literal` the text `null` is an ordinary value."""
     dump = read(b"CreateTime:5\tPartition:0\tOffset:0\tk\t-\n", topic="t", null="-")
     assert dump.entries == [Entry("t", 0, 0, 5, b"k", None)]
 
 
 def test_bytes_in_base64_headers_aborted(read: Read) -> None:
-    """The notation of histories for what is no text."""
+    """The format of histories has base64 for bytes that are no text."""
     odd = base64.b64encode(b"\xff\x00").decode()
     dump = read(
         line(0, key_base64=odd, key=None, value=None)
@@ -266,7 +266,7 @@ WRONG = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_a_line_that_cannot_be_read(read: Read, case: str) -> None:
-    """A bad line is reported with its number and the reason; all others are read."""
+    """A bad line is reported with its number and the reason; all other lines are read."""
     wrong, reason = WRONG[case]
     dump = read(line(0) + wrong + (line(2) if wrong.endswith(b"\n") else b""))
     assert [entry.offset for entry in dump.entries] == [0, 2][: 1 + wrong.endswith(b"\n")]
@@ -287,7 +287,7 @@ KCAT_WRONG = {
 
 @pytest.mark.parametrize("case", KCAT_WRONG)
 def test_a_line_of_kcat_that_cannot_be_read(read: Read, case: str) -> None:
-    """A value that kcat has decoded is not the record; no error becomes a tombstone."""
+    """A value that kcat has decoded is an error, and no error becomes a tombstone."""
     fields, reason = KCAT_WRONG[case]
     dump = read(KCAT + b'{"topic":"t","partition":5,"offset":0,' + fields + b"}\n")
     assert dump.entries == RECORDS
@@ -311,7 +311,7 @@ CONSOLE_WRONG = {
 
 @pytest.mark.parametrize("case", CONSOLE_WRONG)
 def test_a_line_of_the_console_that_cannot_be_read(read: Read, case: str) -> None:
-    """The line is left out, also a last line that may be whole. The problem says what to do."""
+    """A bad line is left out, even a last one that may be whole; the problem says what to do."""
     wrong, reason = CONSOLE_WRONG[case]
     dump = read(CONSOLE_3_9 + wrong, topic="t")
     assert dump.entries == RECORDS
@@ -321,7 +321,7 @@ def test_a_line_of_the_console_that_cannot_be_read(read: Read, case: str) -> Non
 
 
 def test_one_place_twice(read: Read) -> None:
-    """The same record again adds nothing; another record at its place is named, the first kept."""
+    """An exact repetition adds nothing; a different record at the same position is reported."""
     dump = read(line(0) + line(0) + line(0, value="other"))
     assert [entry.value for entry in dump.entries] == [b"v"]
     reason = f"holds another record at {CONFIG}@0 than line 1, which was taken"
@@ -329,7 +329,7 @@ def test_one_place_twice(read: Read) -> None:
 
 
 def test_a_history_cut_off_between_lines(read: Read) -> None:
-    """The reader reports how many records the first line promised."""
+    """The problem says how many of the promised records were read."""
     whole = HISTORIES[0].read_bytes()
     cut = whole[: whole[:-1].rindex(b"\n") + 1]
     dump = read(cut)
@@ -348,7 +348,7 @@ def test_a_compressed_file_cut_off(read: Read) -> None:
 
 
 def test_replacement_characters(read: Read) -> None:
-    """A tool that replaces what is no UTF-8 loses bytes: taken, but named. Histories lose none."""
+    """A record with a replacement character is read and reported; a history's is only read."""
     kcat = KCAT.replace(b'"k"', '"\ufffd"'.encode())
     assert [(problem.line, problem.taken) for problem in read(kcat).problems] == [(3, True)]
     assert read(line(0, value="\ufffd")).problems == []
@@ -372,7 +372,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_file_that_cannot_be_used(read: Read, case: str) -> None:
-    """One sentence that names the file, says what it is, and what to do."""
+    """The error is one sentence with the file's name, the fault and the remedy."""
     content, options, said = REFUSED[case]
     assert said in read.refusal(content, **options)
 
@@ -391,7 +391,7 @@ def test_a_file_without_line_breaks(read: Read, monkeypatch: pytest.MonkeyPatch)
 
 
 def damaged(text: bytes) -> st.SearchStrategy[bytes]:
-    """A text with some bytes overwritten, inserted or taken away."""
+    """A text with some bytes overwritten, inserted or removed."""
     place = st.integers(0, len(text))
     change = st.tuples(place, st.integers(0, 3), st.binary(max_size=3))
 
@@ -405,7 +405,7 @@ def damaged(text: bytes) -> st.SearchStrategy[bytes]:
 
 
 def lines_told_of(dump: Dump) -> Iterator[int]:
-    """Numbers of lines that were not taken."""
+    """Numbers of lines that were not read."""
     return (problem.line for problem in dump.problems if not problem.taken)
 
 
@@ -413,10 +413,10 @@ def lines_told_of(dump: Dump) -> Iterator[int]:
 def test_no_line_is_lost_in_silence(
     tmp_path_factory: pytest.TempPathFactory, content: bytes
 ) -> None:
-    """Law: of any bytes, each line with text is an entry or is reported – or the file is refused.
+    """Law: each line with text becomes an entry or is reported, or the whole file is refused.
 
-    A line that repeats another exactly adds nothing. That is rare here, and then an equal record
-    takes its place.
+    An exact repetition of a line adds no entry. Repetitions are rare here; the test counts equal
+    lines once.
     """
     path = tmp_path_factory.getbasetemp() / "damaged"
     path.write_bytes(content)

@@ -1,4 +1,4 @@
-"""The reader of a cluster on bytes and sockets, without a broker."""
+"""The reader of a cluster, on bytes and sockets, without a broker."""
 
 import asyncio
 import struct
@@ -57,7 +57,7 @@ def marker(base: int, producer: int, kind: bytes) -> bytes:
 
 
 def checked(made: bytearray) -> bytes:
-    """The same batch with a checksum that is right."""
+    """The same batch with a valid checksum."""
     struct.pack_into(">I", made, CRC_AT, calc_crc32c(bytes(made[ATTRIBUTES_AT:])))
     return bytes(made)
 
@@ -68,7 +68,7 @@ def read(
     stop: int | None = None,
     aborted: tuple[tuple[int, int], ...] = (),
 ) -> Batch | None:
-    """Batch that a reader at `start` decodes; `aborted` as a broker lists it.
+    """Batch that a reader decodes from `start` on; `aborted` as a broker lists it.
 
     Entries and last rows of the batch must agree.
     """
@@ -128,7 +128,7 @@ def test_columns(codec: int) -> None:
     ],
 )
 def test_parts_of_batches(start: int, stop: int | None, offsets: list[int]) -> None:
-    """Batches come whole: what lies before the start or from the stop on is cut off."""
+    """A batch comes whole: the reader cuts records before the start and from the stop on."""
     read_batch = read(batch(5, b"a", b"b", b"c") + batch(9, b"d", b"e"), start, stop)
     assert [at for at, _ in places(read_batch)] == offsets
 
@@ -143,7 +143,7 @@ def test_sparse_columns_are_cut_too() -> None:
 
 
 def test_half_a_batch_at_the_end_is_left() -> None:
-    """A broker cuts an answer where it is full."""
+    """An incomplete batch at the end is dropped: a broker cuts a full answer."""
     whole = batch(0, b"a")
     fetched = FetchedPartition(AT, 0, 0, 0, [], whole + batch(1, b"b")[:-1])
     taken = partition_frames(fetched, 0)
@@ -173,13 +173,13 @@ def test_aborted_transactions() -> None:
 
 
 def test_reading_begins_inside_of_an_aborted_transaction() -> None:
-    """The first offset of the transaction may lie before what is read."""
+    """The first offset of an aborted transaction may precede the start of the read."""
     read_batch = read(batch(5, b"a", producer=1) + marker(6, 1, ABORT), 5, aborted=((1, 2),))
     assert places(read_batch) == [(5, True)]
 
 
 def test_only_markers() -> None:
-    """The batch is empty, and reading continues behind the markers."""
+    """A batch of markers gives no records; the read continues after it."""
     fetched = FetchedPartition(AT, 0, 0, 0, [(1, 0)], marker(3, 1, ABORT) + marker(4, 2, COMMIT))
     taken = partition_frames(fetched, 3)
     assert taken.next_offset == 5
@@ -187,7 +187,7 @@ def test_only_markers() -> None:
 
 
 def test_emptied_batches() -> None:
-    """Compaction may leave the frame of a batch without records; its offsets are passed."""
+    """Compaction may leave a batch without records; the reader passes its offsets."""
     emptied = bytearray(batch(4, b"gone", b"gone"))[:61]
     struct.pack_into(">i", emptied, 8, len(emptied) - 12)
     struct.pack_into(">i", emptied, 57, 0)
@@ -205,7 +205,7 @@ def test_time_of_the_broker() -> None:
 
 @pytest.mark.parametrize(("magic", "timestamps"), [(0, [-1, -1]), (1, [100, 101])])
 def test_old_formats(magic: int, timestamps: list[int]) -> None:
-    """Segments written before 0.11 may still lie there; format 0 knows no time."""
+    """Records in formats before 0.11 are read; format 0 has no time."""
     builder = LegacyRecordBatchBuilder(magic, 0, 1 << 16)
     for offset in (0, 1):
         builder.append(offset, 100 + offset, b"k", b"v")
@@ -247,12 +247,12 @@ def _compressed(made: bytearray, codec: int) -> bytearray:
 
 
 DAMAGED = st.integers(min_value=16, max_value=len(batch(0, b"value", b"other")) - 1)
-"""Places behind the frame of a batch (offset, length, epoch of the leader)."""
+"""Positions behind the frame of a batch (offset, length, leader epoch)."""
 
 
 @given(at=DAMAGED, bit=st.integers(0, 7))
 def test_any_flipped_bit_is_noticed(at: int, bit: int) -> None:
-    """Framing is not checksummed; everything else is."""
+    """Any flipped bit is noticed, except in the frame, which has no checksum."""
     damaged = bytearray(batch(0, b"value", b"other"))
     damaged[at] ^= 1 << bit
     with pytest.raises(LogCorrupt, match=r"topic offsets, partition 3: .*nothing behind it"):
@@ -261,7 +261,7 @@ def test_any_flipped_bit_is_noticed(at: int, bit: int) -> None:
 
 @given(st.binary(max_size=200), st.sampled_from(sorted(CODECS.values())), st.integers(-2, 9))
 def test_any_bytes(body: bytes, codec: int, count: int) -> None:
-    """Undecodable records under a valid checksum raise an error of ours."""
+    """Undecodable records under a valid checksum raise an error of our own."""
     made = bytearray(batch(0, b"v"))[:61] + bytearray(body)
     made[ATTRIBUTES_AT + 1] |= codec
     struct.pack_into(">i", made, 8, len(made) - 12)
@@ -273,20 +273,20 @@ def test_any_bytes(body: bytes, codec: int, count: int) -> None:
 
 @given(st.integers(-20, 70), st.integers(-128, 127), st.binary(max_size=80))
 def test_any_frame(size: int, magic: int, rest: bytes) -> None:
-    """Frames of any length and format."""
+    """Frames of any length and format raise no foreign error."""
     with suppress(LogCorrupt):
         read(struct.pack(">qiib", 0, size, 0, magic) + rest)
 
 
 @given(st.binary(max_size=300))
 def test_any_answer(records: bytes) -> None:
-    """Bytes that are no batches at all."""
+    """Bytes that are no batches raise no foreign error."""
     with suppress(LogCorrupt):
         read(records)
 
 
 def test_addresses() -> None:
-    """Several brokers, names and numbers, with the usual port where none is given."""
+    """Addresses list brokers by name or number; a missing port is the usual one."""
     assert addresses("a:1, b ,[::1]:2,[fe80::1]") == (
         ("a", 1),
         ("b", 9092),
@@ -314,7 +314,7 @@ QUICK = ReadLimits(connect_timeout_ms=300, request_timeout_ms=300)
 
 
 async def test_a_name_that_does_not_resolve() -> None:
-    """The sentence is about the name."""
+    """The error names the unknown host."""
     with pytest.raises(LogUnavailable, match="does not resolve"):
         await KafkaReader.open("no-such-broker.invalid:9092", limits=QUICK)
 
@@ -330,7 +330,7 @@ ListenerBehaviour = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Await
 
 @asynccontextmanager
 async def listening(behaviour: ListenerBehaviour) -> AsyncIterator[str]:
-    """Listener that is no broker, by its address."""
+    """Address of a listener that is no broker."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):  # who called has gone
@@ -379,7 +379,7 @@ STRANGERS: dict[str, ListenerBehaviour] = {
 
 @pytest.mark.parametrize("stranger", STRANGERS)
 async def test_no_broker_there(stranger: str) -> None:
-    """Every stranger causes a `LogError` with the address, in time."""
+    """A listener that is no broker causes a `LogError` with its address, in time."""
     async with listening(STRANGERS[stranger]) as address:
         with pytest.raises(LogError, match=address):
             await KafkaReader.open(address, limits=QUICK)
@@ -397,7 +397,7 @@ PATIENT = ReadLimits(retry_backoff_ms=1, retry_backoff_max_ms=2, refusal_patienc
 
 
 async def test_failures_that_are_retried() -> None:
-    """Outages are retried while patience lasts. First refusals and damage are not retried."""
+    """Outages are retried while patience lasts; a first refusal and damage are not."""
     outage, refusal, damage = LogUnavailable("out"), LogNotUsable("no"), LogCorrupt("bad")
     forever = Retry(PATIENT, None)
     for _ in range(5):
@@ -410,7 +410,7 @@ async def test_failures_that_are_retried() -> None:
 
 
 async def test_refusals_after_progress_are_doubted() -> None:
-    """Once all went well, a refusal is believed only after a while."""
+    """After progress, a refusal is retried for a while before it counts."""
     doubting = Retry(ReadLimits(retry_backoff_ms=1, refusal_patience_ms=60_000), None)
     await doubting.after(LogNotUsable("no"), progress=1)
     await doubting.after(LogNotUsable("no"), progress=1)

@@ -1,4 +1,4 @@
-"""Copies between logs: continued after any cut, refused where the target has other records."""
+"""Copies between logs: continued after any interruption, refused if the target differs."""
 
 import msgspec
 import pytest
@@ -70,7 +70,7 @@ def expected(*entries: Entry) -> list[Entry]:
 
 @pytest.mark.parametrize("cut", range(5))
 async def test_continued_after_any_cut(cut: int) -> None:
-    """The first records of the source may be there: no record is copied twice."""
+    """A copy continues after the first records of the source, and copies no record twice."""
     source, target = await log_of(*CONTENT), await log_of(*expected(*CONTENT[:cut]))
     copying = await copied(source, target)
     assert (copying.runs.records, copying.added) == (len(CONTENT), len(CONTENT) - cut)
@@ -85,7 +85,7 @@ async def test_continued_after_any_cut(cut: int) -> None:
 
 
 async def test_compacted_meanwhile() -> None:
-    """Records that a later one of their key replaces may be missing; others may not."""
+    """Records that the source has compacted since may be missing; others may not."""
     source, whole = await log_of(*CONTENT), expected(*CONTENT)
     compacted = [entry for entry in whole if entry.value != b"{}" or entry.topic != TOPICS.config]
     target = await log_of(*compacted)
@@ -99,7 +99,7 @@ async def test_compacted_meanwhile() -> None:
     "change", [{"value": b"["}, {"timestamp": 1}, {"key": b"other"}, {"headers": ()}]
 )
 async def test_other_records_are_refused(change: dict[str, object]) -> None:
-    """A record that differs in anything is not of the source; the target stays as it is."""
+    """A record that differs in any field makes the copy fail; the target stays unchanged."""
     first, *_ = expected(*CONTENT)[1:]
     target = await log_of(msgspec.structs.replace(first, **change))
     before = await contents(target)
@@ -109,7 +109,7 @@ async def test_other_records_are_refused(change: dict[str, object]) -> None:
 
 
 async def test_a_source_that_has_grown() -> None:
-    """A complete copy is never continued: its command topic is no longer the last one."""
+    """A complete copy is never continued, because its command topic is no longer the last one."""
     target = await log_of(*expected(*CONTENT))
     source = await log_of(*CONTENT, entry(TOPICS.status, 0, 0, "status-connector-a"))
     with pytest.raises(LogNotUsable, match="a complete copy of a time when connect-status-0"):
@@ -117,7 +117,7 @@ async def test_a_source_that_has_grown() -> None:
 
 
 async def test_a_source_without_commands() -> None:
-    """The copy gets a mark, which no later copy takes for a foreign record."""
+    """A copy without commands ends with a mark, which no later copy takes for a foreign record."""
     source, target = await log_of(*CONTENT[:-1]), await log_of()
     assert (await copied(source, target)).marked
     assert (await contents(target))[0].key == COPY_MARK
@@ -126,14 +126,14 @@ async def test_a_source_without_commands() -> None:
 
 
 async def test_other_partitions_are_refused() -> None:
-    """A key's partition follows from their number."""
+    """Another number of partitions is refused: it determines a key's partition."""
     target = await log_of(**{TOPICS.offsets: 3})
     with pytest.raises(LogNotUsable, match="connect-offsets has 3 partitions and must have 2"):
         await copied(await log_of(*CONTENT), target)
 
 
 async def test_the_writer_of_the_target_is_fenced() -> None:
-    """The epoch of a former writer ends, and with it what it would add."""
+    """The copy fences the target's former writer, so it can add nothing."""
     target = await log_of()
     epoch = await target.claim()
     await copied(await log_of(*CONTENT), target)
@@ -142,7 +142,7 @@ async def test_the_writer_of_the_target_is_fenced() -> None:
 
 
 async def test_into_an_embedded_log() -> None:
-    """Offsets, gaps and aborted marks stay."""
+    """A copy into an embedded log keeps offsets, gaps and aborted marks."""
     aborted = msgspec.structs.replace(entry(TOPICS.config, 0, 6, "connector-b"), aborted=True)
     source, target = await log_of(*CONTENT, aborted), MemoryLog()
     runs = await put_all(source, target, TOPICS, lambda *_: None)

@@ -14,20 +14,20 @@ from controlplane.logs.sqlite import SqliteLog
 
 
 async def every_entry(log: ReadableLog) -> list[Entry]:
-    """All entries of a log, by place."""
+    """All entries of a log, by position."""
     batches = [batch async for batch in log.read(await log.topics())]
     return sorted(entries_of(batches), key=lambda entry: entry.position)
 
 
 @pytest.fixture
 def entries(histories: Path) -> list[Entry]:
-    """Records with gaps, and some that were aborted."""
+    """Records with gaps; some are aborted."""
     return read_dump(histories / "aborted-3.9.log.jsonl").entries
 
 
 @pytest.fixture
 async def embedded(tmp_path: Path, entries: list[Entry]) -> Path:
-    """The same in an embedded log."""
+    """An embedded log with the same records."""
     log = await SqliteLog.open(tmp_path / "log.db")
     for topic, partitions in partitions_of(entries).items():
         await log.create_topic(topic, partitions)
@@ -37,7 +37,7 @@ async def embedded(tmp_path: Path, entries: list[Entry]) -> Path:
 
 
 async def test_a_dump_is_a_log(histories: Path, entries: list[Entry]) -> None:
-    """Read into memory, with its format."""
+    """A dump is read into memory; the result has its format."""
     opened = await open_log(str(histories / "aborted-3.9.log.jsonl"))
     assert isinstance(opened.log, ReadableLog)
     assert (opened.form, opened.problems) == ("histories", ())
@@ -49,7 +49,7 @@ async def test_a_dump_is_a_log(histories: Path, entries: list[Entry]) -> None:
 async def test_an_embedded_log_by_path_or_address(
     embedded: Path, entries: list[Entry], form: str
 ) -> None:
-    """A file is looked into; `sqlite:///` says it."""
+    """A plain path works because of the file's content, `sqlite:///` because of the scheme."""
     opened = await open_log(form.format(embedded))
     assert opened.form == "sqlite"
     assert await every_entry(opened.log) == entries
@@ -77,12 +77,12 @@ async def test_a_log_that_was_opened_cannot_be_written(embedded: Path) -> None:
     ],
 )
 def test_paths(where: str, path: str) -> None:
-    """Three slashes begin a relative path, four an absolute one."""
+    """A path after three slashes is relative, after four absolute."""
     assert path_of(where) == Path(path)
 
 
 def test_a_file_is_looked_into_not_its_name(tmp_path: Path) -> None:
-    """`.db` makes no embedded log, and nothing at all is none."""
+    """Content makes a file an embedded log, not the ending `.db`; a missing file is none."""
     (tmp_path / "dump.db").write_text("SQLite format 2", "utf-8")
     assert not is_embedded(str(tmp_path / "dump.db"))
     assert not is_embedded(str(tmp_path / "nowhere.db"))

@@ -10,7 +10,7 @@ from tests.logs.reading_contract import everything
 
 
 class TestMemoryLog(EmbeddedContract):
-    """The contract, on the log that needs nothing."""
+    """The contract of embedded logs, on a memory log."""
 
     @pytest.fixture
     def log(self) -> MemoryLog:
@@ -19,7 +19,7 @@ class TestMemoryLog(EmbeddedContract):
 
 
 async def test_batches_end_somewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A long partition comes in several batches, so that a reader can let others run."""
+    """A long partition comes in several batches, so that a reader lets others run."""
     monkeypatch.setattr(memory, "BATCH_ENTRIES", 3)
     log = MemoryLog()
     await make_topics(log)

@@ -10,21 +10,21 @@ from controlplane.logs.names import brokers_of, check_file, path_of, without_log
 
 @pytest.mark.parametrize("where", ["", " "])
 def test_nothing_is_no_name(where: str) -> None:
-    """An empty variable in a script is not the current directory."""
+    """An empty name, such as an unset variable, is not the current directory."""
     with pytest.raises(LogNotUsable, match="no log is named: give kafka://host:port"):
         path_of(where)
 
 
 @pytest.mark.parametrize("where", ["memory:", ":memory:", "sqlite:///:memory:"])
 def test_a_log_in_memory_is_no_file_called_memory(where: str) -> None:
-    """A command would end with its log; no file of that name is made in its place."""
+    """`memory:` is refused where the log would end with the command; no such file is created."""
     with pytest.raises(LogNotUsable, match=f"^{where} names no file, and a log in memory ends"):
         path_of(where)
 
 
 @pytest.mark.parametrize("where", ["127.0.0.1:9092", "broker-1.example.org:9092,b2:9092"])
 def test_brokers_without_a_scheme(where: str) -> None:
-    """The scheme is all that is missing."""
+    """The error for an address without a scheme suggests the scheme."""
     with pytest.raises(LogNotUsable, match=f"does not exist: for a cluster say kafka://{where}"):
         check_file(path_of(where))
 

@@ -1,4 +1,4 @@
-"""Remarks that tools print among the records: reported, and the dump is complete."""
+"""Remarks of tools between the records: they are reported, and the dump is complete."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ KCAT = (
 )
 @pytest.mark.parametrize("at", [0, 1, 2])
 def test_a_known_remark_is_named(tmp_path: Path, record: bytes, line: bytes, at: int) -> None:
-    """Standard error that went into the same file, wherever in it."""
+    """A line of standard error is reported as a remark, at any place in the file."""
     lines = [record % 5, record % 6]
     lines.insert(at, line if line.endswith(b"\n") or at == len(lines) else line + b"\n")
     (tmp_path / "dump").write_bytes(b"".join(lines))
@@ -44,14 +44,14 @@ def test_a_known_remark_is_named(tmp_path: Path, record: bytes, line: bytes, at:
     ],
 )
 def test_lines_that_may_hide_a_loss_are_no_remarks(tmp_path: Path, line: bytes) -> None:
-    """Records may be missing after an error; half a record may follow a remark."""
+    """Such lines are problems: an error may hide records, and a remark half a record."""
     (tmp_path / "dump").write_bytes(KCAT % 5 + line + b"\n")
     (problem,) = read_dump(tmp_path / "dump").problems
     assert (problem.line, problem.taken) == (2, False)
 
 
 def test_a_total_that_is_not_there_is_a_doubt(tmp_path: Path) -> None:
-    """The consumer counts what it reads, also what `--skip-message-on-error` then leaves out."""
+    """A wrong total is a problem: the consumer also counts records that it then skips."""
     dump, total = tmp_path / "dump", b"Processed a total of %d messages\n"
     dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + total % 2)
     (problem,) = read_dump(dump, topic="t").problems
@@ -61,7 +61,7 @@ def test_a_total_that_is_not_there_is_a_doubt(tmp_path: Path) -> None:
 
 
 def test_remarks_alone_are_no_log(tmp_path: Path) -> None:
-    """An empty topic was dumped, or nothing of it got through: no log is made of that."""
+    """A file with remarks alone is refused: the topic was empty, or no record got through."""
     dump = tmp_path / "dump"
     dump.write_bytes(b"% Reached end of topic t [0] at offset 0\n")
     with pytest.raises(LogNotUsable, match="none of its lines is a record: line 1 is a remark of"):

@@ -21,11 +21,11 @@ class TestSqliteLog(EmbeddedContract):
 
 
 class TestSqliteLogWithTinyLimits(EmbeddedContract):
-    """The contract where every limit is hit all the time."""
+    """The contract under limits so small that each is reached all the time."""
 
     @pytest.fixture
     async def log(self, tmp_path: Path) -> AsyncIterator[SqliteLog]:
-        """An empty log whose queue, groups and chunks hold next to nothing."""
+        """An empty log with the smallest queue, groups and chunks."""
         tiny = SqliteSettings(
             queued_appends=2,
             group_records=3,

@@ -1,4 +1,4 @@
-"""A flipped bit in the file of an embedded log is noticed, wherever in a record it lies."""
+"""A flipped bit in a record of an embedded log is noticed, wherever it lies."""
 
 import asyncio
 import sqlite3
@@ -48,14 +48,14 @@ def flip(path: Path, cell: bytes, bit: int) -> None:
 
 
 def change(path: Path, statement: str) -> None:
-    """Change the tables behind the log's back."""
+    """Change the tables, bypassing the log."""
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
         connection.commit()
 
 
 def read(path: Path) -> list[Entry]:
-    """Every record, as a reader sees it."""
+    """Every record, as a reader returns it."""
 
     async def reading() -> list[Entry]:
         log = await SqliteLog.open(path, read_only=True)
@@ -72,7 +72,7 @@ def read(path: Path) -> list[Entry]:
 def test_a_flipped_bit_is_noticed_by_every_reader(
     cell: str, bit: int, log: Path, tmp_path: Path
 ) -> None:
-    """The sentence names the record; no backup is made of it, and no import."""
+    """Reads, `inspect` and `backup` fail; the error names the record."""
     flip(log, CELLS[cell], bit)
     with pytest.raises(LogCorrupt, match=r"config@7 does not fit its checksum"):
         read(log)
@@ -100,7 +100,7 @@ def test_a_flipped_bit_is_noticed_by_every_reader(
     ],
 )
 def test_a_record_of_another_form_is_noticed(statement: str, log: Path) -> None:
-    """A tombstone is no empty value, and a record has its place."""
+    """The checksum distinguishes a tombstone from an empty value, and covers the position."""
     change(log, 'UPDATE partition SET "end" = 100')
     change(log, statement)
     with pytest.raises(LogCorrupt, match="does not fit its checksum"):
@@ -108,7 +108,7 @@ def test_a_record_of_another_form_is_noticed(statement: str, log: Path) -> None:
 
 
 async def test_compaction_removes_nothing_by_a_damaged_key(log: Path) -> None:
-    """The damaged key might be that of another record."""
+    """Compaction removes no record because of a damaged key: it might be that of another record."""
     flip(log, KEY, 3)
     opened = await SqliteLog.open(log)
     with pytest.raises(LogCorrupt, match="does not fit its checksum"):
@@ -120,7 +120,7 @@ async def test_compaction_removes_nothing_by_a_damaged_key(log: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_an_older_log_gets_checksums_when_it_is_written(version: int, log: Path) -> None:
-    """Until then it is read as it is; afterwards a flipped bit in old records is noticed."""
+    """An older log is readable; after its first write, a flipped bit in old records is noticed."""
     change(log, "ALTER TABLE log DROP COLUMN checksum")
     later = {1: ["snapshot", "piece", "cluster"], 2: ["cluster"], 3: []}[version]
     for table in (*later, "assumed_partitions"):
@@ -143,6 +143,6 @@ def test_an_older_log_gets_checksums_when_it_is_written(version: int, log: Path)
 
 
 def test_the_checksum_is_fixed() -> None:
-    """Files outlive releases, so what is computed must never change."""
+    """The checksum of given records never changes, because files outlive releases."""
     assert checksum(5, 1_700_000_000_000, b"k", b"v", None, 0) == 1974092807
     assert checksum(5, 1, None, None, b"h", 1) == 1517081684

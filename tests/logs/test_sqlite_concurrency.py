@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_S
 
 @pytest.fixture
 async def impatient(path: Path, log: SqliteLog) -> AsyncIterator[SqliteLog]:
-    """The same file, by a log that waits for the lock for a tenth of a second only."""
+    """The same file, opened by a log that waits only a tenth of a second for the lock."""
     impatient = await SqliteLog.open(path, settings=SqliteSettings(write_wait_ms=100))
     yield impatient
     await impatient.close()
@@ -55,7 +55,7 @@ async def test_tail_of_another_process(
     appending_process: "subprocess.Popen[bytes]",
     read_only: bool,
 ) -> None:
-    """A tail gives what another process appends: each record once, in order, while we write too."""
+    """A tail returns another process's records once and in order, while this process writes."""
     reading = await SqliteLog.open(path, read_only=read_only)
     tail = reading.tail(["config", "status"], {})
     await log.append([record("status", 0)])
@@ -72,7 +72,7 @@ async def test_tail_of_another_process(
 async def test_transactions_are_seen_whole(
     log: SqliteLog, appending_process: "subprocess.Popen[bytes]"
 ) -> None:
-    """Both topics of another process' transactions arrive, and end at the same record."""
+    """A tail returns both topics of another process's transactions, up to the same record."""
     at = {"config": [0], "offsets": [0]}
     while at["config"][0] < 1_000:
         ends = await log.ends(at)
@@ -85,7 +85,7 @@ async def test_transactions_are_seen_whole(
 
 
 async def test_two_logs_of_one_file(log: SqliteLog, path: Path) -> None:
-    """Two writers take turns: offsets follow each other, new topics and epochs are seen."""
+    """Two writers take turns: offsets are consecutive, and each sees new topics and epochs."""
     async with asyncio.timeout(PATIENCE_S):
         second = await SqliteLog.open(path)
         for turn in range(10):
@@ -124,7 +124,7 @@ async def test_opened_at_the_same_time(path: Path) -> None:
 
 
 async def test_locked_by_another(impatient: SqliteLog, other_writer: sqlite3.Connection) -> None:
-    """An append waits for a bounded time, then says who is in the way; reading goes on."""
+    """An append waits for a limited time, then names the lock's holder; reads go on."""
     with pytest.raises(LogUnavailable, match="locked by another process"):
         await impatient.append([record("config", 0)])
     assert await everything(impatient) == []
@@ -135,7 +135,7 @@ async def test_locked_by_another(impatient: SqliteLog, other_writer: sqlite3.Con
 async def test_locked_for_a_moment(
     log: SqliteLog, impatient: SqliteLog, other_writer: sqlite3.Connection
 ) -> None:
-    """A lock that is given back in time is not noticed."""
+    """A lock that is released in time causes no error."""
     waiting = asyncio.ensure_future(log.append([record("config", 0)]))
     # Until an impatient append is refused, the patient one has been waiting too.
     with pytest.raises(LogUnavailable):
@@ -170,7 +170,7 @@ async def test_read_only(log: SqliteLog, path: Path, tmp_path: Path) -> None:
 async def test_backup_of_a_log_in_use(
     log: SqliteLog, tmp_path: Path, appending_process: "subprocess.Popen[bytes]"
 ) -> None:
-    """A copy made while others append is whole: a prefix of the log, with a log's own rights."""
+    """A copy of a log in use is a prefix of the log, with a log's own file mode."""
     await take(log.tail(["config"], {}), 100)
     await log.backup(tmp_path / "copy.log")
     copy = await SqliteLog.open(tmp_path / "copy.log", create=False)
@@ -200,7 +200,7 @@ async def test_backup_never_overwrites(log: SqliteLog, path: Path, tmp_path: Pat
 
 
 async def test_readers_stay_with_their_file(tmp_path: Path, path: Path, log: SqliteLog) -> None:
-    """No connection is opened to what took its place: a log would write here, and read there."""
+    """A reader opens no connection to a file that has replaced its own."""
     await log.append([record("config", 0)])
     reading = await SqliteLog.open(path, read_only=True)
     (tmp_path / path.name).rename(tmp_path / "elsewhere.db")

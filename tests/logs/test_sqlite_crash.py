@@ -1,7 +1,7 @@
 """Acknowledged records survive `kill -9`, and no transaction is half done.
 
-Child processes append transactions over two topics to one file and are killed in the middle, many
-times. A power failure is not simulated: SQLite promises what survives it.
+Child processes append transactions over two topics to one file, and the test kills them many times.
+The test simulates no power failure: SQLite's guarantees cover it.
 """
 
 import signal
@@ -21,8 +21,10 @@ ROUNDS = {1: 16, 2: 10}
 """Rounds by number of writers. One takes 0.1 to 0.4 s, mostly to start Python."""
 
 ACKS = (1, 300)
-"""A process is killed after so many acknowledgements, drawn at random: early in its life, or in
-the middle of a checkpoint (one per 1,000 pages)."""
+"""Range of acknowledgements before a kill; the number is random.
+
+A kill early in a life and one during a checkpoint (one per 1,000 pages) both occur.
+"""
 
 
 def start(path: Path, name: str) -> "subprocess.Popen[bytes]":
@@ -32,7 +34,7 @@ def start(path: Path, name: str) -> "subprocess.Popen[bytes]":
 
 
 def kill(process: "subprocess.Popen[bytes]", acks: int) -> set[bytes]:
-    """Kill the process after a number of acknowledgements; return all that it has printed."""
+    """Kill the process after a number of acknowledgements; return its whole output."""
     assert process.stdout is not None
     acked = [process.stdout.readline() for _ in range(acks)]
     process.send_signal(signal.SIGKILL)
@@ -45,7 +47,7 @@ def kill(process: "subprocess.Popen[bytes]", acks: int) -> set[bytes]:
 
 
 async def keys(log: SqliteLog, topic: str) -> list[bytes | None]:
-    """All keys of a topic, whose offsets must be without gaps."""
+    """All keys of a topic; its offsets must have no gaps."""
     entries = await entries_of(log.read([topic]))
     assert [entry.offset for entry in entries] == list(range(len(entries)))
     assert dict(await log.ends([topic])) == {topic: [len(entries)]}
@@ -54,7 +56,7 @@ async def keys(log: SqliteLog, topic: str) -> list[bytes | None]:
 
 @pytest.mark.parametrize("writers", ROUNDS)
 async def test_killed_in_the_middle(tmp_path: Path, writers: int) -> None:
-    """Acknowledged means present; both records of a transaction or none; no gap; a sound file."""
+    """Acknowledged records exist; transactions are whole, offsets have no gap."""
     path, chance, acked = tmp_path / "control.log", seeded(f"crash/{writers}"), set[bytes]()
     log = await SqliteLog.open(path)
     await log.create_topic("config", 1)

@@ -1,4 +1,4 @@
-"""Files that are no log, or not one for us: one clear sentence, and nothing is changed."""
+"""Files that are no log, or no log for us: one clear error, and the file stays unchanged."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ async def read_all(path: Path) -> list[Entry]:
 
 
 def sql(path: Path, *statements: str) -> None:
-    """Change a SQLite file behind the log's back."""
+    """Change a SQLite file, bypassing the log."""
     connection = sqlite3.connect(path, isolation_level=None)
     for statement in statements:
         connection.execute(statement)
@@ -53,7 +53,7 @@ def cut(path: Path, length: int) -> None:
 
 
 def directory_instead(path: Path) -> None:
-    """A directory of the same name."""
+    """Replace the log by a directory of the same name."""
     path.unlink()
     path.mkdir()
 
@@ -89,7 +89,7 @@ BAD: dict[str, tuple[Callable[[Path], object], type[LogError], str]] = {
 @pytest.mark.parametrize("read_only", [False, True], ids=["writing", "reading"])
 @pytest.mark.parametrize("case", BAD)
 async def test_bad_file(tmp_path: Path, case: str, read_only: bool) -> None:
-    """Each kind of bad file has an error of its own with the file's name; nothing is changed."""
+    """Each kind of bad file has its own error with the file's name, and stays unchanged."""
     path = tmp_path / "control.log"
     await make_log(path)
     spoil, kind, words = BAD[case]
@@ -112,7 +112,7 @@ async def test_missing_file(tmp_path: Path, create: bool, read_only: bool) -> No
 
 
 async def test_missing_directory(tmp_path: Path) -> None:
-    """A directory is not made on the way: its name may be a slip of the pen."""
+    """A missing directory is not created: its name may be a typing error."""
     with pytest.raises(LogUnavailable, match="cannot be made"):
         await SqliteLog.open(tmp_path / "no-such" / "control.log")
     assert everything_below(tmp_path) == {}
@@ -153,7 +153,7 @@ async def test_damaged_headers(tmp_path: Path) -> None:
 
 
 async def test_end_that_went_back(tmp_path: Path) -> None:
-    """If an end lies below entries that are there, an append finds its place taken and says so."""
+    """If an end lies below existing entries, an append fails and says so."""
     path = tmp_path / "control.log"
     await make_log(path)
     sql(path, """UPDATE partition SET "end" = 7 WHERE topic = 'config'""")
@@ -166,7 +166,7 @@ async def test_end_that_went_back(tmp_path: Path) -> None:
 
 
 def told_to_a_stranger(path: Path, how: str) -> str:
-    """Output of a process without rights that opens a log."""
+    """Output of an unprivileged process that opens a log."""
     command = [sys.executable, "-m", "tests.logs.unprivileged_process", str(path), how]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -196,7 +196,7 @@ def test_no_access(file_mode: int, folder_mode: int, how: str) -> None:
 
 
 async def test_only_the_owner_may_read(tmp_path: Path) -> None:
-    """The owner alone may read the log, its companions and its backups: they hold secrets."""
+    """Only the owner may read the log, its companions and its backups: they hold secrets."""
     log = await SqliteLog.open(tmp_path / "control.log")
     await make_topics(log)
     await log.backup(tmp_path / "copy.log")
@@ -207,7 +207,7 @@ async def test_only_the_owner_may_read(tmp_path: Path) -> None:
 
 
 async def test_odd_name(tmp_path: Path) -> None:
-    """A file may be called anything, also what means something in a URI."""
+    """A file may have any name, also with characters that have a meaning in a URI."""
     path = tmp_path / "a?mode=ro#b%20ü ;'.log"
     await make_log(path)
     assert await read_all(path) == by_place(SAMPLE)
@@ -215,7 +215,7 @@ async def test_odd_name(tmp_path: Path) -> None:
 
 
 async def test_marks_in_the_header(tmp_path: Path) -> None:
-    """A new file bears our mark and its version where they are seen without SQLite."""
+    """A new file has our mark and its version in its header, visible without SQLite."""
     path = tmp_path / "control.log"
     await (await SqliteLog.open(path)).close()
     assert names(tmp_path) == ["control.log"]
@@ -229,7 +229,7 @@ async def test_marks_in_the_header(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", range(len(MIGRATIONS) + 1))
 def test_upgrade_from_every_version(version: int) -> None:
-    """From each version on, only the steps that are missing are taken; twice changes nothing."""
+    """An upgrade from any version takes only the missing steps; repeating it changes nothing."""
     future = [*MIGRATIONS, ["CREATE TABLE one (n)"], ["CREATE TABLE two (n)", "DROP TABLE one"]]
     connection = sqlite3.connect(":memory:", isolation_level=None)
     upgrade(connection, future[:version])
@@ -249,7 +249,7 @@ LATER_TABLES = ("TABLE snapshot", "TABLE piece", "TABLE cluster", "TABLE assumed
 """Tables that later schema versions have added."""
 
 UNCHECKED = "ALTER TABLE log DROP COLUMN checksum"
-"""Makes records as they were before version 4."""
+"""Statement that removes the checksums, as before schema version 4."""
 
 
 async def test_older_schema(tmp_path: Path) -> None:
@@ -269,7 +269,7 @@ async def test_older_schema(tmp_path: Path) -> None:
 
 
 async def test_older_schema_that_can_be_read(tmp_path: Path) -> None:
-    """A reader does without the later tables; a writer adds them."""
+    """A reader works without the later tables; a writer adds them."""
     path = tmp_path / "control.log"
     await make_log(path)
     sql(path, *(f"DROP {table}" for table in LATER_TABLES), UNCHECKED, "PRAGMA user_version = 1")

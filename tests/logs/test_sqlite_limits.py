@@ -1,4 +1,4 @@
-"""Inside of one process: one writer's thread, groups, chunks, settings, notices."""
+"""One process: the writer's thread, groups, chunks, settings and notices."""
 
 import asyncio
 import sqlite3
@@ -40,7 +40,7 @@ async def test_full_disk(log: SqliteLog, path: Path) -> None:
 
 
 async def test_commits_are_grouped(log: SqliteLog) -> None:
-    """Appends at the same time share commits: that is what makes them durable and fast."""
+    """Simultaneous appends share commits, which makes durable appends fast."""
     commits = 0
 
     def count(statement: str) -> None:
@@ -66,7 +66,7 @@ async def test_the_loop_is_free_while_reading(log: SqliteLog) -> None:
 
 
 async def test_threads_end(path: Path) -> None:
-    """A closed log has no thread any more, and its companion files are gone."""
+    """A closed log leaves no thread and no companion file."""
     log = await SqliteLog.open(path)
     assert f"log {path.name}" in {thread.name for thread in threading.enumerate()}
     await log.create_topic("config", 1)

@@ -26,7 +26,7 @@ async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
 
 
 async def make(shelf: SnapshotStore, topic: str, *pieces: bytes, kind: str = "kind") -> int:
-    """A complete snapshot that says which number it has."""
+    """A complete snapshot that contains its number."""
     number = await shelf.begin(topic, kind)
     assert await shelf.add(number, pieces)
     assert await shelf.finish(number, str(number).encode(), ROOM)
@@ -64,7 +64,7 @@ async def test_stored_snapshots_are_read_back(log: SqliteLog) -> None:
 
 
 async def test_the_newest_few_of_a_topic_stay(log: SqliteLog) -> None:
-    """All kinds count, so that those of older releases go; other topics are left alone."""
+    """All kinds count, so snapshots of older releases go; other topics keep theirs."""
     shelf = log.snapshots
     other = await make(shelf, "offsets", b"o")
     old = await make(shelf, "config", b"a", kind="older")
@@ -77,9 +77,9 @@ async def test_the_newest_few_of_a_topic_stay(log: SqliteLog) -> None:
 
 
 async def test_unfinished_snapshots_are_removed(log: SqliteLog) -> None:
-    """A new snapshot removes the unfinished one of a dead maker.
+    """A new snapshot removes an unfinished one.
 
-    A maker that still lives can add nothing more.
+    A maker that still runs can add nothing more to it.
     """
     shelf = log.snapshots
     dead = await shelf.begin("config", "kind")
@@ -95,7 +95,7 @@ async def test_unfinished_snapshots_are_removed(log: SqliteLog) -> None:
 
 @pytest.mark.parametrize("how", ["compact", "trim"])
 async def test_a_snapshot_goes_with_records_that_it_stood_for(log: SqliteLog, how: str) -> None:
-    """Unfinished snapshots of the topic are removed too; other topics keep theirs."""
+    """Removing records removes all snapshots of the topic, also unfinished ones; others stay."""
     shelf = log.snapshots
     gone, other = await make(shelf, "config", b"c"), await make(shelf, "offsets", b"o")
     begun = await shelf.begin("config", "kind")
@@ -111,7 +111,7 @@ async def test_a_snapshot_goes_with_records_that_it_stood_for(log: SqliteLog, ho
 
 
 async def test_appending_leaves_snapshots_alone(log: SqliteLog) -> None:
-    """Snapshots cover the records before the append."""
+    """Appending removes no snapshot: snapshots cover earlier records."""
     number = await make(log.snapshots, "config", b"c")
     await log.append([record("config", 0)])
     await log.add_partitions("offsets", 5)
@@ -119,7 +119,7 @@ async def test_appending_leaves_snapshots_alone(log: SqliteLog) -> None:
 
 
 async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path) -> None:
-    """A read-only log offers its snapshots, but takes none."""
+    """A backup contains the snapshots; a read-only log reads them but stores none."""
     number = await make(log.snapshots, "config", b"c")
     await log.backup(tmp_path / "copy.log")
     copy = await SqliteLog.open(tmp_path / "copy.log", read_only=True)
@@ -130,5 +130,5 @@ async def test_they_are_in_a_backup_and_read_only(log: SqliteLog, tmp_path: Path
 
 
 def test_a_log_need_not_keep_any() -> None:
-    """A log in memory ends with the process and has no snapshots."""
+    """A memory log ends with the process and stores no snapshots."""
     assert snapshot_store_of(MemoryLog()) is None

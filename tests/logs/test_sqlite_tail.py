@@ -1,4 +1,4 @@
-"""Tails of the embedded log: what this process appends is handed to them, the rest they read."""
+"""Tails of the embedded log: they get this process's appends from memory, and read the rest."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -34,7 +34,7 @@ async def test_own_appends_are_not_read_again(log: SqliteLog) -> None:
 
 
 async def test_a_slow_tail_reads_what_it_could_not_be_handed(log: SqliteLog) -> None:
-    """However far it falls behind, it misses nothing, and gets nothing twice."""
+    """A tail that falls behind misses no record and gets none twice."""
     tail = log.tail(["config", "status"], {})
     await log.append([record("config", 0)])
     taken = await take(tail, 1)
@@ -45,7 +45,7 @@ async def test_a_slow_tail_reads_what_it_could_not_be_handed(log: SqliteLog) -> 
 
 
 async def test_an_import_between_appends(log: SqliteLog) -> None:
-    """An import may leave a gap and is not passed on in memory, even within one group."""
+    """A tail reads imported entries from the file, also those within a group of appends."""
     tail = log.tail(["config"], {})
     await log.append([record("config", 0)])
     taken = await take(tail, 1)
@@ -60,7 +60,7 @@ async def test_an_import_between_appends(log: SqliteLog) -> None:
 
 
 async def test_partitions_that_are_added(log: SqliteLog) -> None:
-    """A tail of their topic has them, too."""
+    """A tail also returns records of partitions that are added to its topic."""
     tail = log.tail(["offsets"], {})
     await log.append([record("offsets", 0)])
     taken = await take(tail, 1)
@@ -72,7 +72,7 @@ async def test_partitions_that_are_added(log: SqliteLog) -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
-    """Both tails get every record once, in order."""
+    """With two writing logs, each one's tail returns every record once, in order."""
     random = seeded(f"tail/{seed}")
     other = await SqliteLog.open(path)
     tails = [opened.tail(["config", "offsets"], {}) for opened in (log, other)]
@@ -99,7 +99,7 @@ async def test_two_who_write(log: SqliteLog, path: Path, seed: int) -> None:
 
 @pytest.fixture
 async def unpolled(path: Path) -> AsyncIterator[SqliteLog]:
-    """A log whose tails do not poll: they learn of commits from their own process alone."""
+    """A log whose tails never poll: they learn of this process's commits only."""
     settings = SqliteSettings(tail_poll_interval_ms=NEVER_MS)
     log = await SqliteLog.open(path, settings=settings)
     await make_topics(log)
@@ -110,7 +110,7 @@ async def unpolled(path: Path) -> AsyncIterator[SqliteLog]:
 async def test_the_only_commit_of_a_partition_that_no_longer_fits_the_queue(
     unpolled: SqliteLog,
 ) -> None:
-    """A slow tail finds it without a poll, though no later offset shows that it is missing."""
+    """A slow tail finds a dropped commit without a poll, even if no later offset reveals it."""
     tail = unpolled.tail(["config", "status"], {})
     await unpolled.append([record("config", 0)])
     taken = await take(tail, 1)
@@ -122,7 +122,7 @@ async def test_the_only_commit_of_a_partition_that_no_longer_fits_the_queue(
 
 
 async def test_an_import_in_the_same_transaction_as_appends(unpolled: SqliteLog) -> None:
-    """A tail finds the imported entries without a poll, in a partition without appends too."""
+    """A tail finds imported entries without a poll, also in a partition without appends."""
     tail = unpolled.tail(["config", "status"], {})
     await unpolled.append([record("config", 0)])
     taken = await take(tail, 1)
@@ -139,7 +139,7 @@ async def test_an_import_in_the_same_transaction_as_appends(unpolled: SqliteLog)
 async def test_a_poll_that_fails_is_no_reason_to_wait_for_the_next_one(
     unpolled: SqliteLog,
 ) -> None:
-    """The tail reads the file after every commit that might concern it."""
+    """After a failed poll, a tail reads the file after every commit that may concern it."""
     tail = unpolled.tail(["status"], {})
     await unpolled.append([record("status", 0)])
     await take(tail, 1)
@@ -156,7 +156,7 @@ async def test_a_poll_that_fails_is_no_reason_to_wait_for_the_next_one(
 async def test_no_record_of_this_process_waits_for_a_poll(
     unpolled: SqliteLog, writers: int, slow: bool
 ) -> None:
-    """Records of many writers arrive, between new topics and write probes."""
+    """Records of many writers arrive without a poll, between new topics and write probes."""
     random = seeded(f"unpolled/{writers}/{slow}")
     positions = ReadPositions()
     positions.replace(await unpolled.ends(TOPICS))

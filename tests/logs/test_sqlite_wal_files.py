@@ -1,4 +1,4 @@
-"""An embedded log at rest: read where nothing may be written, and left as it was found."""
+"""An embedded log at rest: it can be read without write access, and stays unchanged."""
 
 import shutil
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def tmp_path(open_path: Path) -> Path:
 
 @pytest.fixture
 async def path(tmp_path: Path) -> Path:
-    """A log with one record, closed, in a directory of its own."""
+    """A closed log with one record, in its own directory."""
     (tmp_path / "archive").mkdir()
     log = await SqliteLog.open(tmp_path / "archive" / "log.db")
     await log.create_topic("t", 1)
@@ -52,7 +52,7 @@ def archived(path: Path) -> Iterator[Path]:
 
 
 async def test_a_log_in_a_directory_that_may_not_be_written(archived: Path) -> None:
-    """An archive, a read-only mount: there cannot be a write-ahead log, and none is needed."""
+    """A log at rest in a read-only directory can be read: it needs no write-ahead log."""
     with unprivileged():
         log = await SqliteLog.open(archived, create=False, read_only=True)
         assert [entry.value for entry in await read_all(log)] == [b"v"]
@@ -72,7 +72,7 @@ async def test_a_log_that_turns_out_not_to_be_at_rest(archived: Path) -> None:
 
 
 async def test_a_reader_leaves_nothing_behind(path: Path) -> None:
-    """No file more, and not a byte of the log another one."""
+    """A reader adds no file, and changes no byte of the log."""
     before = contents(path.parent)
     log = await SqliteLog.open(path, create=False, read_only=True)
     assert len(await read_all(log)) == 1
@@ -82,7 +82,7 @@ async def test_a_reader_leaves_nothing_behind(path: Path) -> None:
 
 
 async def test_a_reader_that_goes_does_not_disturb_a_writer(path: Path) -> None:
-    """A writer that has come since keeps its files, and what it writes is there."""
+    """A reader that closes leaves the files of a writer that has opened the log since."""
     reader = await SqliteLog.open(path, create=False, read_only=True)
     writer = await SqliteLog.open(path)
     await reader.close()
@@ -96,7 +96,7 @@ async def test_a_reader_that_goes_does_not_disturb_a_writer(path: Path) -> None:
 
 
 async def test_a_reader_leaves_what_a_crashed_writer_wrote(path: Path, tmp_path: Path) -> None:
-    """A write-ahead log with records in it is theirs, not the reader's."""
+    """A reader leaves a crashed writer's write-ahead log with its records."""
     writer = await SqliteLog.open(path)
     await writer.append([RECORD])
     crashed = tmp_path / "crashed.db"

@@ -1,4 +1,4 @@
-"""One control plane of an embedded log at a time; a crash holds nothing."""
+"""Lock of the one control plane of an embedded log; a crash releases it."""
 
 import asyncio
 import subprocess
@@ -23,7 +23,7 @@ with writer_lock(Path(sys.argv[1])):
 
 
 def test_another_process_is_refused(tmp_path: Path) -> None:
-    """The error names the owner; after its death the log is free."""
+    """The error names the owner; after the owner's death the log can be opened."""
     path = tmp_path / "state.db"
     with subprocess.Popen(
         [sys.executable, "-c", HOLDING, path], stdout=subprocess.PIPE, text=True
@@ -40,7 +40,10 @@ def test_another_process_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_command_line_beside_an_embedded_plane_is_refused(tmp_path: Path) -> None:
-    """A second writer would fence the program. Reading is allowed, and writing after `close`."""
+    """A second writer, which would fence the program, is refused; reading is allowed.
+
+    After `close` writing is allowed.
+    """
     where = f"sqlite:///{tmp_path / 'state.db'}"
     config = tmp_path / "orders.json"
     config.write_text('{"name": "orders", "connector.class": "FileStreamSource", "topic": "t"}')

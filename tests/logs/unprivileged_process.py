@@ -1,8 +1,8 @@
 """Process without rights that opens a log and prints the error.
 
-    python -m tests.logs.unprivileged_process FILE reading|writing
+python -m tests.logs.unprivileged_process FILE reading|writing
 
-Root, which ignores access rights, becomes `nobody` first.
+Root ignores access rights, so it becomes `nobody` first.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""A log as the oracle is asked about it, and how it travels to Kafka's classes."""
+"""A case for the oracle: a log, and its encoding for the Java harness."""
 
 import struct
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from controlplane.core.state import Topics
 
 TOPICS = Topics()
 OWN = "offsets-of-a"
-"""An offsets topic of a connector's own: another store of the same class reads it."""
+"""A connector's own offsets topic: another store of the same class reads it."""
 
 STORES = {TOPICS.config: 0, TOPICS.offsets: 1, TOPICS.status: 2, OWN: 3}
 """The stores by the number that the harness knows them by (`Log.STORES`)."""
@@ -21,15 +21,15 @@ _PLACE = struct.Struct(">bq")
 
 
 class Case(NamedTuple):
-    """Some records in the order in which they are read, of one topic or several."""
+    """Records of one topic or several, in the order in which they are read."""
 
     entries: tuple[Entry, ...]
     startup: int = 0
     """Number of entries read before the worker has started: no listener is called for them."""
     batch: tuple[int, ...] = ()
-    """Sizes of the batches in which a worker reads the records, over and over; all are of one
-    topic. A batch never reaches over the end of start-up. What becomes of a record then depends
-    on those before it: it may never be read. Empty: each record is read for itself."""
+    """Sizes of the batches in which a worker reads the records, repeated in a cycle; all records
+    are of one topic. A batch never crosses the end of start-up. In a batch, an earlier record can
+    keep a later one from being read. Empty: the worker reads each record alone."""
     exactly_once: bool = False
     """The worker has exactly-once support enabled: all its consumers are `read_committed`."""
 
@@ -64,7 +64,7 @@ def _cut(entries: tuple[Entry, ...], sizes: Iterator[int]) -> tuple[tuple[Entry,
 
 
 def packed(case: Case) -> bytes:
-    """The bytes that the harness reads of a case."""
+    """Encode a case for the harness."""
     startup = len(case._replace(entries=case.entries[: case.startup]).visible_entries)
     sizes = [len(batch) for part in case.batches for batch in part] if case.batch else []
     parts = [
@@ -78,7 +78,7 @@ def packed(case: Case) -> bytes:
 
 
 def framed(cases: list[Case]) -> bytes:
-    """A chunk of cases, with its length in front."""
+    """A chunk of cases, prefixed with its length."""
     body = b"".join(map(packed, cases))
     return _LENGTH.pack(len(body)) + body
 

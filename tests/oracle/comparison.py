@@ -1,4 +1,4 @@
-"""Kafka's stores and our fold on the same logs; where they disagree, the smallest such log."""
+"""Comparison of Kafka's stores with our fold on equal logs, and the smallest log that differs."""
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
@@ -8,7 +8,7 @@ from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import Profile
 from controlplane.scenario.notation import key_text_of, text_of
 from tests.oracle.case import TOPICS, Case
-from tests.oracle.common import differences
+from tests.oracle.comparable_answers import differences
 from tests.oracle.kafka import KafkaOracle, StoreAnswer
 from tests.oracle.kafkas_answer import of_kafka
 from tests.oracle.logs import cases
@@ -35,7 +35,7 @@ class LogDisagreement(NamedTuple):
 def disagreements(
     oracle: KafkaOracle, seed: str, count: int, profile: Profile | None = None
 ) -> Iterator[LogDisagreement]:
-    """Every case on which the two disagree, of the first `count` that a seed generates.
+    """Every case with different answers among the first `count` that a seed generates.
 
     `profile`: the profile of our fold; None: that of the release.
     """
@@ -80,7 +80,7 @@ def _sort(differing: Differences) -> str | None:
 
 
 def explained(disagreement: LogDisagreement) -> str:
-    """The log beside both answers, for people."""
+    """The log beside both answers, as text."""
     case = disagreement.case
     startup, entries, batch = case.startup, case.entries, case.batch
     sizes = ", ".join(map(str, batch))

@@ -1,4 +1,4 @@
-"""Answers of Kafka's converters, and of ours, to questions about conversions."""
+"""Kafka's answers and ours to questions about conversions."""
 
 import json
 import os

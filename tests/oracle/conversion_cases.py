@@ -121,7 +121,7 @@ def _projected(random: Random) -> ConversionQuestion:
 
 
 def _changed(random: Random, source: SchemaDescription) -> SchemaDescription:
-    """Another version of a schema: larger numbers, fields more or less, other defaults."""
+    """Another version of a schema: larger numbers, more or fewer fields, other defaults."""
     target = {name: part for name, part in source.items() if name != "default"}
     if target["type"] in PROMOTED and "name" not in target and random.random() < 0.7:
         rank = PROMOTED.index(target["type"])

@@ -1,4 +1,4 @@
-"""Deviations from Kafka's converters that are kept on purpose, and a comparison that knows them."""
+"""Intended deviations from Kafka's converters, and a comparison that accepts them."""
 
 import json
 import re
@@ -14,7 +14,7 @@ _BAD_VALUES = {"DataException", "SchemaBuilderException", "SchemaProjectorExcept
 _CONFIG_ERRORS = {"ConfigException", "SerializationException"}
 """The latter is thrown for an unknown character set, when a converter is configured."""
 _YEARS = range(-62_135_596_800_000, 253_402_300_800_000)
-"""Milliseconds since 1970 that Python's dates have."""
+"""Milliseconds since 1970 that Python's dates can express."""
 _DAY_MS = 86_400_000
 _NUMBER = re.compile(r"(-?\d+\.\d+(?:E-?\d+)?)")
 _BOXED = re.compile(
@@ -47,7 +47,7 @@ def _sorted(part: Any) -> Any:
 def deviation(
     question: ConversionQuestion, kafkas: ConversionAnswer, ours: ConversionAnswer
 ) -> str | None:
-    """The reason for which two different answers may differ; None if they may not."""
+    """The reason why two different answers are accepted; None if they are not."""
     meant = (row.reason for row in DEVIATIONS if row.is_meant(question, kafkas, ours))
     return next(meant, None)
 
@@ -132,7 +132,7 @@ def _other_exceptions(
 
 
 class Deviation(NamedTuple):
-    """A difference that is kept: the reason, how it is recognized, and a question that shows it."""
+    """An intended difference: the reason, its recognition, and a question that shows it."""
 
     reason: str
     is_meant: Callable[[ConversionQuestion, ConversionAnswer, ConversionAnswer], bool]

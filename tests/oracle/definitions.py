@@ -1,13 +1,13 @@
-"""`controlplane/catalogues/`: what Kafka's own classes define, release by release, as data files.
+"""Writes `controlplane/catalogues/`: the definitions of Kafka's own classes in every release.
 
 python -m tests.oracle.definitions          writes the files
-python -m tests.oracle.definitions --check  says whether they are current (exit code 1: no)
+python -m tests.oracle.definitions --check  exits with code 1 if the files are not current
 
-`controlplane.harvest.jar_harvest` tells what one release defines. Here the answers of all releases
-become rows, as `core.configdef.spans` reads them: each as it is in the newest release, with what
-was otherwise before, and the span of releases that have it. What a class cannot tell, because it is
-code and not a definition, stands in `TOLD`. The documentation of settings is left out: descriptions
-in our own words lie in `descriptions.json`.
+`controlplane.harvest.jar_harvest` lists the definitions of one release. This module turns the lists
+of all releases into rows, as `core.configdef.spans` reads them. A row holds the newest release's
+definition, its differences in older releases, and the span of releases.
+`HANDWRITTEN` adds properties that Kafka's classes decide in code. The rows hold no documentation:
+`descriptions.json` describes the settings in our own words.
 """
 
 import json
@@ -28,8 +28,10 @@ ASKED = (
     *("3.4.0", "3.5.0", "3.5.1", "3.6.0", "3.6.2", "3.7.0", "3.7.1", "3.8.0", "3.8.1", "3.9.0"),
     *("4.0.0", "4.1.0", "4.2.0", "4.3.0"),
 )
-"""The first release of every line, those that changed a definition within a line, and some
-for which MirrorMaker can be had. Older ones are taken as the oldest of these."""
+"""The first release of every line, and releases that changed a definition within a line.
+
+Some releases are there for MirrorMaker. Older ones are treated like the oldest of these.
+"""
 
 DefinedKey = dict[str, Any]
 DefinitionRow = dict[str, Any]
@@ -52,12 +54,12 @@ KINDS = {
 A class that is a plugin in two ways may report another type.
 """
 
-TOLD_SINCE = ("header_converter", "3.2.0")
-"""From when on a worker tells of a kind of plugin that it has had for longer."""
+LISTED_SINCE = ("header_converter", "3.2.0")
+"""A kind of plugin that older workers have but do not list, and the first release that lists it."""
 
 WORKERS = "that of the worker"
 
-TOLD: Mapping[str, DefinitionRow] = {
+HANDWRITTEN: Mapping[str, DefinitionRow] = {
     f"{CONNECT}file.FileStreamSourceConnector": {
         "exactly_once": "if it reads a file",
         "alter_offsets": "as FileStreamSourceConnector",
@@ -120,7 +122,7 @@ SILENT = {
     "PluginVersionValidator": "plugin version",
     "": "unique transformation aliases",
 }
-"""Classes that print nothing of use, in some releases; the last is an anonymous one."""
+"""Validators without a useful description in some releases; the last is an anonymous class."""
 
 SAME_WORDS = "list of colon-delimited pairs, e.g. <code>foo:bar,abc:xyz</code>"
 
@@ -153,7 +155,7 @@ def rows(history: Sequence[_Definition]) -> list[DefinitionRow]:
 
 
 def _order(history: Sequence[_Definition]) -> list[str]:
-    """All names, so that each release has its own in its order."""
+    """All names, in an order that contains the order of each release."""
     names: list[str] = []
     for _, keys in reversed(history):
         place = 0
@@ -183,7 +185,7 @@ def _row(name: str, history: Sequence[_Definition]) -> DefinitionRow:
 def _until(
     present: Sequence[tuple[str, Any]], all_told: Sequence[tuple[str, Any]]
 ) -> DefinitionRow:
-    """The first release behind all that have it, if there is one."""
+    """First release after the row's last one, as field `until`; {} if the newest has it."""
     place = all_told.index(present[-1]) + 1
     return {"until": all_told[place][0]} if place < len(all_told) else {}
 
@@ -250,13 +252,13 @@ def _of(answers: _ReleaseAnswers, name: str) -> list[_Definition]:
 
 
 def _own(harvested: Mapping[str, Any], kind: str) -> list[DefinedKey]:
-    """Keys of a kind of connector that are not in the definition of all connectors."""
+    """Keys of a connector type that the definition of all connectors lacks."""
     shared = {key["name"] for key in harvested["connector"]}
     return [key for key in harvested[kind] if key["name"] not in shared]
 
 
 def _without_words(row: DefinitionRow) -> DefinitionRow:
-    """Overrides of clients are parsed, but no validator is asked."""
+    """A client override without valid values: overrides are parsed, but not validated."""
     changes = [
         {k: v for k, v in change.items() if k != "valid"} for change in row.get("before", ())
     ]
@@ -305,7 +307,7 @@ def _mirrors(plugin: DefinitionRow) -> bool:
 
 
 def _owners(answers: _ReleaseAnswers) -> dict[str, set[str]]:
-    """Keys that not all of MirrorMaker's connectors have, each with those that do."""
+    """Keys that only some of MirrorMaker's connectors have, each with those connectors."""
     owners: dict[str, set[str]] = {}
     for harvested in answers.values():
         mirrors = {
@@ -345,10 +347,10 @@ def _plugin(answers: _ReleaseAnswers, name: str, kind: str) -> DefinitionRow:
     mirror = name.startswith(MIRRORS)
     if not mirror and not name.startswith(f"{CONNECT}file."):
         row["bundled"] = True
-        if present[0] != history[0] and (kind, present[0][0]) != TOLD_SINCE:
+        if present[0] != history[0] and (kind, present[0][0]) != LISTED_SINCE:
             row["since"] = present[0][0]
         row |= _until(present, history)
-    row |= TOLD.get(name, {})
+    row |= HANDWRITTEN.get(name, {})
     before = [*row.pop("before", []), *_plugin_before(present, kind)]
     row |= {"before": before} if before else {}
     if mirror:
@@ -397,7 +399,7 @@ def documents() -> Mapping[str, str]:
 
 
 def _plugin_text(row: DefinitionRow) -> str:
-    """One plugin, its keys on lines of their own."""
+    """Text of one plugin, with each key on its own line."""
     config = row.pop("config", None)
     text = json.dumps(row, ensure_ascii=False)
     return text if config is None else f'{text[:-1]}, "config": {_listed(config, " ")}}}'
@@ -413,7 +415,7 @@ def _text(begin: str, pieces: Iterable[str], end: str) -> str:
 
 
 def main() -> int:
-    """Write the files, or say whether they are current."""
+    """Write the files, or print whether they are current."""
     check = "--check" in sys.argv[1:]
     current = True
     for name, text in documents().items():

@@ -1,4 +1,4 @@
-"""Schemas and values as the harness of conversions describes them in JSON, and back."""
+"""Conversion between Python values and the JSON descriptions that the harness uses."""
 
 import datetime as dt
 import math
@@ -26,7 +26,7 @@ def real(number: float) -> str:
 
 
 def schema_of(described: SchemaDescription | None) -> Schema | None:
-    """The schema that a description describes."""
+    """The schema of a description."""
     return None if described is None else _schema_of(described)
 
 
@@ -50,7 +50,7 @@ def _schema_of(described: SchemaDescription) -> Schema:
 
 
 def value_of(described: ValueDescription) -> Any:
-    """The value in Python. A date says which class it has: `["date", "0", "time"]`."""
+    """The Python value of a description. A date names its class: `["date", "0", "time"]`."""
     kind, *content = described
     match kind:
         case "null":
@@ -111,7 +111,7 @@ def described_schema(schema: Schema | None) -> SchemaDescription | None:
 
 
 def described_value(value: Any) -> ValueDescription:
-    """The description of a value in an answer: integers and floats of all sizes are alike."""
+    """The description of a value in an answer: integers and floats lose their size."""
     match value:
         case None:
             return ["null"]

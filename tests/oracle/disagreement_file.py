@@ -25,7 +25,7 @@ from controlplane.scenario.verbs.view import cells_of, header_of
 from controlplane.scenario.views import LOOKS, WorkerView
 from tests.jars import ROOT
 from tests.oracle.case import OWN, TOPICS, Case
-from tests.oracle.common import Common
+from tests.oracle.comparable_answers import ComparableAnswer
 from tests.oracle.comparison import LogDisagreement
 from tests.oracle.kafka import KafkaOracle
 from tests.oracle.kafkas_answer import of_kafka
@@ -40,7 +40,7 @@ VIEWS: Mapping[str, Sequence[str]] = {
     OWN: ("offsets",),
     TOPICS.status: ("status", "topics"),
 }
-"""By topic. Whatever the topic is, what became of its records can be viewed, too."""
+"""Views of each topic's state; `FATES` are the views of its records."""
 
 FATES = ("outcomes", "calls")
 
@@ -76,7 +76,7 @@ def _name(disagreement: LogDisagreement) -> str:
 
 
 def _renumbered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-    """The entries as a scenario writes them: without gaps, in one partition, committed."""
+    """The entries in the form of a scenario: without gaps, in one partition, committed."""
     ends = dict.fromkeys((entry.topic for entry in entries), 0)
     placed = []
     for entry in entries:
@@ -90,7 +90,7 @@ def _renumbered(entries: Sequence[Entry]) -> tuple[Entry, ...]:
 
 
 class _Fates:
-    """Stands in for a fold in views; the fates of its records are known already."""
+    """Replaces a fold in views; the fates of its records are already known."""
 
     live = False
 
@@ -102,7 +102,7 @@ class _Fates:
 
 
 class _KafkasReader(NamedTuple):
-    """Kafka's answer in the shape that a view reads."""
+    """Kafka's answer in the form that a view reads."""
 
     state: ClusterState
     entries: Sequence[Entry]
@@ -114,7 +114,9 @@ class _KafkasReader(NamedTuple):
         return _Fates(self.outcomes)
 
 
-def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) -> WorkerView:
+def kafkas_reader(
+    common: ComparableAnswer, entries: Sequence[Entry], profile: Profile
+) -> WorkerView:
     """Kafka's answer to entries, readable by views."""
     fold, outcomes = Fold(profile, live=True), []
     for number, entry in enumerate(entries):
@@ -127,7 +129,7 @@ def kafkas_reader(common: Common, entries: Sequence[Entry], profile: Profile) ->
 
 
 def our_reader(entries: Sequence[Entry], profile: Profile) -> WorkerView:
-    """Our fold of entries, readable by views."""
+    """Our fold of entries, in the form that a view reads."""
     fold = Fold(profile)
     fold.apply_all(entries)
     return WorkerView(fold.snapshot(), entries)
@@ -153,7 +155,7 @@ def _printed(name: str, release: str, reader: WorkerView) -> list[str]:
 def _scenario(
     disagreement: LogDisagreement, entries: Sequence[Entry], kafkas: Views, ours: Views
 ) -> str:
-    """The log as steps, and the views in which the two differ, as Kafka has them."""
+    """The log as steps, and the views that differ, with Kafka's output."""
     shown = [name for name in kafkas if kafkas[name] != ours[name]]
     steps = [_head_comment(disagreement, shown), f"cluster {WORKER}@{disagreement.release}\n----"]
     for topic, part in groupby(entries, key=lambda entry: entry.topic):

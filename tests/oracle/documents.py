@@ -1,4 +1,4 @@
-"""Random JSON documents as bytes: good ones, and everything that Jackson reads in its own way."""
+"""Random JSON documents as bytes: valid ones, and ones that Jackson reads in its own way."""
 
 from collections.abc import Callable, Sequence
 
@@ -11,7 +11,10 @@ LEVELS_ALLOWED = 1000
 """Deepest nesting that Jackson 2.15 accepts."""
 
 LEVELS_OVERFLOWING = 30_000
-"""Deeper than a stack of 1 MiB allows, in every release. What lies between depends on the JVM."""
+"""Nesting that overflows a stack of 1 MiB in every release.
+
+For depths between `LEVELS_ALLOWED` and this, the result depends on the JVM.
+"""
 
 LONG = (b'"k":0,' + b'"' + b"n" * 50_000 + b'":0', b'"' + b"n" * 50_001 + b'":0')
 
@@ -69,24 +72,26 @@ BAD = (LEADING_ZEROS, NO_NUMBERS, NO_LITERALS, NO_TEXTS)
 SPACES = (b" ", b"\n", b"\t", b"\r\n", b"  ")
 GARBAGE = (b" x", b"x", b"{}", b",", b"]", b"}", b"1", b" 1", b"\x00", b"\xff", b"\xc3\xa9", b"_")
 INSIDE = tuple(garbage for garbage in GARBAGE if garbage != b"\xff")
-"""Jackson takes a name with a stray FF for one like it that it has met before. Nobody relies on it,
-and it depends on everything that the process has read: it is left out."""
+"""Garbage for the inside of a document, without a stray FF.
+
+Jackson takes a name with a stray FF for a similar name that it has read before in the process.
+"""
 
 EMPTY = (b"", b" ", b"\n\t\r ", b"\xef\xbb\xbf", b"\xef\xbb\xbf ", b"\xc2\xa0", b"\x0b", b"\x00")
 CODINGS = ("utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")
 
 
 def scalar(draw: Draw) -> bytes:
-    """Any value that is no long document: mostly legal, of any type."""
+    """A short value of any type, mostly valid."""
     if draw.mishap(0.1):
         return draw.one_of(draw.one_of(BAD))
     return draw.one_of(draw.one_of(ODD))
 
 
 def obj(draw: Draw, fields: Sequence[JsonField], *, kept: bool = False) -> bytes:
-    """An object with these fields, perhaps with spaces, repeated and foreign fields.
+    """An object with these fields; random choices add spaces, repeated fields and foreign fields.
 
-    What a store keeps, and thus what comes back in answers, is not nested deeply.
+    `kept`: a store keeps the value and answers return it, so it is not nested deeply.
     """
     fields = list(fields)
     if draw.mishap(0.05):
@@ -107,7 +112,7 @@ def _joined(fields: Sequence[JsonField], colon: bytes, comma: bytes = b",") -> b
 
 
 def nested(draw: Draw) -> bytes:
-    """Lists within lists: as many as are allowed inside of an object, one more, or far too many."""
+    """Nested lists: the depth is allowed within an object, one too many, or far too many."""
     levels = draw.one_of((LEVELS_ALLOWED - 1, LEVELS_ALLOWED, LEVELS_OVERFLOWING))
     return b"[" * levels + b"]" * (levels if draw.chance(0.8) else 0)
 
@@ -165,7 +170,7 @@ def worn(draw: Draw, document: bytes) -> bytes:
 
 
 def anything(draw: Draw) -> bytes:
-    """A document that has nothing to do with what is expected."""
+    """A document that does not fit the expected record."""
     if draw.chance(0.3):
         return draw.one_of(EMPTY)
     if draw.chance(0.02):

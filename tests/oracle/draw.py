@@ -1,4 +1,4 @@
-"""Random choices: a seeded `Random`, and how wild the log shall be."""
+"""Random choices: a seeded `Random`, and the share of ill-formed records in a log."""
 
 from collections.abc import Sequence
 from random import Random
@@ -8,10 +8,10 @@ Item = TypeVar("Item")
 
 
 class Draw:
-    """Everything random about one log.
+    """Random choices for one log.
 
-    `wildness` (0 to 1) scales the probability of all that is ill-formed: where most logs are sane,
-    records build upon each other; where few are, every way to be wrong comes up.
+    `wildness` (0 to 3) scales the probability of ill-formed records. At 0 all records are
+    well-formed and build upon each other; at 3 most kinds of errors occur.
     """
 
     def __init__(self, seed: str) -> None:
@@ -23,11 +23,11 @@ class Draw:
         return items[int(self._random.random() * len(items))]
 
     def chance(self, probability: float) -> bool:
-        """True with this probability, however wild the log is."""
+        """True with this probability, in logs of any wildness."""
         return self._random.random() < probability
 
     def mishap(self, probability: float) -> bool:
-        """True with this probability in a log of wildness 1, and with less or more in others."""
+        """True with this probability times the wildness of the log."""
         return self._random.random() < probability * self.wildness
 
     def below(self, bound: int) -> int:

@@ -1,4 +1,4 @@
-"""The sharp edges that no store shows, as questions to other classes of Kafka (`Writing.java`)."""
+"""Edge cases that no store shows, as questions to other classes of Kafka (`Writing.java`)."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -13,14 +13,14 @@ WrittenAnswers = dict[str, Any]
 
 
 class KafkaQuestion(NamedTuple):
-    """Question that no log answers, with the place of Kafka's answer and the way to ours."""
+    """A question that no log answers, with functions that look up Kafka's answer and ours."""
 
     log: str
     """Input of the question, in words."""
     kafka: Callable[[WrittenAnswers], str | None]
     """None where the release has no such class, or cannot be asked without a broker."""
     ours: Callable[[Profile], str] | None = None
-    """None: nothing of ours writes that."""
+    """None if no code of ours writes it."""
 
 
 def of_written(question: str, detail: str | None = None) -> Callable[[WrittenAnswers], str | None]:
@@ -36,7 +36,7 @@ def of_written(question: str, detail: str | None = None) -> Callable[[WrittenAns
 # --- 27: the connector's own offsets topic ------------------------------------------------------
 
 CONFIGS = {"no topic": "{}", "a topic": f'{{"offsets.storage.topic":"{OWN}"}}'}
-"""Config of the connector that owns the offset, by whether it names a topic of its own."""
+"""Configs of the connector that owns the offset, with and without its own topic."""
 
 
 def _fallback(owns: str) -> KafkaQuestion:
@@ -55,7 +55,7 @@ FALLBACK = tuple(map(_fallback, CONFIGS))
 # --- 28: the isolation level of the config topic's consumer -------------------------------------
 
 LEVELS = {"null": "read_uncommitted", "read_committed": "read_committed"}
-"""By the consumer's setting; Kafka's default where there is none."""
+"""Isolation level by the consumer's setting; without one it is Kafka's default."""
 
 
 def _isolation(support: str) -> KafkaQuestion:

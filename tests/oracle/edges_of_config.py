@@ -1,4 +1,4 @@
-"""The sharp edges of the config topic, as questions to Kafka's classes."""
+"""Edge cases of the config topic, as questions to Kafka's classes."""
 
 from tests.oracle.probe import (
     CONNECTOR,

@@ -1,4 +1,4 @@
-"""The sharp edges of the status and offsets topics and of bytes, as questions to Kafka."""
+"""Edge cases of the status topic, the offsets topics and bytes, as questions to Kafka."""
 
 from tests.oracle.edges_of_classes import FALLBACK, ISOLATION, SAFELY
 from tests.oracle.probe import (

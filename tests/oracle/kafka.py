@@ -1,4 +1,4 @@
-"""Kafka's own stores in a Java process, one for each release that is asked.
+"""Kafka's own stores in a Java process, one per release.
 
 The process is our harness (`harness/`, compiled once) on the class path of the release. It makes
 `KafkaConfigBackingStore`, `KafkaStatusBackingStore` and `KafkaOffsetBackingStore` without a broker
@@ -22,7 +22,7 @@ HARNESS = Path(__file__).parent / "harness"
 CACHE = ROOT / ".cache" / "oracle"
 
 COMPILED_AGAINST = "2.8.2"
-"""Any release would do: what differs between releases our first harness reaches by reflection."""
+"""Any release would do: the harness reaches differences between releases by reflection."""
 
 CHUNK = 200
 """Cases sent at once. While Java answers one chunk, Python compares the one before."""
@@ -44,7 +44,7 @@ def _artifacts(release: str) -> Artifacts:
 
 
 def harness(where: Path = HARNESS, against: str = COMPILED_AGAINST) -> Path:
-    """The folder of a compiled harness; compiled again whenever a source file has changed."""
+    """The folder of the compiled harness; a changed source file is compiled again."""
     return compiled(where, release_path(against), CACHE)
 
 
@@ -86,7 +86,7 @@ class KafkaOracle:
         return next(answer for _, answer in self.answers([case]))
 
     def answers(self, cases: Iterable[Case]) -> Iterator[tuple[Case, StoreAnswer]]:
-        """Each case with what the stores make of it, in order."""
+        """Yield each case with the answer of the stores, in order."""
         rest = iter(cases)
         sent = self._ask(list(islice(rest, CHUNK)))
         while sent:

@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from controlplane.core.fold import FateKind
-from tests.oracle.common import Common, compact, each_in_order, rows_of
+from tests.oracle.comparable_answers import ComparableAnswer, compact, each_in_order, rows_of
 from tests.oracle.kafka import StoreAnswer
 
 UNDECODABLE = "error: Failed to convert config data"
 
 DEFECTS = ("defaulting to", "'state.v2' field should be")
-"""In complaints about one field, after which the record is read on without it."""
+"""Parts of log lines about a single field, after which the store reads the other fields."""
 
 
-def of_kafka(answer: StoreAnswer) -> Common:
+def of_kafka(answer: StoreAnswer) -> ComparableAnswer:
     """Kafka's answer in the common form."""
     fates = enumerate(answer["records"])
-    common: Common = {f"record {number}": _fate(fate) for number, fate in fates}
+    common: ComparableAnswer = {f"record {number}": _fate(fate) for number, fate in fates}
     common["died"] = bool(answer["died"])
     config = {name: value or None for name, value in answer["config"].items()}
     for name in ("inconsistent", "connectorsPendingFencing"):
@@ -56,7 +56,7 @@ def _kind(fate: Mapping[str, Any]) -> FateKind:
 
 
 def _announced(arguments: list[Any]) -> list[Any]:
-    """Task ids, sorted: their order is that of a HashMap."""
+    """Task ids, sorted: Kafka's order is that of a HashMap."""
     return [sorted(argument) if isinstance(argument, list) else argument for argument in arguments]
 
 

@@ -1,6 +1,6 @@
-"""From the common form back to a state, so that what Kafka's classes answer can be viewed.
+"""Conversion of a comparable answer to a state, so that views can print Kafka's answers.
 
-It knows what the views of a scenario show and no more: no positions, no ends, no causes.
+The state has only the facts that the views of a scenario show: no positions, ends or causes.
 """
 
 import struct
@@ -22,10 +22,10 @@ from controlplane.core.records import (
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
 from tests.oracle.case import OWN, TOPICS
-from tests.oracle.common import Common, in_order, typed
+from tests.oracle.comparable_answers import ComparableAnswer, in_order, typed
 
 
-def state_of(common: Common, profile: Profile) -> ClusterState:
+def state_of(common: ComparableAnswer, profile: Profile) -> ClusterState:
     """State of a worker whose stores gave this answer."""
     return ClusterState(
         profile,
@@ -40,7 +40,7 @@ def state_of(common: Common, profile: Profile) -> ClusterState:
 
 
 def untyped(value: Any) -> Any:
-    """The value of which `common.typed` has made this."""
+    """The value from which `comparable_answers.typed` made this."""
     match value:
         case {"boolean": bool(plain), **rest} if not rest:
             return plain
@@ -56,7 +56,7 @@ def untyped(value: Any) -> Any:
 # --- states ---------------------------------------------------------------------------------
 
 
-def _config(common: Common) -> ConfigState:
+def _config(common: ComparableAnswer) -> ConfigState:
     def config_field(name: str) -> Any:
         return common.get(f"config.{name}") or {}
 
@@ -79,7 +79,7 @@ def _config(common: Common) -> ConfigState:
 
 
 def _by_connector(flat: Mapping[str, Any]) -> dict[str, dict[int, Any]]:
-    """`{"0/c": …}` as `{"c": {0: …}}`."""
+    """Convert `{"0/c": …}` to `{"c": {0: …}}`."""
     by_connector: dict[str, dict[int, Any]] = {}
     for place, config in flat.items():
         task, _, name = place.partition("/")
@@ -92,7 +92,7 @@ def _session_key(fields: Mapping[str, Any]) -> SessionKey:
     return SessionKey(bytes.fromhex(key), algorithm, fields["creationTimestamp"])
 
 
-def _status(common: Common) -> StatusState:
+def _status(common: ComparableAnswer) -> StatusState:
     connectors = common.get("status.connectors", {})
     tasks, topics = common.get("status.tasks", {}), common.get("status.topics", {})
     return StatusState(
@@ -124,8 +124,8 @@ def _activity(fields: Mapping[str, Any]) -> Activity:
     )
 
 
-def _offsets(store: str, common: Common, profile: Profile) -> OffsetState:
-    """Raw bytes, and as hidden the partitions that a worker does not list despite a record."""
+def _offsets(store: str, common: ComparableAnswer, profile: Profile) -> OffsetState:
+    """Offsets as raw bytes; partitions with a record that a worker does not list are hidden."""
     values = {_raw(key): _raw(value) for key, value in common[f"{store}.data"]}
     listed = common[f"{store}.partitions"]
     hidden = {}
@@ -146,7 +146,7 @@ def _raw(hex_text: str | None) -> bytes | None:
 
 
 def outcome_of(fate: Any, entry: Entry) -> RecordFate:
-    """Fate and listener calls of one record; the fold alone has the reason."""
+    """Fate and listener calls of one record; only our fold has the reason."""
     kind, thrown, calls = (fate, None, []) if isinstance(fate, str) else fate
     told_to = tuple(_call(name, arguments, entry) for name, arguments in calls)
     return RecordFate(FateKind(kind), "", thrown, told_to)

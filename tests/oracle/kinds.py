@@ -1,4 +1,4 @@
-"""Random records of every kind, well-formed and not, with few names so that they meet."""
+"""Random records of every kind, well-formed or not, with few names so that records interact."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ PARTITION_NAMES = (
     *(b'"p"', b'"q"', b'"\\u0070"', b'"db"', b'"table"', b'"schema"', b'"server"', b'"topic"'),
     *(b'"filename"', '"é"'.encode(), rb'"\ud83d\ude00"', rb'"\u001f"', b'""', b'"AaAa"', b'"BBBB"'),
 )
-"""Few that meet, then many whose order in a HashMap is another; the last two have one hash."""
+"""Few names that interact, and many with another order in a HashMap; the last two share a hash."""
 
 STATES = tuple(b'"RUNNING" "UNASSIGNED" "RUNNING" "UNASSIGNED" "PAUSED" "FAILED"'.split())
 NEW_STATES = tuple(b'"RESTARTING" "STOPPED" "DESTROYED" "running" "STARTED" "X"'.split())
@@ -61,7 +61,7 @@ def task(draw: Draw) -> bytes:
 
 
 class FieldSpec(NamedTuple):
-    """A field of a kind of record, and what may stand in it."""
+    """A field of a kind of record, and its possible values."""
 
     name: bytes
     good: tuple[bytes, ...]
@@ -70,7 +70,7 @@ class FieldSpec(NamedTuple):
 
 
 class RecordKind(NamedTuple):
-    """A kind of record: how its key is made, and the fields of its value."""
+    """A kind of record: its key, and the fields of its value."""
 
     key: Callable[[Draw], bytes]
     value: Callable[[Draw], bytes]
@@ -153,7 +153,7 @@ _UNITS = ("Z", "-", ":", "é", "\uff5e", "\ufffd", "😀", "\U0010ffff")
 
 
 def _separator(draw: Draw) -> bytes:
-    """Anything about as long as the separator, which Kafka skips by its length in UTF-16 units."""
+    """A text of about the separator's length, which Kafka skips by its length in UTF-16 units."""
     if draw.chance(0.3):
         return draw.one_of(_SEPARATORS)
     units = (draw.one_of(_UNITS) for _ in range(5 + draw.below(7)))
@@ -236,7 +236,7 @@ OFFSET_KINDS = (OFFSET,)
 
 
 def pair(draw: Draw, kind: RecordKind) -> KeyValue:
-    """Key and value of a record of this kind, or nearly."""
+    """Key and value of a record of this kind, sometimes ill-formed."""
     key: bytes | None = kind.key(draw)
     if draw.mishap(0.03):
         key = None if draw.chance(0.2) else draw.one_of(NO_KEYS)

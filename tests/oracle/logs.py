@@ -1,8 +1,8 @@
 """Random logs, each from a seed: the same seed gives the same log on every machine.
 
-What is drawn of the records is in `kinds`; here, where they lie: in which topic and partition, and
-in which transaction. The timestamps count the records, so that the one order between partitions
-(`core/order`) is the order in which Kafka's stores are fed.
+`kinds` draws keys and values. This module draws the topic, partition and transaction of each
+record. The timestamps count the records. So Kafka's stores get the records in the one order between
+partitions (`core/order`).
 """
 
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from tests.oracle.kinds import (
 
 MOST_RECORDS = 25
 MOST_OF_LONG = 200
-"""Records of most logs, and of the few long ones."""
+"""Number of records of a long log, of which there are few."""
 
 TopicKinds = tuple[str, tuple[RecordKind, ...]]
 """A topic, and the kinds of records that are drawn for it."""
@@ -50,7 +50,7 @@ MIXES: tuple[tuple[TopicKinds, ...], ...] = (
 
 
 def case(seed: str) -> Case:
-    """Draw the log that belongs to a seed."""
+    """Draw the log of a seed."""
     draw = Draw(seed)
     mix = draw.one_of(MIXES)
     offset = 0
@@ -70,7 +70,7 @@ def case(seed: str) -> Case:
 
 
 def _again(draw: Draw, earlier: list[Entry], entry: Entry) -> Entry:
-    """An exact repetition of an earlier record in place of this one, or a tombstone of its key."""
+    """Repeat an earlier record in place of this one, or write a tombstone of its key."""
     if not earlier:
         return entry
     previous = draw.one_of(earlier)
@@ -79,9 +79,9 @@ def _again(draw: Draw, earlier: list[Entry], entry: Entry) -> Entry:
 
 
 def _placed(draw: Draw, entries: list[Entry], *, batched: bool) -> tuple[Entry, ...]:
-    """The records, some in other partitions, some aborted, some offsets in a topic of their own.
+    """Move some records: to other partitions, to aborted transactions, to an own offsets topic.
 
-    A batch stays what it is: of one partition of one topic.
+    A batch still consists of records of one partition.
     """
     partitions = 1 if batched else draw.one_of((1, 1, 3))
     moved = 0.0 if batched else draw.one_of((0.0, 0.0, 0.5))
@@ -101,5 +101,5 @@ def _placed(draw: Draw, entries: list[Entry], *, batched: bool) -> tuple[Entry, 
 
 
 def cases(seed: str) -> Iterator[Case]:
-    """Draw logs without end, each with a seed of its own."""
+    """Yield logs without end, each with its own seed."""
     return (case(f"{seed}/{number}") for number in count())

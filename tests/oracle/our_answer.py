@@ -12,15 +12,23 @@ from controlplane.core.records import Activity, Invalid, SessionKey, Status
 from controlplane.core.releases.profiles import Profile
 from controlplane.core.state import ClusterState, ConfigState, OffsetState, StatusState
 from tests.oracle.case import OWN, TOPICS, Case
-from tests.oracle.common import UNREAD, Common, compact, each_in_order, in_order, rows_of, typed
+from tests.oracle.comparable_answers import (
+    UNREAD,
+    ComparableAnswer,
+    compact,
+    each_in_order,
+    in_order,
+    rows_of,
+    typed,
+)
 
 NO_TOPIC = "this release has no status topic"
 
 LISTS_CONNECTORS_ONLY = "onConnectorConfig"
-"""0.9 has one callback for configured and removed connectors; the worker looks which it was."""
+"""0.9 has one callback for configured and removed connectors; the worker finds out which."""
 
 
-def of_fold(case: Case, profile: Profile) -> Common:
+def of_fold(case: Case, profile: Profile) -> ComparableAnswer:
     """Our fold's answer in the common form."""
     if case.batch:
         return _polled(case, profile)
@@ -34,12 +42,12 @@ def of_fold(case: Case, profile: Profile) -> Common:
     return _with_fates(record_fates, fold, died=False)
 
 
-def _with_fates(record_fates: Sequence[Any], fold: Fold, *, died: bool) -> Common:
-    fates: Common = {f"record {number}": fate for number, fate in enumerate(record_fates)}
+def _with_fates(record_fates: Sequence[Any], fold: Fold, *, died: bool) -> ComparableAnswer:
+    fates: ComparableAnswer = {f"record {number}": fate for number, fate in enumerate(record_fates)}
     return {**fates, "died": died, **_state(fold.snapshot())}
 
 
-def of_loader(case: Case, profile: Profile) -> Common:
+def of_loader(case: Case, profile: Profile) -> ComparableAnswer:
     """Answer of our bulk loader, without fates: entries at start-up first, then the rest."""
     fold = Fold(profile, exactly_once=case.exactly_once)
     for entries in (case.entries[: case.startup], case.entries[case.startup :]):
@@ -50,8 +58,8 @@ def of_loader(case: Case, profile: Profile) -> Common:
     return _state(fold.snapshot())
 
 
-def _polled(case: Case, profile: Profile) -> Common:
-    """State after reading in batches: a batch may lose its end, a worker or thread may die."""
+def _polled(case: Case, profile: Profile) -> ComparableAnswer:
+    """State after reading in batches: the end of a batch, a worker or a thread may be lost."""
     fold, (early, late) = Fold(profile), case.batches
     record_fates: list[Any] = []
     died = FateKind.POISON in (_read_batch(fold, batch, record_fates) for batch in early)
@@ -65,7 +73,7 @@ def _polled(case: Case, profile: Profile) -> Common:
 
 
 def _read_batch(fold: Fold, entries: tuple[Entry, ...], record_fates: list[Any]) -> FateKind:
-    """Fold entries up to the first that costs the rest of the batch; return the last fate."""
+    """Fold entries up to the first that loses the rest of the batch; return the last fate."""
     kind, end = FateKind.ACCEPTED, len(record_fates) + len(entries)
     for entry in entries:
         outcome = fold.apply(entry)
@@ -118,7 +126,7 @@ def _session_key(key: SessionKey | None) -> Any:
     return {"key": [key.algorithm, key.key.hex()], "creationTimestamp": key.created_at_ms}
 
 
-def _state(state: ClusterState) -> Common:
+def _state(state: ClusterState) -> ComparableAnswer:
     common = {f"config.{name}": value for name, value in _config(state).items()}
     if state.profile.statuses:
         common |= {f"status.{name}": value for name, value in _status(state.status).items()}
@@ -130,9 +138,9 @@ def _state(state: ClusterState) -> Common:
     return common
 
 
-def _config(state: ClusterState) -> Common:
+def _config(state: ClusterState) -> ComparableAnswer:
     config = state.config
-    common: Common = {
+    common: ComparableAnswer = {
         "connectorConfigs": typed(config.connectors),
         "connectorTargetStates": {name: target.value for name, target in config.targets.items()},
         "connectorTaskCounts": dict(config.task_counts),
@@ -149,7 +157,7 @@ def _config(state: ClusterState) -> Common:
     return common | {"offset": config.offset, "tasks": _tasks(config, state.profile)}
 
 
-def _tasks(config: ConfigState, profile: Profile) -> Common:
+def _tasks(config: ConfigState, profile: Profile) -> ComparableAnswer:
     names = config.connectors.keys() | config.task_counts.keys()
     return {name: _ids(config, name, profile) for name in names}
 
@@ -161,14 +169,14 @@ def _ids(config: ConfigState, name: str, profile: Profile) -> Any:
     return list(config.task_ids(name))
 
 
-def _flat(tasks: Mapping[str, Mapping[int, Any]]) -> Common:
+def _flat(tasks: Mapping[str, Mapping[int, Any]]) -> ComparableAnswer:
     rows = tasks.items()
     return {
         f"{id_}/{name}": typed(properties) for name, row in rows for id_, properties in row.items()
     }
 
 
-def _status(status: StatusState) -> Common:
+def _status(status: StatusState) -> ComparableAnswer:
     rows = status.tasks.items()
     tasks = {
         name: {str(id_): _status_fields(task_status) for id_, task_status in row.items()}
@@ -185,7 +193,7 @@ def _status(status: StatusState) -> Common:
     return {"connectors": connectors, "tasks": rows_of(tasks), "topics": rows_of(active)}
 
 
-def _status_fields(status: Status) -> Common:
+def _status_fields(status: Status) -> ComparableAnswer:
     return {
         "state": status.state.value,
         "trace": status.trace,
@@ -195,7 +203,7 @@ def _status_fields(status: Status) -> Common:
     }
 
 
-def _active(activity: Activity) -> Common:
+def _active(activity: Activity) -> ComparableAnswer:
     return {
         "topic": activity.topic,
         "connector": activity.connector,
@@ -208,7 +216,7 @@ def _raw(item: tuple[bytes | None, bytes | None]) -> list[str | None]:
     return [None if raw_bytes is None else raw_bytes.hex() for raw_bytes in item]
 
 
-def _partitions(offsets: OffsetState, profile: Profile) -> Common:
+def _partitions(offsets: OffsetState, profile: Profile) -> ComparableAnswer:
     """Partitions that a worker lists: a record exists, and no tombstone hides it."""
     by_connector: dict[str, list[Any]] = {}
     identities = set(offsets.hidden)

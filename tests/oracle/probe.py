@@ -1,4 +1,4 @@
-"""A question about Kafka's stores: a small log, and where to look for the answer."""
+"""A question about Kafka's stores: a small log, and a function that finds the answer."""
 
 import struct
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from controlplane.core.entry import Entry
 from tests.core.logs import Bytes, Pair
 from tests.oracle.case import TOPICS, Case
-from tests.oracle.common import Common
+from tests.oracle.comparable_answers import ComparableAnswer
 from tests.oracle.edges_of_classes import KafkaQuestion
 
-AnswerLookup = Callable[[Common], str]
+AnswerLookup = Callable[[ComparableAnswer], str]
 
 SHORT_NAMES = {
     "NullPointerException": "NPE",
@@ -23,7 +23,7 @@ BATCH = 3
 
 
 class Probe(NamedTuple):
-    """A question. `log` says in words what the log holds; `look` finds the short answer."""
+    """A question. `log` describes the records in words; `look` finds the short answer."""
 
     log: str
     case: Case
@@ -31,16 +31,16 @@ class Probe(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """One sharp edge: its number, its text, and the proof by Kafka's classes or another source.
+    """One edge case: its number, its text, and the proof by Kafka's classes or another source.
 
-    `probes` run the stores on logs, `questions` ask other classes of Kafka.
+    `probes` run the stores on logs, `questions` call other classes of Kafka.
     """
 
     number: int
     says: str
     probes: tuple[Probe, ...] = ()
     note: str = ""
-    """Evidence where the three stores cannot show it; empty if the probes show it all."""
+    """Evidence, if the three stores cannot show the edge; else empty."""
     questions: tuple[KafkaQuestion, ...] = ()
 
 
@@ -59,22 +59,22 @@ def _raw(text: Bytes) -> bytes | None:
 
 
 def config(*pairs: Pair) -> Case:
-    """Records of the config topic, read by a worker that has started."""
+    """A case of config records, read by a worker that has started."""
     return Case(_entries(TOPICS.config, pairs))
 
 
 def replayed(*pairs: Pair) -> Case:
-    """Records of the config topic, read while a worker starts."""
+    """A case of config records, read while a worker starts."""
     return Case(_entries(TOPICS.config, pairs), len(pairs))
 
 
 def polled(*pairs: Pair) -> Case:
-    """Records of the config topic, read by a running worker in batches of three."""
+    """A case of config records, read by a running worker in batches of three."""
     return Case(_entries(TOPICS.config, pairs), batch=(BATCH,))
 
 
 def offsets_polled(*pairs: Pair) -> Case:
-    """Records of the worker's offsets topic, read by a running worker in batches of three."""
+    """A case of records of the worker's offsets topic, read in batches of three."""
     return Case(_entries(TOPICS.offsets, pairs), batch=(BATCH,))
 
 
@@ -84,7 +84,7 @@ def status(*pairs: Pair) -> Case:
 
 
 def offsets(*pairs: Pair) -> Case:
-    """Records of the worker's offsets topic."""
+    """A case of records of the worker's offsets topic."""
     return Case(_entries(TOPICS.offsets, pairs))
 
 
@@ -97,7 +97,7 @@ def task(number: int, name: str = "a") -> Pair:
 
 
 def commit(count: object, name: str = "a") -> Pair:
-    """A task commit; the count as it stands in the JSON."""
+    """A task commit; the count has its spelling in the JSON."""
     return f"commit-{name}", f'{{"tasks":{count}}}'
 
 
@@ -138,7 +138,7 @@ def _calls(fate: Any) -> str:
 def at(part: str, *path: str) -> AnswerLookup:
     """Look up a value in a store: `at("config.connectorTaskCounts", "a")`."""
 
-    def look(answer: Common) -> str:
+    def look(answer: ComparableAnswer) -> str:
         value = answer.get(part)
         for step in path:
             value = value.get(step) if isinstance(value, dict) else None
@@ -148,7 +148,7 @@ def at(part: str, *path: str) -> AnswerLookup:
 
 
 def holds(part: str) -> AnswerLookup:
-    """The keys under which a store holds something."""
+    """Look up the keys under which a store holds something."""
     return lambda answer: ", ".join(f"`{key}`" for key in sorted(answer.get(part) or ())) or "none"
 
 
@@ -158,12 +158,12 @@ def both(*looks: AnswerLookup) -> AnswerLookup:
 
 
 def named(name: str, look: AnswerLookup) -> AnswerLookup:
-    """An answer with its name in front."""
+    """Prefix an answer with its name."""
     return lambda answer: f"{name} {look(answer)}"
 
 
 def _printed_value(value: Any) -> str:
-    """A value as people write it, without the type tags of the common form."""
+    """A value as text, without the type tags of the common form."""
     if value is None:
         return "none"
     if isinstance(value, dict) and value.keys() <= {"double", "boolean"} and value:

@@ -1,4 +1,4 @@
-"""Random documents for JsonConverter, and random strings of headers."""
+"""Random documents for JsonConverter, and random header strings."""
 
 import json
 from random import Random
@@ -154,7 +154,7 @@ TEMPLATES = (
 
 
 def header(random: Random) -> bytes:
-    """A header's string: tokens in an order that may mean something."""
+    """A header's string: tokens in an order that often has a meaning."""
     if random.random() < 0.6:
         template = random.choice(TEMPLATES)
         text = template.format(*(random.choice(TOKENS) for _ in range(6)))
@@ -165,7 +165,7 @@ def header(random: Random) -> bytes:
 
 
 def date_string(random: Random) -> bytes:
-    """A string about as long as a date or a time."""
+    """A string of about the length of a date or a time."""
     pieces = ("2024", "1", "01", "31", "-", "-", ":", "T", "Z", ".", "12", "000", " ", "9999", "0")
     shaped = (
         f"{random.choice(('2024', '1582', '1500', '0001', '9999', '20', ' 199'))}-"

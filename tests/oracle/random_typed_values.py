@@ -1,4 +1,4 @@
-"""Random schemas and values, in the descriptions of the harness of conversions."""
+"""Random schemas and values, in the descriptions of the conversion harness."""
 
 import json
 import struct
@@ -28,7 +28,7 @@ LOGICAL = {
 
 
 def schema(random: Random, depth: int = 3) -> SchemaDescription:
-    """Any schema, with composite ones down to a depth."""
+    """Any schema; composite ones nest down to this depth."""
     if depth and random.random() < 0.57:
         described = random.choice(COMPOSITE)(random, depth - 1)
     else:
@@ -91,7 +91,7 @@ COMPOSITE = (_array, _map, _struct, _struct)
 
 
 def value(random: Random, described: SchemaDescription, wild: float = 0.0) -> ValueDescription:
-    """A value of a schema; with the probability `wild` it, or one within it, is another."""
+    """A value of a schema; with probability `wild`, a part of it does not fit."""
     if random.random() < wild:
         return random.choice((["null"], anything(random), anything(random)))
     if described["optional"] and random.random() < 0.25:

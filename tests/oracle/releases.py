@@ -1,7 +1,8 @@
-"""`docs/releases.md`: each sharp edge of the three topics, release by release, as Kafka answers.
+"""Writes `docs/releases.md`: each edge case of the three topics, per release, as Kafka answers.
 
 python -m tests.oracle.releases          writes the file
-python -m tests.oracle.releases --check  says whether it is current (exit code 1: no)
+
+python -m tests.oracle.releases --check  exits with code 1 if the file is not current
 """
 
 import re
@@ -13,7 +14,7 @@ from itertools import groupby
 from controlplane.core.releases.profiles import Profile
 from tests.jars import ROOT
 from tests.oracle.case import TOPICS
-from tests.oracle.common import Common
+from tests.oracle.comparable_answers import ComparableAnswer
 from tests.oracle.edges_of_classes import KafkaQuestion, WrittenAnswers
 from tests.oracle.edges_of_config import CONFIG_EDGES
 from tests.oracle.edges_of_others import OTHER_EDGES
@@ -31,7 +32,7 @@ CELLS = re.compile(r"(?<!\\) *\| *")
 """Separator of the cells of a row; within a cell a bar is escaped."""
 
 WIDTH = 100
-"""Characters of a line of text; rows of tables are as long as they are."""
+"""Characters of a line of text; rows of tables may be longer."""
 
 NO_STATUS = "there is no status topic"
 NOT_ASKED = "not tested: no such class, or it needs a broker"
@@ -39,7 +40,7 @@ NOT_ASKED = "not tested: no such class, or it needs a broker"
 EdgeQuestion = Probe | KafkaQuestion
 
 EdgeAnswer = tuple[str, str | None]
-"""Kafka's answer and our fold's; None where the fold does not do it."""
+"""Kafka's answer and our fold's; None if our fold does not do it."""
 
 HEAD = """# Sharp edges, release by release
 
@@ -109,13 +110,13 @@ def _edge_answer(question: KafkaQuestion, classes: WrittenAnswers, profile: Prof
     return answer, None if question.ours is None else question.ours(profile)
 
 
-def _probe_view(probe: Probe, answer: Common) -> str:
+def _probe_view(probe: Probe, answer: ComparableAnswer) -> str:
     of_status = probe.case.entries[0].topic == TOPICS.status
     return NO_STATUS if of_status and "status.tasks" not in answer else probe.look(answer)
 
 
 def rows_of(release: str) -> list[tuple[str, str]]:
-    """Kafka's answer and the verdict on ours, of one release, in the order of the page."""
+    """Kafka's answer and the verdict on ours, for one release, in the order of the page."""
     answers = _answers(release)
     rows: list[EdgeAnswer] = []
     for edge in sorted(EDGES, key=lambda edge: edge.number):
@@ -178,7 +179,7 @@ def _cell(text: str) -> str:
 
 
 def main(arguments: Iterable[str]) -> int:
-    """Write the file, or with `--check` only compare it. The exit code."""
+    """Write the file, or with `--check` only compare it; return the exit code."""
     fresh = document()
     if "--check" in arguments:
         return int(not FILE.exists() or FILE.read_text(encoding="utf-8") != fresh)

@@ -1,4 +1,4 @@
-"""From a log on which the two disagree to the smallest log on which they still do."""
+"""Reduction of a log with different answers to the smallest one that still differs."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,13 +8,13 @@ from controlplane.core.entry import Entry
 from tests.oracle.case import Case
 
 MOST_TRIES = 3_000
-"""Each try asks Java: about a third of a millisecond."""
+"""Limit of tries. Each one calls Java: about a third of a millisecond."""
 
 Fails = Callable[[Case], bool]
 
 
 def smallest(case: Case, fails: Fails) -> Case:
-    """A case that still fails and of which nothing more can be left out. `case` itself fails."""
+    """The case reduced as far as it still fails. `case` itself must fail."""
     tries = MOST_TRIES
     candidates = _simpler(case)
     while tries and (candidate := next(candidates, None)) is not None:
@@ -26,7 +26,7 @@ def smallest(case: Case, fails: Fails) -> Case:
 
 
 def _simpler(case: Case) -> Iterator[Case]:
-    """Cases with less in them, those with much less first."""
+    """Cases with fewer parts, much smaller ones first."""
     yield from _with_fewer_entries(case)
     if case.startup:
         yield case._replace(startup=0)
@@ -66,7 +66,7 @@ def _shorter(text: bytes) -> Iterator[bytes]:
 
 
 def _spans(length: int) -> Iterator[tuple[int, int]]:
-    """Spans to leave out: all, halves, quarters, …, single items."""
+    """Spans to remove: all, halves, quarters, …, single items."""
     size = length
     while size:
         yield from ((start, min(start + size, length)) for start in range(0, length, size))

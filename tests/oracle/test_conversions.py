@@ -1,7 +1,7 @@
-"""Kafka's own converters, validation and projection judge ours, on random questions.
+"""Comparison of our converters, validation and projection with Kafka's own, on random questions.
 
-Both ways of every converter: bytes must be equal, values and schemas too, and what Kafka refuses is
-refused in its words. `conversion_deviations` lists what differs on purpose.
+Both directions of every converter: bytes, values and schemas must be equal, and refusals must have
+Kafka's message. `conversion_deviations` lists the intended differences.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ CHUNK = 22_000
 
 
 def _judge(questions: Iterable[ConversionQuestion]) -> None:
-    """Fail with the shortest question that is answered differently."""
+    """Fail with the shortest question that has different answers."""
     questions = list(questions)
     wrong: list[str] = []
     for question, theirs in zip(questions, kafkas_answers(questions), strict=True):
@@ -48,7 +48,7 @@ def test_conversions_are_kafkas_proved(part: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("row", DEVIATIONS, ids=lambda row: row.reason)
 def test_a_deviation_is_one(row: Deviation) -> None:
-    """The example of a deviation is answered differently, for this reason alone."""
+    """The example of a deviation has different answers, for this reason alone."""
     (theirs,) = kafkas_answers([row.example])
     ours = our_answer(row.example)
     assert comparable(theirs) != comparable(ours) or row.is_of_old_jdks
@@ -56,7 +56,7 @@ def test_a_deviation_is_one(row: Deviation) -> None:
 
 
 def test_questions_are_of_every_sort() -> None:
-    """Each kind of question is answered with a value, and with an error, many times."""
+    """Each kind of question often gets a value, and often an error."""
     sorts = Counter(
         (
             question["op"],

@@ -1,4 +1,4 @@
-"""`controlplane/catalogues/`: what lies there is what Kafka's own classes define."""
+"""`controlplane/catalogues/` holds the definitions of Kafka's own classes."""
 
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -17,17 +17,17 @@ from tests.oracle.definitions import ASKED, CLIENTS, FOLDER, MIRRORS, documents,
 answer = cache(definitions.answer)
 
 SOME = ("2.8.2", "3.6.2", "3.9.1", "4.1.1", "4.3.0")
-"""Beside the releases that the files were made of: some of them, and some between them."""
+"""Some releases of which the files were made, and some between them."""
 
 
 def test_releases_exist() -> None:
-    """All releases asked are known, oldest first, and unique."""
+    """All releases exist, oldest first, without repetition."""
     assert list(ASKED) == [release for release in RELEASES if release in ASKED]
 
 
 @pytest.fixture(params=SOME)
 def release(request: pytest.FixtureRequest) -> str:
-    """Each release that Kafka was asked with."""
+    """Each release that Kafka was asked about."""
     return str(request.param)
 
 
@@ -71,7 +71,7 @@ def test_definitions(release: str) -> None:
 
 @pytest.mark.java
 def test_valid_values(release: str) -> None:
-    """The words of validators, of connectors: clients are not asked for theirs."""
+    """The words of validators equal Kafka's, for connectors only: client overrides have none."""
     kafka, path = answer(release), class_path(release)
     for kind in ("source", "sink"):
         keys = (*path.definition("connector"), *path.definition(kind))
@@ -81,7 +81,7 @@ def test_valid_values(release: str) -> None:
 
 @pytest.mark.java
 def test_plugins(release: str) -> None:
-    """Every plugin is there, and no other; each with its keys."""
+    """The catalogue has exactly Kafka's plugins, each with its keys."""
     kafka, path = answer(release), class_path(release)
     told_of = {(plugin["class"], kind_of(plugin)): plugin["config"] for plugin in kafka["plugins"]}
     ours = {(plugin.class_name, plugin.type): plugin for plugin in path.plugins}
@@ -102,19 +102,19 @@ def kind_of(plugin: Mapping[str, Any]) -> str:
 
 
 def _untold(plugin: Plugin, release: str) -> bool:
-    """True for plugins that are not on every class path, or reported since 3.2 only."""
+    """True for plugins that are not on every class path, or listed since 3.2 only."""
     older = Profile.of(release).within(None, "3.2.0")
     return plugin.class_name.startswith(MIRRORS) or (plugin.type == "header_converter" and older)
 
 
 def _old_mirror(name: str, release: str) -> bool:
-    """Up to 3.3 MirrorMaker's connectors shared one definition, in another order."""
+    """True up to 3.3: MirrorMaker's connectors shared one definition, in another order."""
     return name.startswith(MIRRORS) and Profile.of(release).within(None, "3.4.0")
 
 
 @pytest.mark.java
 @pytest.mark.prove
 def test_files_are_current() -> None:
-    """Asking again gives the committed files (else: `python -m tests.oracle.definitions`)."""
+    """A new run gives the committed files (else: `python -m tests.oracle.definitions`)."""
     for name, text in documents().items():
         assert (FOLDER / name).read_text(encoding="utf-8") == text

@@ -1,4 +1,4 @@
-"""No file of the repository has sentences of Kafka's documentation: its jars are the judge."""
+"""No file of the repository contains sentences of Kafka's documentation, as its jars show."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -19,7 +19,7 @@ RELEASES = ("2.3.0", "3.1.0", "3.9.0", "4.3.0")
 
 
 def documented(kafka: Mapping[str, Any]) -> Iterator[str]:
-    """Every documentation sentence that a release tells."""
+    """Every documentation sentence of a release."""
     plugins = [plugin["config"] or () for plugin in kafka["plugins"]]
     keys = [kafka[name] or () for name in kafka if name not in {"plugins", "release"}]
     for key in (key for definition in (*keys, *plugins) for key in definition):

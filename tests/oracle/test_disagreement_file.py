@@ -1,4 +1,4 @@
-"""A disagreement becomes a scenario that expects what Kafka's classes answer."""
+"""A disagreement becomes a scenario that expects the answer of Kafka's classes."""
 
 import asyncio
 import re
@@ -16,7 +16,7 @@ from controlplane.scenario.folds import Folds
 from controlplane.scenario.run import play, read, report
 from tests.conftest import examples
 from tests.oracle.case import Case
-from tests.oracle.common import typed
+from tests.oracle.comparable_answers import typed
 from tests.oracle.comparison import Differences, LogDisagreement, disagreements, shrunk
 from tests.oracle.disagreement_file import kafkas_reader, keep, our_reader, views
 from tests.oracle.kafka import KafkaOracle
@@ -27,7 +27,7 @@ from tests.oracle.our_answer import of_fold
 LOGS = examples(15, proved=1_000)
 
 SEARCHED = 2_000
-"""Logs among which a disagreement about a certain fact is looked for: few are about one alone."""
+"""Number of logs to search for a disagreement about one fact: few differ in one fact alone."""
 
 RELEASES = [profile for profile in PROFILES if profile.release != KIP]
 
@@ -44,13 +44,13 @@ def test_an_answer_can_be_viewed(profile: Profile) -> None:
 
 
 def test_values_travel_with_their_types() -> None:
-    """`1`, `1.0` and `true` are three."""
+    """`1`, `1.0` and `true` stay distinct."""
     value = {"a": [True, 1, 1.0, -0.0, None, "x", {"boolean": 1}], "double": {"b": False}}
     assert repr(untyped(typed(value))) == repr(value)
 
 
 class MistakenFold:
-    """A fold that takes every worker for one of another release."""
+    """A fold that reads as another release than the worker's."""
 
     def __init__(self, release: str) -> None:
         self.profile = Profile.of(release)
@@ -63,7 +63,7 @@ class MistakenFold:
         topics: Topics | None = None,
         exactly_once: bool = False,
     ) -> ClusterState:
-        """The state, as that other release has it."""
+        """Return the state as the other release reads it."""
         return fold(entries, self.profile, topics=topics, exactly_once=exactly_once)
 
 
@@ -88,7 +88,7 @@ view offsets
 
 
 def kept_scenario(folder: Path, release: str, wrong: str, about: str) -> Path:
-    """The scenario of the first disagreement about this, with a fold of the wrong release."""
+    """The scenario of the first disagreement about this fact, with a fold of the wrong release."""
     profile = Profile.of(wrong)
     with KafkaOracle(release) as oracle:
         disagreement = next(

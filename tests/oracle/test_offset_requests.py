@@ -1,8 +1,8 @@
-"""Kafka's own classes judge what we make of requests to alter offsets.
+"""Comparison with Kafka's own classes: requests to alter offsets.
 
-Random requests go through Kafka's converter, its offset writer and its store of two topics
-(`requests/`), and through our decisions: the hook must be shown the same, the same records must be
-written in the same order, and what is refused must be refused in the same words.
+Random requests go through our decisions, and through Kafka's converter, offset writer and store of
+two topics (`requests/`). Both must call the hook with the same arguments. They must write the same
+records in the same order, or refuse with the same message.
 """
 
 import json
@@ -30,10 +30,10 @@ from tests.patience import PATIENCE_S
 
 REQUESTS = Path(__file__).parent / "requests"
 COMPILED_AGAINST = "3.6.2"
-"""The first line that can alter offsets; what is called has not changed since."""
+"""Patch release of the first line that can alter offsets; the called API is unchanged since."""
 
 ASKED = ("3.6.2", "3.7.2", "3.8.1", "4.3.0")
-"""Both sides of KAFKA-15018, and both ends."""
+"""The oldest and the newest release, and releases before and after KAFKA-15018."""
 
 COUNT = 500
 COUNT_PROVED = 20_000
@@ -41,7 +41,7 @@ CONNECTOR = "größe \U0001f600"
 
 
 class OffsetRequest(NamedTuple):
-    """Offsets that are asked for, of a connector of some kind."""
+    """Offsets of a request to a connector of some type."""
 
     sink: bool
     own: bool
@@ -64,7 +64,7 @@ NO_NUMBERS = (" 1", "1.0", 1.0, None, True, [1, None], {"a": 1e10}, 2**31, 2**63
 
 
 def requests(seed: str, count: int) -> Iterator[OffsetRequest]:
-    """Requests of all sizes; one in five has something wrong somewhere."""
+    """Requests of all sizes; one in five has an error."""
     random = Random(seed)
     for _ in range(count):
         sink, own, wild = random.random() < 0.3, random.random() < 0.5, random.random() < 0.2
@@ -190,7 +190,7 @@ def test_requests_become_kafkas_records_proved(release: str) -> None:
 
 
 def test_requests_are_of_every_sort() -> None:
-    """Many are refused and many are not, for each kind."""
+    """Many requests of each type are refused, and many are not."""
     questions = list(requests("1", COUNT))
     refused = {
         (request.sink, ours("4.3.0", request)[0].startswith("refused")) for request in questions

@@ -1,16 +1,19 @@
-"""Kafka's own classes judge our fold: the same logs, the same answers, release by release.
+"""Comparison of our fold with Kafka's own classes: equal logs give equal answers, per release.
 
-Compared is, of each record: what became of it and which calls the listener got; and at the end of
-the log all that the stores hold, and the offsets that a worker would answer with. Our fold answers
-twice: record by record, and loaded in bulk. Some logs are read in batches of several sizes. At
-start-up Kafka's own `KafkaBasedLog#poll` reads them, and an exception may end the worker; later
-`KafkaBasedLog.WorkThread` does, which may lose the rest of a batch, or its life. Of aborted
-transactions the stores see what Kafka's consumers let through: the harness has no consumer,
-`Case.visible_entries` does as they do (a real one is in the history `aborted-3.9`).
+The tests compare, for each record, its fate and the calls of the listener. At the end of the log
+they compare everything in the stores, and the offsets that a worker would answer. Our fold answers
+twice: record by record, and loaded in bulk.
 
-`SEED` draws other logs; `PROVE=1` draws fresh ones, a hundred times as many, of more releases. A
-disagreement is shrunk, shown beside both answers, and kept as a scenario in `scenarios/oracle/`
-(`kept.py`).
+Some logs are read in batches of several sizes. At start-up Kafka's own `KafkaBasedLog#poll` reads
+them, and an exception may end the worker. Later `KafkaBasedLog.WorkThread` reads them: an exception
+may lose the rest of a batch, or end the thread.
+
+The harness has no consumer, so `Case.visible_entries` drops aborted records, as Kafka's consumers
+do. The history `aborted-3.9` has a real consumer.
+
+`SEED` draws other logs. `PROVE=1` draws new logs, a hundred times as many, for more releases. A
+disagreement is shrunk, shown beside both answers, and stored as a scenario in `scenarios/oracle/`
+(`disagreement_file.py`).
 """
 
 import re
@@ -26,7 +29,7 @@ from controlplane.core.java import java_library
 from controlplane.core.releases.profiles import KIP, PROFILES, Profile
 from tests.conftest import SEED, sampled
 from tests.oracle.case import Case
-from tests.oracle.common import UNREAD, Common, differences
+from tests.oracle.comparable_answers import UNREAD, ComparableAnswer, differences
 from tests.oracle.comparison import LogDisagreement, disagreements, explained, shrunk
 from tests.oracle.disagreement_file import keep
 from tests.oracle.kafka import KafkaOracle
@@ -36,7 +39,7 @@ from tests.oracle.our_answer import of_fold
 
 LOGS = 150
 RARE = {"3.2.3": 600, "3.6.2": 400}
-"""Logs of the releases that differ from the one before in so few logs that 150 hold none."""
+"""Numbers of logs for releases whose difference from the one before is rare in logs."""
 
 LOGS_PROVED = 100_000
 
@@ -52,11 +55,11 @@ TESTED = (
     "4.0.2",
     "4.3.0",
 )
-"""Releases of `make test`: both ends, the most used ones, and those with the most logs."""
+"""Releases of `make test`: the oldest, the newest, the most used ones, and those in `RARE`."""
 
 
 def _judge(release: str, count: int) -> None:
-    """Fail with the smallest log that Kafka's classes and our fold disagree about."""
+    """Fail with the smallest log on which Kafka's classes and our fold differ."""
     with KafkaOracle(release) as oracle:
         first = next(disagreements(oracle, f"{SEED}/{release}", count), None)
     if first is None:
@@ -68,7 +71,7 @@ def _judge(release: str, count: int) -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("release", sampled(ASKED, *TESTED))
 def test_fold_is_kafkas(release: str) -> None:
-    """Hundreds of random logs: the same snapshot, the same fates, the same calls."""
+    """Hundreds of random logs give the same snapshot, the same fates and the same calls."""
     _judge(release, RARE.get(release, LOGS))
 
 
@@ -76,12 +79,12 @@ def test_fold_is_kafkas(release: str) -> None:
 @pytest.mark.prove
 @pytest.mark.parametrize("release", [*ASKED, *PROVED])
 def test_fold_is_kafkas_proved(release: str) -> None:
-    """A hundred thousand random logs, and more releases."""
+    """A hundred thousand random logs give equal answers, for more releases."""
     _judge(release, LOGS_PROVED)
 
 
 def test_every_profile_is_judged() -> None:
-    """Each profile that a release has is that of one of the releases asked."""
+    """Each profile of a release belongs to one of the compared releases."""
     asked_profiles = {msgspec.structs.replace(Profile.of(release), release="") for release in ASKED}
     missing = [
         profile.release
@@ -116,12 +119,12 @@ def _kinds(release: str) -> set[str]:
 
 
 def test_logs_hold_every_fate() -> None:
-    """The generator is no well-behaved writer: records of every fate occur."""
+    """Records of every fate occur in the random logs."""
     assert _kinds("3.4.1") == {kind.value for kind in FateKind}
 
 
 def test_logs_tell_units_from_code_points(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fold that skips the separator of a topic status by code points is found out."""
+    """The logs reveal a fold that skips the separator of a topic status by code points."""
     profile = Profile.of("3.9")
     drawn = list(islice(cases(f"{SEED}/3.9.1"), LOGS))
     right = [of_fold(case, profile) for case in drawn]
@@ -131,7 +134,7 @@ def test_logs_tell_units_from_code_points(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
-SITUATIONS: Mapping[str, Callable[[Case, Common], bool]] = {
+SITUATIONS: Mapping[str, Callable[[Case, ComparableAnswer], bool]] = {
     "death at start-up within batches": lambda case, common: bool(case.batch) and common["died"],
     "start-up survived within batches": lambda case, common: (
         bool(case.batch) and 0 < case.startup < len(case.entries) and not common["died"]
@@ -160,11 +163,11 @@ def test_logs_hold_every_situation(situation: str) -> None:
 
 
 UNSEEN = re.compile("release|own_|offsets_by_|tolerates_|exactly_once_")
-"""Fields about reading that are not about what the three stores make of a record."""
+"""Fields about reading that do not concern the three stores."""
 
 
 def _store_behaviours(profile: Profile) -> list[object]:
-    """Behaviours that concern the stores; those of answers and writing follow, from `rest_type`."""
+    """Behaviours of the stores; `rest_type` and later ones are about answers and writing."""
     reading = takewhile("rest_type".__ne__, profile.__struct_fields__)
     return [getattr(profile, name) for name in reading if not UNSEEN.match(name)]
 
@@ -179,14 +182,14 @@ NEIGHBOURS = [
 @pytest.mark.slow
 @pytest.mark.parametrize(("older", "newer"), NEIGHBOURS)
 def test_logs_tell_neighbours_apart(older: Profile, newer: Profile) -> None:
-    """Each step from profile to profile shows in the logs by which the newer one is judged."""
+    """Each step from profile to profile shows in the logs of the newer one."""
     count = RARE.get(newer.release, LOGS)
     drawn = islice(cases(f"{SEED}/{newer.release}"), count)
     assert any(differences(of_fold(case, older), of_fold(case, newer)) for case in drawn)
 
 
 def test_disagreement_is_shown() -> None:
-    """The log stands beside both answers."""
+    """The message shows the log beside both answers."""
     entries = (
         Entry("connect-configs", 0, 4, 0, b"connector-a", b"{}"),
         Entry("connect-offsets", 0, 0, 0, b"\xff  k", None),

@@ -1,9 +1,9 @@
-"""Coverage of the random logs: a case that is never drawn proves nothing.
+"""Coverage of the random logs: a case that never occurs proves nothing.
 
-The logs reach the fates of every kind of record in old, middle and new releases, and every line
-that reads records: in the three folds, the bulk loader and the codecs. `ELSEWHERE` lists the code
-that only reads snapshots or states, or writes, with the tests that prove it. The lines of `kip` are
-reached too, but `kip` is no release that Kafka's classes could judge: the laws do.
+The logs reach the fates of every kind of record in old, middle and new releases. They also reach
+every line that reads records: in the three folds, the bulk loader and the codecs. `ELSEWHERE` lists
+code that only reads snapshots or states, or writes, with the tests that prove it. The lines of
+`kip` are reached, too, although no classes of Kafka exist for it: the laws prove `kip`.
 """
 
 import sys
@@ -43,7 +43,7 @@ from tests.oracle.our_answer import of_fold, of_loader
 LOGS = 1_000
 
 LETTERS = {kind.value[0]: kind for kind in FateKind}
-"""Accepted, ignored, undecodable, loses batch, poison; an `x` is a record that nobody sees."""
+"""Accepted, ignored, undecodable, loses batch, poison; `x` is a record that no store reads."""
 
 FATES = {
     # by release:           0.10.0   2.8      3.5.0    4.3
@@ -68,7 +68,7 @@ ASKED = ("0.10.0", "2.8", "3.5.0", "4.3")
 
 
 def kind_of(entry: Entry) -> str:
-    """Beginning of the key; for offsets, the topic."""
+    """The first kind with this prefix of the key; for offsets, the topic."""
     if entry.topic in (TOPICS.offsets, OWN):
         return "offset" if entry.topic == TOPICS.offsets else "own offset"
     if entry.key is None:
@@ -130,7 +130,7 @@ CodeLine = tuple[str, int]
 
 
 def lines_of(code: CodeType) -> Iterator[int]:
-    """The lines of all functions in a piece of code but those that are proven elsewhere."""
+    """The lines of all functions in a piece of code, except those with proofs elsewhere."""
     for part in code.co_consts:
         if isinstance(part, CodeType) and part.co_name not in NO_LOGS:
             if part.co_flags & CO_OPTIMIZED:  # a function, not the body of a class
@@ -140,7 +140,7 @@ def lines_of(code: CodeType) -> Iterator[int]:
 
 
 class Traced:
-    """Notes which lines of some files are run."""
+    """Records which lines of some files run."""
 
     def __init__(self, files: AbstractSet[str]) -> None:
         self.files = files
@@ -168,7 +168,7 @@ class Traced:
 
 
 def forget() -> None:
-    """Empty the caches: a line that another test has run would not be run again."""
+    """Empty the caches, so that lines run again that another test has run."""
     for module in (*READING, *CODECS):
         for member in vars(module).values():
             if hasattr(member, "cache_clear"):
@@ -176,7 +176,7 @@ def forget() -> None:
 
 
 def runs() -> Iterator[None]:
-    """Fold logs of every release by turns, in order and in bulk."""
+    """Fold logs of every release in turn, record by record and in bulk."""
     drawn = {Profile.of(release): cases(f"reach/{release}") for release in RELEASES}
     for _ in range(LOGS_TRACED):
         for profile, logs in drawn.items():

@@ -1,4 +1,4 @@
-"""`docs/releases.md`: complete, current, and without a disagreement."""
+"""`docs/releases.md` is complete, current and without a disagreement."""
 
 import re
 
@@ -24,12 +24,12 @@ def test_file_has_every_edge() -> None:
 
 
 def test_file_knows_no_disagreement() -> None:
-    """The committed file was made when fold and classes agreed everywhere."""
+    """The committed file lists no disagreement between our fold and Kafka's classes."""
     assert "Disagreements: 0." in FILE.read_text(encoding="utf-8")
 
 
 def test_releases_asked_exist() -> None:
-    """All releases asked are known, oldest first, and unique."""
+    """All releases exist, oldest first, without repetition."""
     assert list(ASKED) == [release for release in RELEASES if release in ASKED]
     assert set(PROVED) <= set(RELEASES) - set(ASKED)
 
@@ -37,12 +37,12 @@ def test_releases_asked_exist() -> None:
 @pytest.mark.java
 @pytest.mark.parametrize("release", ["0.9.0.1", "2.3.0", "3.4.1", "3.9.1", "4.3.0"])
 def test_file_has_the_answers_of(release: str) -> None:
-    """Asking a release again gives its rows of the committed file."""
+    """A new run for a release gives its rows of the committed file."""
     assert rows_in(FILE.read_text(encoding="utf-8"), release) == rows_of(release)
 
 
 @pytest.mark.java
 @pytest.mark.prove
 def test_file_is_current() -> None:
-    """Asking all again gives the committed file (else: `python -m tests.oracle.releases`)."""
+    """A new run for all releases gives the committed file (else run `tests.oracle.releases`)."""
     assert document() == FILE.read_text(encoding="utf-8")

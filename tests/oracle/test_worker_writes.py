@@ -1,7 +1,7 @@
-"""Records that workers write, and the settings of their readers, taken from Kafka's own classes.
+"""Records that workers write, and the settings of their readers, from Kafka's own classes.
 
-These rows of the version matrix, at the end of its §3, are written by running workers only.
-`tests/core/test_matrix_records.py` has the records that we write too.
+Only running workers write these rows, at the end of §3 of the version matrix.
+`tests/core/test_matrix_records.py` has the records that we write, too.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ ROWS: dict[tuple[str, ...], dict[str, Any]] = {
 
 
 def kafkas_answer(release: str, path: tuple[str, ...]) -> Any:
-    """The answer; None where the release has no such class or method."""
+    """Kafka's answer; None if the release has no such class or method."""
     answer: Any = writing_answers(release)
     for step in path:
         answer = None if answer is None else answer.get(step)
@@ -61,7 +61,7 @@ def test_reading_of_workers(question: Any, release: str) -> None:
 
 
 def test_the_kip_falls_back() -> None:
-    """KIP-618 and `kip` agree; so the question has more than one possible answer."""
+    """Under `kip`, a connector without an own offset gets the worker's, as in KIP-618."""
     kip = Profile.of("kip")
     assert [question.ours(kip) for question in FALLBACK if question.ours] == [
         "the worker's offset"

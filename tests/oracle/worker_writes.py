@@ -13,7 +13,7 @@ from tests.patience import PATIENCE_S
 
 @cache
 def writing_answers(release: str) -> dict[str, Any]:
-    """Answers by question; a question that makes no sense for the release is left out."""
+    """Answers by question, without the questions that do not apply to the release."""
     path = os.pathsep.join((str(harness()), release_path(release)))
     program = subprocess.run(
         [str(java()), *SHORT_LIVED, "-cp", path, "oracle.Writing"],

@@ -1,4 +1,4 @@
-"""Following a log: the state of any release, now and at any moment, while the log grows."""
+"""Follower of a log: the state of any release, now and at any moment, while the log grows."""
 
 import asyncio
 import sys
@@ -36,7 +36,7 @@ PARTITIONS = {"connect-configs": 1, "connect-offsets": 5, "connect-status": 5}
 
 
 def record(topic: str, key: str, value: str | None, partition: int = 0) -> Record:
-    """A record with text in it."""
+    """A record that contains this text."""
     return Record(topic, partition, 1_000, key.encode(), None if value is None else value.encode())
 
 
@@ -52,7 +52,7 @@ async def entries_in(log: ReadableLog) -> list[Entry]:
 
 
 def facts(state: ClusterState) -> tuple[Any, ...]:
-    """Content of a state, without empty places and without how it was read."""
+    """Content of a state, without empty places and bookkeeping."""
     parts = {name: getattr(state.status, name) for name in ("tasks", "active_topics")}
     filled = {
         part: {key: value for key, value in all_.items() if value} for part, all_ in parts.items()
@@ -120,7 +120,7 @@ async def test_states_are_shared(life: ReadableLog) -> None:
 
 
 async def test_keeps_few_releases(log: MemoryLog) -> None:
-    """A release that had to make way is loaded anew, with all that was written meanwhile."""
+    """An evicted release is loaded again, including later records."""
     limits = FollowerLimits(profiles_kept=1, gather_ms=5)
     async with Follower(log, limits=limits) as follower:
         await follower.state(OLD)
@@ -148,7 +148,7 @@ async def test_a_release_that_is_needed_makes_no_way(log: MemoryLog) -> None:
 
 
 async def test_follows_topics_of_connectors(log: MemoryLog) -> None:
-    """An offsets topic that a connector gets later is found and followed."""
+    """The follower finds and follows an offsets topic that a new config names."""
     key, value = '["orders",{"file":"a"}]', '{"position":1}'
     async with Follower(log, limits=QUICK) as follower:
         await follower.state(KIP)
@@ -224,7 +224,7 @@ async def test_needs_the_config_topic() -> None:
 
 
 async def test_survives_a_log_that_fails(log: MemoryLog) -> None:
-    """The follower returns its last state during an outage, and then goes on from there."""
+    """During an outage the follower returns its last state; afterwards it continues from there."""
     cable, notices = Cable(log), FollowerNotices()
     await log.append([connector("first", name="first")])
     async with Follower(cable, limits=QUICK, notices=notices) as follower:
@@ -270,7 +270,7 @@ async def test_tells_of_an_interruption_that_the_tail_waits_out(log: MemoryLog) 
 
 
 async def test_starts_over_where_the_log_is_another(log: MemoryLog) -> None:
-    """A log that ends before the place where one was is another log: start over."""
+    """A log that ends before the follower's position is another log: the follower starts anew."""
     cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first"), connector("second", name="second")])
     for topic, partitions in PARTITIONS.items():
@@ -317,7 +317,7 @@ async def test_watchers_are_told_of_another_log(log: MemoryLog) -> None:
 @pytest.mark.parametrize("moment", ["config@57", "status@1:20", "offsets@3:2"])
 @pytest.mark.parametrize("profile", [KIP, OLD, NEW], ids=lambda profile: profile.release)
 async def test_state_at_a_record(life: ReadableLog, moment: str, profile: Profile) -> None:
-    """The state at a record is the fold of what lies before it in the one order, and itself."""
+    """The state at a record is the fold of this record and all before it in the one order."""
     entries = await entries_in(life)
     name, _, place = moment.partition("@")
     partition, _, offset = place.rpartition(":")
@@ -330,7 +330,7 @@ async def test_state_at_a_record(life: ReadableLog, moment: str, profile: Profil
 
 
 async def test_state_at_a_vector(life: ReadableLog) -> None:
-    """A vector of ends says it exactly: what it does not name is out, beyond the end is nothing."""
+    """A state at a vector excludes omitted topics; ends beyond the log are allowed."""
     ends = {"connect-configs": [57], "connect-status": [10, 1_000]}
     entries = list(before(await entries_in(life), ends))
     async with Follower(life) as follower:
@@ -341,7 +341,7 @@ async def test_state_at_a_vector(life: ReadableLog) -> None:
 
 
 async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
-    """The past has a connector's own offsets topic though the connector is gone today."""
+    """A past state reads a connector's own offsets topic, although the connector is gone today."""
     await log.create_topic("own", 1)
     await log.append([connector("orders", name="orders", offsets_storage_topic="own")])
     await log.append([record("own", '["orders",{"file":"a"}]', '{"position":1}')])
@@ -357,7 +357,7 @@ async def test_past_of_a_connector_that_is_gone(log: MemoryLog) -> None:
 
 
 async def test_the_past_is_not_frozen(log: MemoryLog) -> None:
-    """A record that comes late, dated before a moment of the past, counts for that moment."""
+    """A late record with an earlier timestamp belongs to the past moment."""
     async with Follower(log, limits=QUICK) as follower:
         assert views.connectors((await follower.state_at("2020-01-01", KIP)).state) == []
         await log.append([connector("orders", name="orders")])
@@ -399,7 +399,7 @@ async def test_one_past_at_a_time(life: ReadableLog) -> None:
 
 
 async def test_follows_a_topic_that_is_asked_for(log: MemoryLog) -> None:
-    """A followed topic is read at once and later, although no config names it."""
+    """A topic is followed as soon as it is requested, although no config names it."""
     key = b'["orders",{"page":1}]'
     await log.create_topic("own", 1)
     await log.append([Record("own", 0, 1_000, key, b'{"row":1}')])
@@ -438,7 +438,7 @@ class LoadCountingLog(MemoryLog):
 
 
 async def test_looking_for_topics_does_not_read_the_log_again() -> None:
-    """A busy log is not looked through time and again for what the fold knows already."""
+    """A busy log is not read again in search of topics that the fold knows."""
     log = LoadCountingLog()
     for topic, partitions in PARTITIONS.items():
         await log.create_topic(topic, partitions)
@@ -453,7 +453,7 @@ async def test_looking_for_topics_does_not_read_the_log_again() -> None:
 
 
 async def test_hastened(log: MemoryLog) -> None:
-    """A waiting command ends the window in which records are gathered, also one that has begun."""
+    """A waiting command ends the window in which records are collected, even a started one."""
     hour = msgspec.structs.replace(QUICK, gather_ms=3_600_000)
     async with Follower(log, limits=hour) as follower:
         await follower.state(NEW)
@@ -468,7 +468,7 @@ async def test_hastened(log: MemoryLog) -> None:
 
 
 async def test_observed(log: MemoryLog) -> None:
-    """An observer gets the records of each fold before a waiter goes on, and then no more."""
+    """An observer gets the records of each fold before waiters continue, until it is removed."""
     observed: list[Entry] = []
     async with Follower(log, limits=QUICK) as follower:
         await follower.state(NEW)
@@ -482,7 +482,7 @@ async def test_observed(log: MemoryLog) -> None:
 
 
 async def test_observers_learn_of_another_log(log: MemoryLog) -> None:
-    """An observer is told once that offsets mean other records now."""
+    """An observer is told once that offsets now mean other records."""
     cable, notices, other = Cable(log), FollowerNotices(), MemoryLog()
     await log.append([connector("first", name="first")])
     for topic, partitions in PARTITIONS.items():

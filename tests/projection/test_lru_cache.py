@@ -1,4 +1,4 @@
-"""A dict with room for a few."""
+"""A dict of limited size."""
 
 from controlplane.projection.lru_cache import LruCache
 

@@ -1,4 +1,4 @@
-"""Looking for a moment from snapshots on is looking for it in the whole log, only sooner."""
+"""A search for a moment gives the same result with and without snapshots."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -60,7 +60,7 @@ spellings = st.sampled_from(["config@3", "status@1:2", "offsets@2", "nothing@1",
 def test_a_moment_lies_where_it_does_without_snapshots(
     log: list[Entry], profile: Profile, lateness_ms: int, at: list[int], moments: list[str]
 ) -> None:
-    """Snapshots of any time and release, late records and any end leave the moment as it is."""
+    """Snapshots of any time and release, late records and any end leave the moment unchanged."""
     keeping = SnapshotSettings(tail_records=1, lateness_ms=lateness_ms)
     asyncio.run(_law(log, profile, keeping, sorted(at), moments))
 
@@ -105,7 +105,7 @@ async def ends_or_refusal(log: ReadableLog, moment: str, now: Ends) -> Ends | st
 
 @pytest.fixture
 async def log(tmp_path: Path) -> AsyncIterator[SqliteLog]:
-    """A log of 310 records of each topic, with snapshots behind 100, 200 and 300 of them."""
+    """A log of 310 records per topic, with snapshots after 100, 200 and 300 of them."""
     log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
     await make_topics(log)
     for first in (0, 100, 200):
@@ -121,7 +121,7 @@ BETWEEN = {CONFIG: 100, OFFSETS: 100, STATUS: 100}
 
 
 async def reads(log: SqliteLog, moment: str) -> dict[str, int]:
-    """Entries read per topic to find a moment, which must be the one found without snapshots."""
+    """Entries read per topic to find a moment; the result must be that without snapshots."""
     plain = MemoryLog()
     await make_topics(plain)
     await plain.put(
@@ -156,7 +156,7 @@ async def test_only_what_lies_between_two_snapshots_is_looked_at(
 
 
 async def test_a_state_of_the_past_costs_what_lies_between(log: SqliteLog) -> None:
-    """Looking for the moment, then for topics of connectors' own, then folding up to there."""
+    """A past state reads for the moment, for connectors' topics and for the fold."""
     counted, now = EntryCountingLog(log), await ends_now(log, Topics())
     state = (await Past(counted).state("305000", KIP, now)).state
     assert content_of(state) == content_of(await state_of(log, stop=state.ends_by_topic))
@@ -165,7 +165,7 @@ async def test_a_state_of_the_past_costs_what_lies_between(log: SqliteLog) -> No
 
 
 async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> None:
-    """Snapshots of any release help: positions do not depend on it."""
+    """Snapshots of any release help: positions do not depend on the release."""
     log = await SqliteLog.open(tmp_path / "log.db", settings=QUICK)
     await make_topics(log)
     await log.put(lived(0, 100))
@@ -176,14 +176,14 @@ async def test_it_does_not_matter_for_whom_they_were_made(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("damage", DAMAGES)
 async def test_one_that_is_damaged_marks_nothing_wrong(log: SqliteLog, damage: str) -> None:
-    """A damaged snapshot changes no end that a moment has."""
+    """A damaged snapshot changes no end of a moment."""
     sql(log, damage)
     for moment in ("150000", "offsets@0:50", "305000"):
         await reads(log, moment)
 
 
 async def test_removed_records_leave_no_marks(log: SqliteLog) -> None:
-    """The snapshots of a topic go with its first record."""
+    """Removal of a topic's first record removes its snapshots."""
     assert await log.compact(STATUS)
     left = sum([len(batch) async for batch in log.read([STATUS])])
     assert (await reads(log, "150000"))[STATUS] == left

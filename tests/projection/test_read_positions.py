@@ -1,4 +1,4 @@
-"""Waiting until a log has been read to its end, or until it cannot be read any more."""
+"""Waiting until a log has been read to its end, or has failed for good."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -18,7 +18,7 @@ from tests.projection.test_follower import KIP, PARTITIONS, QUICK, connector, re
 
 @pytest.fixture
 async def log() -> MemoryLog:
-    """A log with Connect's topics and nothing in them."""
+    """An empty log with Connect's topics."""
     made = MemoryLog()
     for topic, partitions in PARTITIONS.items():
         await made.create_topic(topic, partitions)
@@ -26,7 +26,7 @@ async def log() -> MemoryLog:
 
 
 class TailOnlyLog(Cable):
-    """A log of which only the tail may be read, once it is followed."""
+    """A log that allows only tails once it is followed."""
 
     followed = False
 
@@ -40,9 +40,9 @@ class TailOnlyLog(Cable):
 
 @pytest.mark.parametrize("markers", [0, 3])
 async def test_reads_to_the_end_by_its_tail_alone(log: MemoryLog, markers: int) -> None:
-    """Ends behind offsets without records are reached, and nothing is read for that but the tail.
+    """A tail alone reaches ends behind offsets without records.
 
-    A release that is followed notes how far it has read, too.
+    The follower of a release records its position, too.
     """
     cable = TailOnlyLog(log)
     async with Follower(cable, limits=QUICK) as follower:
@@ -62,7 +62,7 @@ async def test_reads_to_the_end_by_its_tail_alone(log: MemoryLog, markers: int) 
 
 
 async def test_waiters_hear_of_a_log_that_is_damaged(log: MemoryLog) -> None:
-    """An outage is waited out; a log that cannot be read any more is an error for who waits."""
+    """Waiters outlast an outage; damage of the log gives them an error."""
     cable = Cable(log)
     async with Follower(cable, limits=QUICK) as follower:
         waiting = asyncio.ensure_future(follower.wait_for({"connect-configs": [1]}))

@@ -1,4 +1,4 @@
-"""Retention: records that are removed after some time, and records that stay however old."""
+"""Retention: which records are removed after some time, and which stay at any age."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -52,7 +52,7 @@ def command(offset: int, record: CommandRecord, day: int) -> Entry:
 
 
 def run(first: int, command_id: str, day: int, *, finishes: bool = True) -> list[Entry]:
-    """A command from its beginning to its end."""
+    """Records of a command, from beginning to end."""
     began = command(first, CommandAccepted(command_id, 0, "ana", {}), day)
     ended = command(first + 1, CommandFinished(command_id, 1, {}), day)
     return [began, ended] if finishes else [began]
@@ -76,7 +76,7 @@ async def test_commands_go_after_thirty_days(log: EmbeddedLog) -> None:
 
 
 async def test_a_command_that_has_not_ended_stays(log: EmbeddedLog) -> None:
-    """An unfinished command and all later records stay: it has to be completed."""
+    """An unfinished command and all later records stay: recovery needs them."""
     await log.put([*run(0, "a", 1), *run(2, "b", 1, finishes=False), *run(3, "c", 1)])
     assert await retain(log, await state_of(log), NOW_MS) == 2
     assert await offsets_in(log, COMMANDS) == [2, 3, 4]
@@ -114,9 +114,9 @@ async def test_superseded_records_go_if_that_is_asked_for(log: EmbeddedLog) -> N
 
 
 async def test_records_of_connectors_go_after_a_week(log: EmbeddedLog) -> None:
-    """Old records of active topics go; other topics stay, for they may hold offsets.
+    """Retention removes old records of active topics. Other topics may hold offsets and stay.
 
-    Of the committed offsets of groups the last one stays, however old it is.
+    A group's last committed offset stays at any age; retention removes older ones.
     """
     for topic in ("orders", "offsets-of-gone", GROUPS_TOPIC):
         await log.create_topic(topic, 1)

@@ -1,4 +1,4 @@
-"""Beginning from a snapshot is reading everything, only sooner."""
+"""Loading from a snapshot gives the same state as reading everything, only sooner."""
 
 import asyncio
 import sqlite3
@@ -32,7 +32,7 @@ from tests.laws.entries import TOPICS, logs, profiles
 KIP = Profile.of("kip")
 QUICK = SqliteSettings(synchronous="NORMAL")
 EAGER = SnapshotSettings(tail_records=1, lateness_ms=0)
-"""A snapshot after every record, of all that is there."""
+"""Settings that write a snapshot after every record, without delay."""
 
 CONFIG, STATUS, OFFSETS = "connect-configs", "connect-status", "connect-offsets"
 
@@ -146,7 +146,7 @@ async def _law(
 
 
 def lived(first: int, count: int) -> list[Entry]:
-    """A cluster's records: a connector each, its tasks' offsets and statuses, in one second."""
+    """A cluster's records in one second: connectors, with offsets and statuses of their tasks."""
     entries = []
     for n in range(first, first + count):
         name, time_ms = b"c%d" % (n % 7), 1_000 * n
@@ -192,7 +192,7 @@ async def reads(log: SqliteLog, **how: Any) -> dict[str, int]:
 
 
 async def keep(log: SqliteLog, keeping: SnapshotSettings = EAGER) -> list[str]:
-    """Make the snapshots that are due."""
+    """Write the snapshots that are due."""
     return await keep_snapshots(log, await state_of(log), keeping)
 
 
@@ -236,7 +236,7 @@ async def test_followers_and_past_states_start_from_snapshots(
 
 
 async def test_others_see_them_too(log: SqliteLog, tmp_path: Path) -> None:
-    """Read-only openings use the snapshots, also beneath a progress bar."""
+    """Read-only openings use the snapshots, also with a progress bar."""
     await keep(log)
     reader = await SqliteLog.open(tmp_path / "log.db", read_only=True)
     assert await reads(reader) == {}
@@ -262,7 +262,10 @@ async def test_another_release_reads_for_itself(log: SqliteLog) -> None:
 
 
 async def test_they_are_made_when_it_pays(log: SqliteLog) -> None:
-    """A snapshot needs `tail_records` new records, and as many as the state's rows; `kept` stay."""
+    """A snapshot needs `tail_records` new records, and as many as the state has rows.
+
+    The last `kept` snapshots stay.
+    """
     keeping = SnapshotSettings(tail_records=100, lateness_ms=0, kept=2)
     assert await keep(log, keeping) == [CONFIG, OFFSETS, STATUS]
     assert await keep(log, keeping) == []
@@ -295,7 +298,7 @@ async def numbers_kept(log: SqliteLog) -> int:
 
 
 def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
-    """Ask or change the file behind the log's back."""
+    """Run SQL on the file, bypassing the log."""
     connection = sqlite3.connect(log.path, isolation_level=None)
     try:
         return connection.execute(statement, parameters).fetchall()
@@ -304,14 +307,14 @@ def sql(log: SqliteLog, statement: str, *parameters: Any) -> list[Any]:
 
 
 async def test_records_that_are_too_young_stay_in_the_tail(log: SqliteLog) -> None:
-    """An older record of another partition may still arrive."""
+    """Young records are in no snapshot: an older record of another partition may still arrive."""
     await keep(log, SnapshotSettings(tail_records=1, lateness_ms=10_000))
     # The last eleven: nothing is known of clocks but that they differ by so much at most.
     assert await reads(log) == {CONFIG: 10, OFFSETS: 10, STATUS: 10}
 
 
 async def test_nothing_is_kept_in_memory() -> None:
-    """A log that keeps no snapshots is read whole, and nothing is done for it."""
+    """A log without snapshots is read whole, and no upkeep runs for it."""
     log = MemoryLog()
     await make_topics(log)
     await log.put(lived(0, 100))
@@ -363,7 +366,7 @@ async def test_a_damaged_snapshot_is_passed_over(log: SqliteLog, damage: str) ->
 
 
 async def test_the_next_older_one_is_taken(log: SqliteLog) -> None:
-    """A damaged newest snapshot is replaced by the one before."""
+    """If the newest snapshot is damaged, the one before is used."""
     await keep(log)
     await log.put(lived(100, 50))
     assert await keep(log) == [CONFIG, OFFSETS, STATUS]

@@ -1,4 +1,4 @@
-"""A stand-in for the broker and the workers: topics, consumer groups, restarts."""
+"""Simulated broker and workers: topics, consumer groups, restarts."""
 
 from collections.abc import Callable
 
@@ -18,17 +18,17 @@ GroupPartition = tuple[str, int]
 
 
 class SimulatedBroker:
-    """Topics of one partition, and what consumer groups have committed (`Outside`)."""
+    """Topics of one partition, and committed offsets of consumer groups (`Outside`)."""
 
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
         """Number of records of each topic."""
         self.starts: Callable[[str], bool] = lambda _: True
-        """True if a connector of this name starts again."""
+        """True if a connector of this name starts after a restart."""
         self._groups: dict[str, dict[GroupPartition, int]] = {}
 
     def consume(self, group: str, topic: str) -> None:
-        """A group reads a topic to its end, and commits."""
+        """Let a group read a topic to its end and commit."""
         if topic in self.ends:
             self._groups.setdefault(group, {})[topic, 0] = self.ends[topic]
 
@@ -51,7 +51,7 @@ class SimulatedBroker:
     def _alter(self, action: AlterGroup) -> None:
         """Apply the changes that are possible.
 
-        A group that has no offsets left is gone, and then has none to remove.
+        A group without remaining offsets is deleted, and has none to remove.
         """
         put = {(topic, partition): offset for topic, partition, offset in action.put}
         for place in filter(self._is_there, put):

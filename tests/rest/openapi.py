@@ -1,4 +1,4 @@
-"""Answers judged by an OpenAPI description: as much of JSON Schema as Connect's own uses."""
+"""Checks answers against an OpenAPI description, with the JSON Schema that Connect's uses."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -65,7 +65,7 @@ class Description:
     def _faults_of_object(
         self, value: Mapping[str, Any], schema: DescribedSchema, place: str
     ) -> Iterator[str]:
-        """Stricter than JSON Schema: a member that is not described is a fault."""
+        """Yield faults of an object; an undescribed member is one, unlike in JSON Schema."""
         properties, rest = schema.get("properties", {}), schema.get("additionalProperties")
         for name, member in value.items():
             if name not in properties and rest is None:
@@ -75,5 +75,5 @@ class Description:
 
 
 def _is_anything(schema: DescribedSchema) -> bool:
-    """Java's `Object` is described as an object that has nothing."""
+    """True for Java's `Object`, which is described as an object without properties."""
     return dict(schema) == {"type": "object"}

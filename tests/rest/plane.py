@@ -1,4 +1,4 @@
-"""A control plane on a log in memory, to be asked over HTTP."""
+"""A control plane on a memory log, with an HTTP client."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""A control plane at work: a worker in this process runs its connectors, and it listens."""
+"""A control plane on a socket, with a worker in this process that runs its connectors."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -36,7 +36,7 @@ _FINAL = {
     Target.PAUSED: State.PAUSED,
     Target.STOPPED: State.STOPPED,
 }
-"""State of a connector that has followed its target state."""
+"""State of a connector after it has followed its target state."""
 
 
 class AtWork(NamedTuple):
@@ -55,7 +55,7 @@ class AtWork(NamedTuple):
         await self.settle()
 
     async def settle(self) -> None:
-        """Wait until connectors and tasks are where they are to be, with their offsets."""
+        """Wait until connectors and tasks reach their target states and commit their offsets."""
         config = self.worker.plane.state.config
         # The first time the task configs are published; the second time their tasks are started.
         for name in [*config.connectors] * 2:
@@ -100,7 +100,7 @@ class AtWork(NamedTuple):
 async def at_work(
     release: str, plugins: Plugins | None = None, files: Files | None = None
 ) -> AsyncIterator[AtWork]:
-    """A control plane that is asked as a worker of a release, over a socket."""
+    """Serve a control plane on a socket that answers as a worker of a release."""
     settings = Settings(
         profile=release, worker=DecisionSettings(key_converter=JSON, value_converter=JSON)
     )

@@ -1,4 +1,4 @@
-"""A recorded history behind the application, to be asked over HTTP."""
+"""A recorded history behind the application, with HTTP clients."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -22,7 +22,7 @@ HISTORIES = Path(__file__).parent.parent / "histories"
 
 
 def catalogue() -> Plugins:
-    """The connector classes that were installed when the histories were recorded."""
+    """Catalogue of the connector classes that the recorded clusters had."""
     return parse_catalogue((HISTORIES / "catalogue.json").read_bytes())
 
 
@@ -39,7 +39,7 @@ async def following(history: str, *, exactly_once: bool = False) -> AsyncIterato
 async def served(
     history: str, dialect: str = "kip", **settings: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a history that is served in this process."""
+    """A client of a service in this process that reads a history."""
     async with following(history, **settings) as follower:
         service = Service(
             follower, Profile.of(dialect), BodyProcesses(), catalogue(), cluster_id="cluster-1"
@@ -50,7 +50,7 @@ async def served(
 
 
 def client_of(app: ASGIApp) -> httpx.AsyncClient:
-    """A client that asks an application directly, without a socket."""
+    """A client that calls an application directly, without a socket."""
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://connect")
 
 

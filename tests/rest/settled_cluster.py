@@ -1,4 +1,4 @@
-"""A cluster whose connectors have run: one still does, a source and a sink are stopped."""
+"""A settled cluster: one running source, and a stopped source and sink that have run."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -20,7 +20,7 @@ from tests.rest.served_history import catalogue, client_of
 
 
 class Scene(NamedTuple):
-    """A cluster at work: `orders` runs, `copies` and `sink` have run and are stopped."""
+    """A cluster: `orders` runs; `copies` and `sink` have run and are stopped."""
 
     plane: ControlPlane
     client: httpx.AsyncClient
@@ -28,7 +28,7 @@ class Scene(NamedTuple):
     runtime: Runtime
 
     async def changeable_state(self) -> tuple[Any, GroupOffsets, Any]:
-        """All that a command could change: the log, consumer groups, this worker's loggers."""
+        """Everything that a command can change: the log, consumer groups, this worker's loggers."""
         levels = (await self.client.get("/admin/loggers")).json()
         ends = await self.plane.log.ends([*await self.plane.log.topics()])
         return ends, await self.broker.group_offsets("connect-sink"), levels
@@ -36,7 +36,7 @@ class Scene(NamedTuple):
 
 @asynccontextmanager
 async def at_rest() -> AsyncIterator[Scene]:
-    """The scene, when all has come to where it is to be."""
+    """The cluster, once connectors and offsets have settled."""
     log, broker = MemoryLog(), SimulatedBroker()
     settings = Settings(worker=DecisionSettings(key_converter=JSON, value_converter=JSON))
     async with (

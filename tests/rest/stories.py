@@ -1,9 +1,9 @@
-"""Histories lived once more, by a control plane of ours that is asked over HTTP.
+"""Replay of recorded histories: a control plane of ours gets the recorded requests over HTTP.
 
-A log grows as the recorded one did. What a request writes, our control plane writes; whatever else
-the cluster wrote – statuses, task sets, offsets, what foreign hands put in – is taken from the
-recording, as records of somebody else. Whenever a worker of the history starts, so does a control
-plane: it finds what those before it have left.
+The replay's log grows like the recorded one. Our control plane writes the records of each request.
+The replay copies all other records from the recording, as a foreign writer: statuses, task sets,
+offsets and records that were injected. A new control plane starts on this log whenever a worker of
+the history starts.
 """
 
 from collections.abc import Mapping
@@ -38,11 +38,14 @@ EXCEPTIONS: Mapping[tuple[str, int], str] = {
     ("life-4.3", 100): NO_LOG4J,
     ("roll-3.4-3.9-3.4", 13): OLD_LEADER,
 }
-"""Requests that cannot be answered as they were; what the cluster did is taken as it is."""
+"""Requests that get other answers here, with the reason.
+
+A replay copies the recorded records of such a request instead of sending it.
+"""
 
 
 class ComparedAnswer(NamedTuple):
-    """A path that was asked, at a step of a history, and both answers."""
+    """The recorded answer and ours to one path, at a step of a history."""
 
     step: StoryStep
     path: str
@@ -61,7 +64,7 @@ class ComparedAnswer(NamedTuple):
 
 
 class HistoryReplay:
-    """A control plane and its log, as far as a history has come."""
+    """A control plane and its log, at the current step of a history."""
 
     def __init__(self, history: str) -> None:
         self._history = history
@@ -71,7 +74,7 @@ class HistoryReplay:
         self._log = MemoryLog()
         self._entries = recorded_entries(history)
         self._present_positions: set[Position] = set()
-        """Recorded entries that lie in our log, whoever wrote them."""
+        """Positions of the recorded entries that the replay's log holds."""
         self._broker = SimulatedBroker()
         self._compacted = False
         """True while the log was compacted after its last read."""
@@ -84,7 +87,7 @@ class HistoryReplay:
         await self._planes.aclose()
 
     async def take(self, step: StoryStep, *, sent: bool = True) -> list[ComparedAnswer]:
-        """Live through one step; a request that is not `sent` leaves its records all the same."""
+        """Replay one step; a request that is not `sent` still leaves its recorded records."""
         self._now_ms = max(self._now_ms, step.at_ms)
         answers: list[ComparedAnswer] = []
         if step.kind == "request" and sent:
@@ -103,7 +106,7 @@ class HistoryReplay:
     # --- what happens to the cluster --------------------------------------------------------------
 
     async def _start(self, step: StoryStep) -> None:
-        """Begin anew, with the settings of a worker that starts."""
+        """Open a new control plane, with the settings of the worker that starts."""
         assert step.worker is not None
         assert step.release is not None
         await self._planes.aclose()
@@ -134,11 +137,11 @@ class HistoryReplay:
             await self._log.create_topic(topic, len(ends))
 
     async def _reach(self, positions: Ends) -> None:
-        """Let somebody else write what is missing up to there, and the control plane read it."""
+        """Write the missing recorded records up to these ends; let the control plane read them."""
         await self._plane.follower.wait_for_records(await self._write_missing(positions))
 
     async def _write_missing(self, positions: Ends) -> list[Position]:
-        """Take what is not there from the recording, in its order."""
+        """Write the recorded records before these ends that the log lacks, in recorded order."""
         until = before(self._entries, positions)
         missing = [entry for entry in until if entry.position not in self._present_positions]
         self._present_positions |= {entry.position for entry in missing}
@@ -151,7 +154,7 @@ class HistoryReplay:
         return written
 
     def _consume(self, step: StoryStep) -> None:
-        """Let sinks that run commit what they did; what they have committed lies in no log."""
+        """Commit the recorded offsets of running sinks to the broker: no log holds them."""
         for name in self._plane.state.config.connectors:
             status = step.answers.get(f"/connectors/{name}/status")
             offsets = step.answers.get(f"/connectors/{name}/offsets")
@@ -165,7 +168,7 @@ class HistoryReplay:
     # --- what is asked ----------------------------------------------------------------------------
 
     async def _request(self, step: StoryStep) -> ComparedAnswer:
-        """Send a request, and find what it wrote in the recording."""
+        """Send a request, and match its records with the recorded ones."""
         topics = [topic for topic in await self._log.topics() if topic != Topics().commands]
         begin = await self._log.ends(topics)
         response = await self._ask(step, step.method, step.path, body_of(step))
@@ -220,12 +223,12 @@ def _content(entry: Entry) -> tuple[str, int, bytes | None, bytes | None]:
 
 
 def _name_in(location: str | None) -> str | None:
-    """The name at the end of a `Location`, which Kafka's own do not always encode."""
+    """The name at the end of a `Location`; Kafka does not always encode it."""
     return None if location is None else unquote(location.partition("/connectors/")[2])
 
 
 def recorded_form(response: httpx.Response) -> RecordedAnswer:
-    """An answer as stories have it; a body is JSON, text, or nothing."""
+    """An answer in the form of recorded ones: the body is JSON, text, or nothing."""
     if not response.text:
         return RecordedAnswer(response.status_code, None)
     is_json = response.text.startswith(("{", "["))

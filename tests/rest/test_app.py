@@ -1,4 +1,4 @@
-"""The application's manners: paths, methods, media types, errors, our own two questions."""
+"""The application: paths, methods, media types, errors, and `as_of` and `profile`."""
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
@@ -36,7 +36,7 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_root(client: httpx.AsyncClient) -> None:
-    """`GET /` tells the release that is spoken, in Connect's shape."""
+    """`GET /` shows the release of the dialect, in Connect's form."""
     response = await client.get("/")
     assert response.json() == {
         "version": "3.9.1",
@@ -67,7 +67,7 @@ async def test_raw_paths(client: httpx.AsyncClient, path: str) -> None:
     ["/nix", "/Connectors", "/%63onnectors", "//connectors"],
 )
 async def test_no_such_path(client: httpx.AsyncClient, path: str) -> None:
-    """An unknown path is answered in JSON without saying so, as Connect does."""
+    """An unknown path gets a JSON body without a content type, as in Connect."""
     response = await client.request("GET", httpx.URL("http://connect" + path))
     assert (response.status_code, response.json()) == (404, NO_PATH)
     assert "content-type" not in response.headers
@@ -82,7 +82,7 @@ async def test_no_such_task_number(client: httpx.AsyncClient, task: str) -> None
 
 
 async def test_no_such_connector(client: httpx.AsyncClient) -> None:
-    """An error within an endpoint says that it is JSON."""
+    """An error of an endpoint has the content type JSON."""
     response = await client.get("/connectors/nix")
     assert response.json() == {"error_code": 404, "message": "Connector nix not found"}
     assert response.headers["content-type"] == "application/json"
@@ -99,7 +99,7 @@ async def test_no_such_method(client: httpx.AsyncClient, method: str) -> None:
 
 
 async def _ask_raw(app: Any, method: str, path: bytes) -> tuple[int, Mapping[bytes, bytes], bytes]:
-    """One request as a server hands it on: httpx would tidy the method and the path."""
+    """Pass one request to the application as a server does; httpx would change method and path."""
     sent: list[dict[str, Any]] = []
 
     async def send(event: dict[str, Any]) -> None:
@@ -121,14 +121,14 @@ async def _ask_raw(app: Any, method: str, path: bytes) -> tuple[int, Mapping[byt
 
 
 async def test_path_before_method(client: httpx.AsyncClient) -> None:
-    """An unknown path is not found by any method."""
+    """An unknown path gets 404 with any method."""
     response = await client.post("/nix")
     assert response.json() == NO_PATH
 
 
 @pytest.mark.parametrize("path", ["/connectors/pages/stop", "/connectors/nix/stop?dry_run=true"])
 async def test_a_log_that_is_only_read(client: httpx.AsyncClient, path: str) -> None:
-    """A change is refused with the reason; a release's dialect has no text for it."""
+    """A read-only service refuses a change with the reason; a release's dialect has no reason."""
     response = await client.put(path)
     assert response.status_code == 405
     assert response.json()["message"].startswith("This service only reads its log")
@@ -136,7 +136,7 @@ async def test_a_log_that_is_only_read(client: httpx.AsyncClient, path: str) -> 
 
 
 async def test_a_path_that_only_changes_something(client: httpx.AsyncClient) -> None:
-    """GET is 405; 404 where the release has no such command."""
+    """GET of a path for commands only gets 405, or 404 where the release has no such command."""
     path = "/connectors/pages/stop"
     assert (await client.get(path)).json() == NO_METHOD
     assert (await client.get(path, params={"profile": "3.4"})).json() == NO_PATH
@@ -151,7 +151,7 @@ async def test_head(client: httpx.AsyncClient) -> None:
 
 
 async def test_options(client: httpx.AsyncClient) -> None:
-    """OPTIONS lists the methods of an endpoint that is there."""
+    """OPTIONS lists the methods of an existing endpoint."""
     response = await client.options("/connectors/pages")
     assert (response.text, response.headers["allow"]) == ("HEAD, GET, OPTIONS", "HEAD,GET,OPTIONS")
     assert (await client.options("/nix")).status_code == 404
@@ -193,7 +193,7 @@ async def test_accept(client: httpx.AsyncClient, accept: str, status: int) -> No
 async def test_content_type(
     client: httpx.AsyncClient, path: str, sent: str, body: bytes, status: int
 ) -> None:
-    """Sending what is no JSON is refused even where nothing is read, except at the root."""
+    """A request that is not JSON is refused even if its body is unused, except at the root."""
     headers = {"content-type": sent}
     response = await client.request("GET", path, headers=headers, content=body)
     assert response.status_code == status
@@ -220,7 +220,7 @@ async def test_jetty_12_refuses_paths() -> None:
 
 
 async def test_profile_changes_the_endpoints(client: httpx.AsyncClient) -> None:
-    """An endpoint that a release did not have is not there under its profile."""
+    """An endpoint that a release lacks is unknown under its profile."""
     assert (await client.get("/connectors/pages/offsets")).status_code == 200
     older = await client.get("/connectors/pages/offsets?profile=3.4")
     assert (older.status_code, older.json()) == (404, NO_PATH)
@@ -232,7 +232,7 @@ async def test_profile_changes_the_endpoints(client: httpx.AsyncClient) -> None:
 async def test_a_release_too_new_is_noticed(
     client: httpx.AsyncClient, release: str, read_as: str | None
 ) -> None:
-    """A newer release is read as the newest known one, and a header of ours says so."""
+    """An unknown newer release is read as the newest known one; a header says so."""
     response = await client.get(f"/?profile={release}")
     notice = read_as and f"release {release} is not known; read as {read_as}"
     assert (response.status_code, response.headers.get("x-controlplane-notice")) == (200, notice)
@@ -242,7 +242,7 @@ async def test_a_release_too_new_is_noticed(
 
 
 async def test_a_notice_comes_with_errors(client: httpx.AsyncClient) -> None:
-    """A 404 may be due to the release: it has the notice, too."""
+    """A 404 has the notice, too: the unknown release may be its cause."""
     for path in ("/connectors/nix?profile=7.0", "/nix?profile=%0d%0a7.0%0d%0a"):
         response = await client.get(path)
         assert response.status_code == 404
@@ -252,7 +252,7 @@ async def test_a_notice_comes_with_errors(client: httpx.AsyncClient) -> None:
 
 
 async def test_a_release_without_the_support_that_is_read_with() -> None:
-    """A 3.2 worker cannot be blind for aborted records: refused, now and for the past."""
+    """A release before exactly-once support is refused by a service that reads with it."""
     async with served("aborted-3.9", exactly_once=True) as client:
         for query in ("profile=3.2", "profile=3.2.3&as_of=config@0"):
             response = await client.get(f"/connectors?{query}")
@@ -315,7 +315,7 @@ async def test_as_of_a_record(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("zone", ["Z", "%2B00:00", "+00:00"])
 async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
-    """A time will do, with its zone as people type it; before the first record there is no log."""
+    """`as_of=` accepts a time with its zone; a time before the first record gets 400."""
     now = datetime.now(UTC).replace(tzinfo=None).isoformat()
     response = await client.get(f"/connectors?as_of={now}{zone}")
     assert (response.status_code, response.json()) == (
@@ -342,7 +342,7 @@ async def test_as_of_a_time(client: httpx.AsyncClient, zone: str) -> None:
     ],
 )
 async def test_bad_questions(client: httpx.AsyncClient, query: str, says: str) -> None:
-    """A bad query is refused with one sentence, in Connect's shape."""
+    """An invalid query is refused with one sentence, in Connect's form."""
     response = await client.get(f"/connectors?{query}")
     assert response.status_code == 400, response.text
     assert says in response.json()["message"]
@@ -350,7 +350,7 @@ async def test_bad_questions(client: httpx.AsyncClient, query: str, says: str) -
 
 
 async def test_two_releases_at_once_are_refused(client: httpx.AsyncClient) -> None:
-    """A request cannot be answered as two releases; the same one twice is no contradiction."""
+    """Two different releases in one request are refused; the same release twice is accepted."""
     response = await client.get("/?profile=3.4.0&profile=2.8.2")
     assert response.status_code == 400
     response = await client.get("/?profile=3.4.0&profile=3.4.0")
@@ -358,7 +358,7 @@ async def test_two_releases_at_once_are_refused(client: httpx.AsyncClient) -> No
 
 
 async def test_mounted() -> None:
-    """The application works beneath a path of another one, with raw names as ever."""
+    """The application works beneath a path of another one, and gets raw names."""
     async with following("life-3.9") as follower:
         app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         outer = Starlette(routes=[Mount("/compat/3.9", app)])
@@ -390,7 +390,7 @@ async def test_topics_that_are_not_tracked() -> None:
 
 
 async def test_only_http() -> None:
-    """A websocket is no request of Connect's."""
+    """The application refuses a websocket."""
     async with following("life-3.9") as follower:
         app = App(Service(follower, Profile.of("3.9"), BodyProcesses()))
         with pytest.raises(NotImplementedError, match="websocket is not supported"):
@@ -398,7 +398,7 @@ async def test_only_http() -> None:
 
 
 async def test_answers_that_may_be_old_say_so() -> None:
-    """While the log is not followed every answer tells so and why, as a header can."""
+    """While the follower has failed, a header of every answer gives the reason."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
     far = FarAway(log)
@@ -440,7 +440,7 @@ async def test_log_that_fails() -> None:
 async def test_an_answer_that_cannot_be_encoded_is_a_defect(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The client still gets JSON, with the status of Connect's own defects."""
+    """A failure to encode an answer gets JSON with the status of a defect, as in Connect."""
     async with following("life-3.9") as follower:
         broken = Answer(200, {"a": object()})
 

@@ -1,4 +1,4 @@
-"""Request bodies: what they ask for, and what is wrong with them in the words of each release."""
+"""Request bodies: the command that they describe, and the errors of each release."""
 
 import base64
 import subprocess
@@ -43,7 +43,7 @@ def refusal(read: Callable[..., Any], body: bytes | None, profile: Profile) -> t
 
 
 def verdict_on(kind: str, body: bytes, profile: Profile) -> str:
-    """Jackson's verdict on a body: `OK`, or `NO` and why. Later checks do not count."""
+    """Jackson's verdict on a body: `OK`, or `NO` with the message. Later checks are ignored."""
     try:
         READERS[kind](body, profile)
     except RestError as refused:
@@ -71,7 +71,7 @@ def kafkas(release: str, requests: list[tuple[str, bytes]]) -> Iterator[str | No
 @pytest.mark.java
 @pytest.mark.parametrize("release", RELEASES)
 def test_words_are_jacksons(release: str) -> None:
-    """Over three hundred bodies, most of them broken: the very words of that release's worker."""
+    """For 300 bodies, mostly malformed, our messages equal those of the release's worker."""
     requests = [(kind, body) for kind, samples in BODIES.items() for body in samples]
     requests += [("config", body) for body in BAD_CHARACTERS]
     requests += [(kind, body) for kind in BODIES for body in INTEGERS]
@@ -109,7 +109,7 @@ def test_a_release_fails_at_a_bad_body(body: bytes, text: str, column: int) -> N
 
 @pytest.mark.parametrize("body", [None, b"", b" \n", b" null "])
 def test_a_release_fails_at_no_body(body: bytes | None) -> None:
-    """The message is the JVM's about a null."""
+    """A worker answers a missing body with the JVM's message about a null."""
     message = 'Cannot invoke "java.util.Map.get(Object)" because "connectorConfig" is null'
     assert refusal(bodies.config, body, V39) == (500, message)
 
@@ -125,7 +125,7 @@ def test_a_release_fails_at_no_body(body: bytes | None) -> None:
     ],
 )
 def test_we_tell_the_asker_which_field(read: Callable[..., Any], body: bytes, field: str) -> None:
-    """Under our own profile it is the asker's fault, and the sentence names the field."""
+    """Our own profile answers 400, and the message names the field."""
     status, message = refusal(read, body, OURS)
     assert status == 400
     assert f". Look at {field}" in message
@@ -139,7 +139,7 @@ def test_we_tell_the_asker_what_is_missing() -> None:
 
 
 def test_scalars_are_texts() -> None:
-    """Numbers and booleans are taken as they are spelled; null stays; the last of equals wins."""
+    """Numbers and booleans keep their spelling; null stays; the last of equal keys wins."""
     body = b'{"a":1.50,"b":true,"c":null,"d":1e3,"e":"x","e":"y","f":-0}'
     assert bodies.config(body, V39) == {
         "a": "1.50", "b": "true", "c": None, "d": "1e3", "e": "y", "f": "-0",
@@ -148,12 +148,12 @@ def test_scalars_are_texts() -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32"])
 def test_bodies_come_in_any_encoding(encoding: str) -> None:
-    """Jackson guesses it from the first bytes."""
+    """The encoding is guessed from the first bytes, as in Jackson."""
     assert bodies.config('{"ä":"😀"}'.encode(encoding), V39) == {"ä": "😀"}
 
 
 def test_text_behind_the_value() -> None:
-    """Ignored up to 3.6, refused from 3.7 on."""
+    """Text after the JSON value is ignored up to 3.6, and refused from 3.7 on."""
     assert bodies.config(b'{"a":"b"} or so', Profile.of("3.6.2")) == {"a": "b"}
     assert refusal(bodies.config, b'{"a":"b"} or so', Profile.of("3.7.0"))[0] == 500
 
@@ -169,7 +169,7 @@ def test_initial_state_follows_the_release() -> None:
 
 
 def test_offsets_keep_their_numbers() -> None:
-    """Numbers are numbers here, of any size, and nothing is too deep."""
+    """Offsets keep the type of their numbers, at any size and any depth."""
     body = b'{"offsets":[{"partition":{"a":123456789012345678901,"b":1.0},"offset":{"c":[{}]}},{}]}'
     assert bodies.alteration(body, V39) == [
         Offset({"a": 123456789012345678901, "b": 1.0}, {"c": [{}]}),
@@ -186,7 +186,7 @@ def test_offsets_are_needed(body: bytes) -> None:
 
 
 def test_offsets_in_the_form_of_the_kip() -> None:
-    """KIP-875 says what the connector is and calls the keys of a sink otherwise; Kafka does not."""
+    """Our dialect reads offsets in the form of KIP-875; a release refuses that form."""
     body = b'{"offsets":{"sink":[{"partition":{"topic":"t","partition":0},"offset":{"offset":5}}]}}'
     assert bodies.alteration(body, OURS) == [
         Offset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 5}, "sink")
@@ -206,7 +206,7 @@ def test_offsets_in_the_form_of_the_kip() -> None:
     ],
 )
 def test_offsets_of_no_kind(body: bytes) -> None:
-    """An object that is none of the KIP's says what it should be."""
+    """An offsets object without exactly one of `source` and `sink` is refused."""
     assert refusal(bodies.alteration, body, OURS)[0] == 400
 
 

@@ -1,4 +1,4 @@
-"""Commands over HTTP: done once, shown before, as any release; and mounted in other programs."""
+"""Commands over HTTP: idempotency, dry runs, dialects, and mounting in other programs."""
 
 from urllib.parse import quote
 
@@ -18,7 +18,7 @@ NEW = {"name": "new", "config": ORDERS}
 
 
 async def test_a_connector_lives() -> None:
-    """Created, stopped, its offsets reset, deleted: as the KIPs answer it."""
+    """A connector is created and stopped, its offsets are reset, and it is deleted."""
     async with orders_plane() as (_, client):
         created = await client.post("/connectors", json=NEW)
         assert created.status_code == 201
@@ -32,7 +32,10 @@ async def test_a_connector_lives() -> None:
 
 
 async def test_each_release_answers_as_itself() -> None:
-    """3.4 cannot stop, 3.5 cannot alter offsets, 3.9 tells what a reset did; links stay there."""
+    """3.4 cannot stop, 3.5 cannot alter offsets, 3.9 describes a reset.
+
+    The `Location` stays beneath the release's path.
+    """
     async with orders_plane() as (_, client):
         assert (await client.put("/compat/3.4/connectors/orders/stop")).status_code == 404
         assert (await client.put("/compat/3.9/connectors/orders/stop")).status_code == 204
@@ -48,7 +51,7 @@ async def test_each_release_answers_as_itself() -> None:
 async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
     release: str,
 ) -> None:
-    """A worker finds the connector before it looks into the patch."""
+    """A worker looks up the connector before it reads the patch."""
     at, headers = f"/compat/{release}/connectors", {"Content-Type": "application/json"}
     async with orders_plane() as (_, client):
         nobody = await client.patch(f"{at}/nobody/config", content="null", headers=headers)
@@ -71,7 +74,7 @@ async def test_a_patch_that_is_null_says_first_that_there_is_no_such_connector(
     ],
 )
 async def test_a_location_escapes_what_a_release_escapes(name: str, escaped: str) -> None:
-    """A worker keeps whatever may stand in a path; at the root a `Location` can be asked."""
+    """A `Location` escapes the same characters as the release; at the root it can be requested."""
     config = ORDERS | {"name": name}
     async with orders_plane() as (_, client):
         for release in ("2.3", "3.9", "4.3"):
@@ -92,7 +95,7 @@ async def test_a_location_escapes_what_a_release_escapes(name: str, escaped: str
     ],
 )
 async def test_a_name_with_braces_has_no_location_in_a_release(name: str, message: str) -> None:
-    """A worker creates the connector, and then fails at the `Location`."""
+    """A worker creates the connector, and then fails to build the `Location`."""
     config = ORDERS | {"name": name}
     async with orders_plane() as (_, client):
         created = await client.post("/compat/3.9/connectors", json={"name": name, "config": config})
@@ -111,7 +114,7 @@ async def test_an_old_release_writes_its_own_form() -> None:
 
 
 async def test_unknown_releases_are_told() -> None:
-    """Nonsense is the asker's fault; what is too new to be known is answered with a notice."""
+    """An invalid release in the path gets 400; a future release gets an answer with a notice."""
     async with orders_plane() as (_, client):
         nonsense = await client.get("/compat/9x/connectors")
         assert (nonsense.status_code, nonsense.json()["error_code"]) == (400, 400)
@@ -135,7 +138,7 @@ async def test_a_dry_run_writes_nothing() -> None:
 
 
 async def test_an_idempotency_key_is_worth_one_command() -> None:
-    """The same key again gets the same answer, another command with it a conflict."""
+    """A repeated key gets the first answer; another command with the key gets a conflict."""
     async with orders_plane() as (plane, client):
         key = {"idempotency-key": "deploy-7"}
         first = await client.post("/connectors", json=NEW, headers=key)
@@ -164,7 +167,7 @@ async def test_an_empty_idempotency_key_is_none() -> None:
 
 
 async def test_the_past_is_not_changed() -> None:
-    """as_of= is a question; a command with it is a mistake."""
+    """A command with `as_of=` is refused."""
     async with orders_plane() as (_, client):
         answer = await client.put("/connectors/orders/pause?as_of=config@0")
         assert answer.status_code == 400
@@ -210,7 +213,7 @@ async def test_methods_are_told(path: str, methods: str) -> None:
 
 
 async def test_a_body_needs_a_type() -> None:
-    """By then a method has matched, so this error bears a type itself."""
+    """A body without a content type gets 415; this error has a content type."""
     async with orders_plane() as (_, client):
         answer = await client.post("/connectors", content=b"{}")
         assert (answer.status_code, answer.headers["content-type"]) == (415, "application/json")
@@ -219,7 +222,7 @@ async def test_a_body_needs_a_type() -> None:
 
 
 async def test_however_many_releases_are_asked_for() -> None:
-    """States of releases are few, and make way for each other; the one that writes stays."""
+    """A service evicts states of other releases, but keeps the state of its own."""
     async with orders_plane() as (plane, client):
         for release in RELEASES[-20:]:
             assert (await client.get(f"/connectors?profile={release}")).status_code == 200
@@ -232,7 +235,7 @@ async def test_however_many_releases_are_asked_for() -> None:
     [("3.4", "fence", 415), ("3.5", "fence", 400), ("3.4", "tasks", 415), ("3.5", "tasks", 400)],
 )
 async def test_content_types_between_workers(release: str, path: str, status: int) -> None:
-    """Any content type is accepted from 3.5 on: these requests fail for their missing signature."""
+    """From 3.5 on any content type is accepted; the requests fail for their missing signature."""
     async with orders_plane() as (_, client):
         answer = await client.request(
             "PUT" if path == "fence" else "POST",
@@ -244,7 +247,7 @@ async def test_content_types_between_workers(release: str, path: str, status: in
 
 
 async def test_another_writer_takes_over() -> None:
-    """Each answer has the notice, without Retry-After; nothing is written."""
+    """After another writer takes over, commands fail for good; each answer has the notice."""
     async with orders_plane() as (plane, client):
         assert NOTICE not in (await client.get("/connectors")).headers
         await plane.log.claim()

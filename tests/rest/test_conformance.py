@@ -1,7 +1,7 @@
 """The checklist of `rest-api.md`, section 13: a test for each of its lines, in its order.
 
-Of most of them the probe (`tests.rest.probes`) asks more; here each is asked by itself, as a worker
-of 3.9 answers it if nothing else is said.
+The answers are those of a worker 3.9 unless a test names another release. The probe
+(`tests.rest.probes`) covers most lines with more requests.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ NO_TYPE = [
 async def test_errors_before_a_method_is_found_have_no_type(
     method: str, path: str, headers: dict[str, str], status: int
 ) -> None:
-    """The text is JSON all the same."""
+    """An error before method dispatch has a JSON body, but no `Content-Type`."""
     async with orders_plane() as (_, client):
         answer = await client.request(method, BASE + path, headers=headers)
     assert (answer.status_code, answer.json()["error_code"]) == (status, status)
@@ -65,7 +65,7 @@ async def test_errors_before_a_method_is_found_have_no_type(
     ],
 )
 async def test_booleans(query: str, status: int) -> None:
-    """All but `true` is false; the first value counts."""
+    """Every value but `true` is false; the first value counts."""
     async with at_rest() as scene:
         path = f"{BASE}/connectors/orders/restart{query}"
         assert (await scene.client.post(path)).status_code == status
@@ -81,7 +81,7 @@ async def test_numbers_become_texts() -> None:
 
 
 async def test_an_unknown_field_is_a_failure() -> None:
-    """A field that the request does not have is answered in Jackson's words."""
+    """An unknown field gets an error in Jackson's words."""
     async with orders_plane() as (_, client):
         answer = await client.post(f"{BASE}/connectors", json={"foo": 1})
     assert answer.status_code == 500
@@ -93,7 +93,7 @@ async def test_an_unknown_field_is_a_failure() -> None:
 
 
 async def test_a_name_is_trimmed_and_has_to_match() -> None:
-    """The name in the config is compared with what is left."""
+    """The trimmed name must equal the name in the config."""
     async with orders_plane() as (_, client):
         created = await client.post(f"{BASE}/connectors", json={"name": " a\t", "config": FILE})
         differs = {"name": " b ", "config": {**FILE, "name": " b "}}
@@ -104,7 +104,7 @@ async def test_a_name_is_trimmed_and_has_to_match() -> None:
 
 
 async def test_a_no_break_space_is_not_trimmed() -> None:
-    """Java's `trim` knows nothing beyond U+0020."""
+    """Java's `trim` removes no character above U+0020."""
     async with orders_plane() as (_, client):
         created = await client.post(f"{BASE}/connectors", json={"name": "a\u00a0", "config": FILE})
         assert created.json()["name"] == "a\u00a0"
@@ -229,9 +229,9 @@ async def test_a_version_is_told_where_there_is_one() -> None:
 
 @pytest.mark.parametrize("forward", ["", "?forward=true", "?forward=false"])
 async def test_nothing_is_forwarded(forward: str) -> None:
-    """One process has the log, and so leads: however many hops are left, it is done here.
+    """No command is forwarded, at any number of hops: the only process leads.
 
-    The hops of real workers are counted in `tests.scenario.test_exchange`.
+    `tests.scenario.test_exchange` counts the hops of real workers.
     """
     async with at_rest() as scene:
         at = f"{BASE}/connectors/orders"
@@ -244,7 +244,7 @@ async def test_nothing_is_forwarded(forward: str) -> None:
 
 
 async def test_a_request_that_times_out_is_still_completed() -> None:
-    """The timeout is 500 and names the stage, except in 3.6.
+    """A timeout gets 500 and names the stage, except in 3.6.
 
     The command is completed all the same.
     """
@@ -266,14 +266,14 @@ async def test_a_request_that_times_out_is_still_completed() -> None:
 
 
 async def test_an_unknown_connector_is_not_stopped() -> None:
-    """The receiving worker refuses: `forward=false` changes nothing."""
+    """The receiving worker refuses an unknown connector: `forward=false` changes nothing."""
     async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/connectors/nix/stop?forward=false")
     assert (answer.status_code, answer.json()["message"]) == (404, "Unknown connector nix")
 
 
 async def test_no_offsets_come_before_no_connector() -> None:
-    """The body is checked before the connector."""
+    """An alteration without offsets is refused before the connector is looked up."""
     async with orders_plane() as (_, client):
         answer = await client.patch(f"{BASE}/connectors/nix/offsets", json={"offsets": []})
     assert (answer.status_code, answer.json()["message"]) == (400, NO_OFFSETS)
@@ -333,7 +333,7 @@ NUMBERS = "values for sink connectors need to be integers."
     ],
 )
 async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) -> None:
-    """Seven texts; the eighth is that there are none."""
+    """Seven kinds of invalid sink offsets each have their own message; so do missing offsets."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/sink/offsets"
         alteration = {"offsets": [{"partition": partition, "offset": offset}]}
@@ -349,7 +349,7 @@ async def test_offsets_that_no_sink_has(partition: Any, offset: Any, text: str) 
 
 @pytest.mark.parametrize("connector", ["copies", "sink"])
 async def test_offsets_are_reset_as_often_as_one_likes(connector: str) -> None:
-    """A second reset is 200 again."""
+    """A second reset gets 200, too."""
     async with at_rest() as scene:
         at = f"{BASE}/connectors/{connector}/offsets"
         assert len((await scene.client.get(at)).json()["offsets"]) == 1
@@ -405,7 +405,7 @@ def _signed(body: bytes, algorithm: str = "HmacSHA256", key: bytes = KEY) -> dic
     ],
 )
 async def test_signatures(headers: dict[str, str], status: int, text: str) -> None:
-    """Signatures may be missing, of an unknown algorithm, of a foreign key, or right."""
+    """A signature may be missing, of an unknown algorithm, of a wrong key, or right."""
     async with at_rest() as scene:
         answer = await scene.client.put(f"{BASE}/connectors/orders/fence", headers=headers)
     assert answer.status_code == status
@@ -413,7 +413,7 @@ async def test_signatures(headers: dict[str, str], status: int, text: str) -> No
 
 
 async def test_a_signature_before_there_is_a_key() -> None:
-    """503: no leader has written one yet."""
+    """A signed request gets 503 before a leader has written the key."""
     async with orders_plane() as (_, client):
         answer = await client.put(f"{BASE}/connectors/orders/fence", headers=_signed(b""))
     assert answer.status_code == 503
@@ -428,7 +428,7 @@ async def test_a_signature_before_there_is_a_key() -> None:
     ],
 )
 async def test_offsets_in_both_forms(connector: str, offset: Any) -> None:
-    """One state: KIP-875 tells the kind, Kafka a list."""
+    """Our dialect groups offsets by connector type (KIP-875); Kafka's shows a plain list."""
     async with at_rest() as scene:
         at = f"/connectors/{connector}/offsets"
         ours, theirs = await scene.client.get(at), await scene.client.get(BASE + at)

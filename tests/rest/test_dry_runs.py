@@ -1,4 +1,4 @@
-"""`dry_run=true`: each request that changes something has a plan to show, and changes nothing."""
+"""`dry_run=true`: every changing request shows its plan and changes nothing."""
 
 import hmac
 from base64 import b64encode
@@ -26,7 +26,7 @@ from tests.rest.settled_cluster import FILE, Scene, at_rest
 
 
 class DryRunCase(NamedTuple):
-    """A request, and of what its plan consists: keys of records, or kinds of actions."""
+    """A request, and the expected plan: keys of records, or kinds of actions."""
 
     method: str
     path: str
@@ -78,7 +78,7 @@ CASES = (
 
 
 async def _send_signed(client: httpx.AsyncClient, case: DryRunCase, **query: str) -> httpx.Response:
-    """Ask as a worker does, which signs what it sends."""
+    """Send a request with a worker's signature."""
     request = client.build_request(
         case.method, f"/{case.path}", json=case.body, params={**case.query, **query}
     )
@@ -89,7 +89,7 @@ async def _send_signed(client: httpx.AsyncClient, case: DryRunCase, **query: str
 
 
 async def test_nothing_is_changed() -> None:
-    """Every row of the table of endpoints that changes something tells what it would do."""
+    """Every changing endpoint shows the plan of its change."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
         for case in CASES:
@@ -123,7 +123,7 @@ def test_no_endpoint_is_left_out() -> None:
 
 @asynccontextmanager
 async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of another service, which reads what the first one writes."""
+    """A client of a read-only service on the log of another service."""
     profile, plugins = Profile.of("kip"), catalogue()
     worker = DecisionSettings(key_converter=JSON, value_converter=JSON)
     async with Follower(scene.plane.log) as follower:
@@ -144,7 +144,7 @@ async def only_read(scene: Scene) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_a_read_only_service_plans_the_same() -> None:
-    """A read-only service assumes an empty consumer group, and says so."""
+    """A read-only service shows the same plan; it assumes an empty consumer group, and says so."""
     async with at_rest() as scene, only_read(scene) as client:
         before = await scene.changeable_state()
         for case in CASES:
@@ -177,7 +177,7 @@ async def test_a_read_only_service_changes_nothing(
 
 
 async def test_a_read_only_service_beneath_compat() -> None:
-    """A dry run plans as that release does; a request without a dry run gets 405."""
+    """Beneath `/compat` a dry run shows the release's plan; other requests get 405."""
     async with at_rest() as scene, only_read(scene) as client:
         stop = "/compat/3.9/connectors/orders/stop"
         assert (await client.put(stop, params={"dry_run": "true"})).json()["profile"] == "3.9.2"
@@ -192,7 +192,7 @@ async def test_a_read_only_service_beneath_compat() -> None:
 
 @pytest.mark.parametrize("said", ["", "yes", "1"])
 async def test_neither_yes_nor_no(said: str) -> None:
-    """A dry run that is neither true nor false is refused, and nothing is written."""
+    """Any other value of `dry_run=` is refused, and nothing is written."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
         for case in CASES:
@@ -202,7 +202,7 @@ async def test_neither_yes_nor_no(said: str) -> None:
 
 
 async def test_nothing_is_done_to_the_past() -> None:
-    """`as_of=` is a question; with what changes something it is a mistake."""
+    """A dry run with `as_of=` is refused."""
     async with at_rest() as scene:
         before = await scene.changeable_state()
         for case in CASES:

@@ -1,4 +1,4 @@
-"""The event loop is free for others beside large work: none of its callbacks takes long."""
+"""The event loop stays free during large work: none of its callbacks takes long."""
 
 import asyncio
 import json
@@ -36,7 +36,8 @@ from tests.rest.served_history import catalogue, client_of
 
 QUICK = SqliteSettings(synchronous="NORMAL")
 PARTS = 2_000
-"""Offsets or config keys: some ten milliseconds of work in each step on their way."""
+"""Offsets or config keys of a request: each stage of their processing takes some ten milliseconds.
+"""
 JSON = {"content-type": "application/json"}
 KEYS = {f"key{at}": f'é "{at}" """"' for at in range(PARTS)}
 ALL_KEYS = json.dumps(ORDERS | KEYS).encode()
@@ -53,7 +54,7 @@ Asks = Callable[[httpx.AsyncClient], Awaitable[None]]
 
 
 def asking(folder: Path, asks: Asks) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Ask a plane with a stopped connector `orders`, which is on a new file each time."""
+    """A client of a plane with a stopped connector `orders`, on a new file."""
     numbers = count()
 
     async def work() -> None:
@@ -75,7 +76,7 @@ async def alter(client: httpx.AsyncClient) -> None:
 
 
 async def plan(client: httpx.AsyncClient) -> None:
-    """Ask for a dry run: the record is shown as one text, in which each quote is escaped."""
+    """Request a dry run: the record is one text, in which each quote is escaped."""
     path = "/connectors/orders/config?dry_run=true"
     assert (await client.put(path, content=ALL_KEYS, headers=JSON)).is_success
 
@@ -89,23 +90,23 @@ async def put_and_patch(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.slow
 def test_altering_thousands_of_offsets_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """The body is read, decided and written beside the loop."""
+    """The body is parsed, decided and written outside the event loop."""
     assert longest_turn(asking(tmp_path, alter)) < TURN
 
 
 def test_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """A patch of one key of it has a small request and a large answer, and leaves it free too."""
+    """A patch of one key of a large config has a small request and a large answer."""
     assert longest_turn(asking(tmp_path, put_and_patch)) < TURN
 
 
 def test_a_dry_run_with_a_long_record_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """One text may take as long to encode as many members."""
+    """Encoding one long text may take as long as encoding many members."""
     assert longest_turn(asking(tmp_path, plan)) < TURN
 
 
 @pytest.mark.slow
 def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """Each key is a change that every watcher receives."""
+    """A large config change, which every watcher receives key by key, does not block the loop."""
 
     async def work() -> None:
         log = await SqliteLog.open(tmp_path / f"{next(numbers)}.db", settings=QUICK)
@@ -126,7 +127,7 @@ def test_watching_a_config_of_thousands_of_keys_leaves_the_event_loop_free(tmp_p
 
 
 def test_metrics_of_hundreds_of_connectors_leave_the_event_loop_free() -> None:
-    """Prometheus asks several times a minute."""
+    """An exposition of hundreds of connectors does not block the loop: Prometheus asks often."""
     log = MemoryLog()
     asyncio.run(_make_connectors(log, PARTS // 4))
 
@@ -148,7 +149,7 @@ async def _make_connectors(log: Log, number: int) -> None:
 
 
 def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
-    """The batches of a log with many partitions count together."""
+    """Many short batches of a log with many partitions do not block the loop together."""
     log = MemoryLog()
     asyncio.run(_fill(log, PARTS // 40, partitions=40))
 
@@ -159,7 +160,7 @@ def test_history_of_many_short_batches_leaves_the_event_loop_free() -> None:
 
 
 def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
-    """Commands are answered while a snapshot is made."""
+    """A snapshot does not block commands."""
     asyncio.run(_file_with_offsets(tmp_path / "full.db"))
     numbers = count()
 
@@ -176,7 +177,7 @@ def test_a_snapshot_leaves_the_event_loop_free(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("moment", [f"offsets@{PARTS}", str(PARTS)])
 def test_a_question_about_the_past_leaves_the_event_loop_free(tmp_path: Path, moment: str) -> None:
-    """The position of the moment is searched among all records without blocking."""
+    """The search for a moment among all records does not block the loop."""
     asyncio.run(_file_with_offsets(tmp_path / "full.db"))
 
     async def finding() -> None:
@@ -213,7 +214,7 @@ async def _state_of(log: ReadableLog) -> ClusterState:
 
 
 async def test_a_large_answer_leaves_in_pieces() -> None:
-    """In one piece, the loop would copy all that the client has not taken yet."""
+    """A large answer is sent in pieces: in one piece, the loop would copy the unsent rest."""
     sent: list[Message] = []
 
     async def send(message: Message) -> None:

@@ -1,7 +1,7 @@
-"""Texts that clients choose are read in a time that grows as their length.
+"""Texts of clients are parsed in linear time.
 
-Each text is read in a process of its own: a pattern that tries too much would never come back, and
-keeps the interpreter from every other thread meanwhile.
+Each text is parsed in its own process: a backtracking pattern would never return, and would block
+all threads of the interpreter.
 """
 
 import logging
@@ -20,7 +20,7 @@ from tests.rest.plane import ORDERS, orders_plane
 from tests.rest.served_history import catalogue, client_of
 
 PATIENCE_S = 120
-"""Each took hours before; now it takes milliseconds beside the start of Python."""
+"""Each text once took hours; now it takes milliseconds plus the start of Python."""
 
 READS = {
     "an Accept header with blanks in a parameter": (
@@ -49,7 +49,7 @@ READS = {
 
 @pytest.mark.parametrize("code", READS.values(), ids=READS)
 def test_a_text_of_a_client_does_not_stop_the_server(code: str) -> None:
-    """The text is read or refused."""
+    """Each text is parsed or refused in time."""
     subprocess.run([sys.executable, "-c", code], check=True, timeout=PATIENCE_S)
 
 
@@ -63,12 +63,12 @@ def test_a_text_of_a_client_does_not_stop_the_server(code: str) -> None:
     ],
 )
 def test_an_ordinary_topics_regex_is_matched(pattern: str, text: str, *, matched: bool) -> None:
-    """Groups, classes and a few quantifiers are ordinary."""
+    """Groups, classes and a few quantifiers are matched."""
     assert matches(pattern, text) is matched
 
 
 async def test_a_config_of_too_many_transformations_is_refused() -> None:
-    """The validation of each answers with 40 keys."""
+    """The number of transformations is limited: each adds 40 keys to a validation's answer."""
     path = "/connector-plugins/FileStreamSourceConnector/config/validate"
     async with orders_plane() as (_, client):
         for number, status in ((100, 200), (1_001, 413)):
@@ -79,12 +79,12 @@ async def test_a_config_of_too_many_transformations_is_refused() -> None:
 
 
 def test_the_size_of_a_config_counts_the_members_of_lists() -> None:
-    """Each may be a transformation, so a short text can be long work."""
+    """Each member of a list may be a transformation, so the limit counts members."""
     assert size_of(PutConfig("c", {"transforms": ",".join(["t"] * 500)})) >= 500
 
 
 async def test_after_the_end_commands_are_refused_in_connects_words() -> None:
-    """At `/` with 503, which may be tried again; beneath `/compat` with 500, as by a worker."""
+    """After the shutdown a command gets 503 at `/`, and a worker's 500 beneath `/compat`."""
     async with plane_on(MemoryLog(), plugins=catalogue()) as plane:
         pass
     async with client_of(plane.app) as client:
@@ -97,7 +97,10 @@ async def test_after_the_end_commands_are_refused_in_connects_words() -> None:
 async def test_refused_requests_are_one_line_of_the_log(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Uvicorn logs each of them. What other tests made of its logger does not count here."""
+    """Five refused requests produce one line in Uvicorn's log; other warnings are kept.
+
+    The test first resets the logger, because other tests may have changed it.
+    """
     refusing = logging.getLogger("uvicorn.error")
     caplog.set_level(logging.WARNING, refusing.name)
     for name, usual in (("filters", []), ("disabled", False), ("propagate", True)):

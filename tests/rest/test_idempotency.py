@@ -41,7 +41,7 @@ SNAPSHOTS_ALWAYS = Settings(upkeep=UpkeepSettings(snapshots=SNAPSHOTS))
 
 
 class Keyed(NamedTuple):
-    """A request that is sent twice, the requests that come before it, and its status."""
+    """A request that is sent twice, the requests before it, and its status."""
 
     method: str
     path: str
@@ -88,7 +88,7 @@ REQUESTS = {
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[tuple[SqliteLog, ControlPlane, httpx.AsyncClient]]:
-    """A process of its own on the log in a file; it writes snapshots when it ends."""
+    """A new control plane on the log in a file; it writes snapshots when it closes."""
     log = await SqliteLog.open(path)
     async with (
         plane_on(log, SNAPSHOTS_ALWAYS, plugins=catalogue()) as plane,
@@ -99,7 +99,7 @@ async def opened(path: Path) -> AsyncIterator[tuple[SqliteLog, ControlPlane, htt
 
 
 async def prepare(log: SqliteLog, plane: ControlPlane, client: httpx.AsyncClient) -> None:
-    """`orders` runs with a failed task, `new` has no status."""
+    """Prepare the plane: `orders` runs with a failed task, `new` has no status."""
     for name in ("orders", "new"):
         await plane.execute(CreateConnector(name, ORDERS | {"database.password": "pearl"}))
     status = {"trace": None, "worker_id": "w:1", "generation": 1}
@@ -117,7 +117,7 @@ async def sent(client: httpx.AsyncClient, request: Keyed) -> httpx.Response:
 
 
 def comparable_answer(answer: httpx.Response) -> tuple[int, bytes, Mapping[str, str]]:
-    """Code, body, and the headers that belong to the outcome."""
+    """Status, body and the headers that belong to the outcome."""
     kept = ("location", "content-type")
     return answer.status_code, answer.content, {k: answer.headers.get(k, "") for k in kept}
 
@@ -135,7 +135,7 @@ async def change_everything(client: httpx.AsyncClient) -> None:
 async def test_a_key_gets_the_first_answer_after_everything_has_changed(
     request_: Keyed, tmp_path: Path
 ) -> None:
-    """The status and body are repeated: at once, in the same process, and after a restart.
+    """A repeated key gets the first status and body: at once, later, and after a restart.
 
     The restarted process reads snapshots of a log whose history has been compacted.
     """
@@ -158,7 +158,7 @@ async def test_a_key_gets_the_first_answer_after_everything_has_changed(
 
 
 async def test_the_first_answer_comes_in_the_words_of_the_first_release(tmp_path: Path) -> None:
-    """The repetition has the dialect of the first answer: 3.9 names a reset, KIP does not."""
+    """A repeated key gets the dialect of its first answer: 3.9 describes a reset, KIP does not."""
     async with opened(tmp_path / "state.db") as (log, plane, client):
         await prepare(log, plane, client)
         await client.put("/connectors/orders/stop")
@@ -180,7 +180,7 @@ async def test_the_first_answer_comes_in_the_words_of_the_first_release(tmp_path
     ids=lambda command: type(command).__name__,
 )
 async def test_an_embedding_program_gets_the_first_outcome(command: Any, tmp_path: Path) -> None:
-    """`execute` too, also for a key that came over HTTP."""
+    """`execute` with a key that came over HTTP returns the first outcome."""
     path = tmp_path / "state.db"
     async with opened(path) as (log, plane, client):
         await prepare(log, plane, client)
@@ -213,9 +213,10 @@ async def test_a_key_gets_its_answer_after_a_crash_before_the_answer(step: str) 
 
 
 async def test_an_answer_is_stored_once_and_only_for_a_key(tmp_path: Path) -> None:
-    """A config that the request has already is not stored again, and none without a key.
+    """A command's record stores the answer only if the request has an idempotency key.
 
-    Of a patch, whose answer shows more than was asked, it is.
+    An answer whose config equals the request's config is not stored. A patch's answer holds more
+    than its request, so it is stored.
     """
     async with opened(tmp_path / "state.db") as (log, plane, client):
         await prepare(log, plane, client)
@@ -258,7 +259,7 @@ async def test_an_archive_without_secrets_has_none_of_stored_answers(tmp_path: P
 
 
 async def test_logs_without_stored_answers_are_answered_by_what_is_known(tmp_path: Path) -> None:
-    """Earlier versions stored no answers: no defect, and what the request itself tells."""
+    """A record without a stored answer (earlier versions) gets an answer made from its request."""
     path = tmp_path / "state.db"
     restart = REQUESTS["restart"]
     create = Keyed(

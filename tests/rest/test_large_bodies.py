@@ -1,4 +1,4 @@
-"""Large bodies: what they cost is bounded, and read in the event loop is only what is quick."""
+"""Large bodies: their cost is limited, and the event loop parses only short ones."""
 
 import asyncio
 import json
@@ -33,12 +33,12 @@ JSON = {"content-type": "application/json"}
 
 
 def odd_config(number: int) -> bytes:
-    """A config that has to be read token by token: a fraction as it is spelled."""
+    """A config that must be parsed token by token: its fractions keep their spelling."""
     return json.dumps({f"key{at}": 1.5 for at in range(number)}).encode()
 
 
 def asking(method: str, path: str, body: bytes) -> int:
-    """Operations of this process for a request to a plane, the plane's start included."""
+    """Operations of this process for a request to a plane, including the plane's start."""
 
     async def work() -> None:
         async with orders_plane() as (_, client):
@@ -48,7 +48,7 @@ def asking(method: str, path: str, body: bytes) -> int:
 
 
 def test_an_unsigned_request_costs_nothing_however_large_it_is() -> None:
-    """The signature is checked first: anybody can send it, also where others need a name."""
+    """The signature is checked before the body is parsed, since anybody can send the request."""
     sizes = [json.dumps([{"key": "value"}] * number).encode() for number in (1_000, 8_000)]
     small, large = (asking("POST", INTERNAL, body) for body in sizes)
     assert large < small + 100_000
@@ -67,14 +67,14 @@ async def test_faults_of_a_short_body_precede_its_signature() -> None:
 
 
 def test_a_large_odd_body_is_read_in_another_process() -> None:
-    """The server's process only hands the body over; its event loop is free meanwhile."""
+    """Another process parses the body; the server's event loop is free meanwhile."""
     path = "/connector-plugins/FileStreamSource/config/validate"
     small, large = (asking("PUT", path, odd_config(number)) for number in (2_000, 16_000))
     assert large < small + 40 * 14_000  # reading one key takes some 400
 
 
 async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:
-    """With the worker's words, and with its values as they are spelled."""
+    """A large body gets the worker's error message, and its values keep their spelling."""
     path = "/connectors/orders/config"
     async with orders_plane() as (_, client):
         wrong = odd_config(3_000)[:-1]
@@ -88,7 +88,7 @@ async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:
 
 
 async def test_few_large_bodies_are_read_at_once() -> None:
-    """A body above the limit is refused as too busy; a cancelled request ends its process."""
+    """A large body above the limit is refused as too busy; a cancelled request ends its process."""
     processes = BodyProcesses()
     body = b" " * (PLAIN_BYTES + 1)
     reading = [asyncio.ensure_future(processes.read(len, body)) for _ in range(PROCESSES_MAX)]
@@ -102,7 +102,7 @@ async def test_few_large_bodies_are_read_at_once() -> None:
 
 
 async def test_a_large_body_waits_for_a_process_that_does_not_read_yet() -> None:
-    """The rest is not copied before the process takes it."""
+    """A body is passed on piece by piece, as the process reads it."""
     ours, its = socket.socketpair()
     its.setblocking(False)
     _, writer = await asyncio.open_connection(sock=ours)
@@ -120,7 +120,7 @@ async def test_a_large_body_waits_for_a_process_that_does_not_read_yet() -> None
 
 
 async def test_thousands_of_partitions_are_altered_in_one_request() -> None:
-    """5,000 partitions, as a large connector has, take one request."""
+    """One request alters 5,000 partitions, as many as a large connector has."""
     offsets = [
         {"partition": {"filename": f"file-{at}"}, "offset": {"position": at}} for at in range(5_000)
     ]
@@ -196,7 +196,7 @@ DOCUMENTS = st.one_of(
 
 @st.composite
 def documents(draw: st.DrawFn) -> bytes:
-    """JSON, as it is or slightly broken, with fields that come twice."""
+    """JSON documents, valid or slightly malformed, with repeated fields."""
     text = json.dumps(draw(DOCUMENTS), ensure_ascii=draw(st.booleans()))
     text = text.replace('"a"', draw(st.sampled_from(('"a"', '"config"', r'"\u0061"', '"\\""'))))
     text = text.replace("1", draw(st.sampled_from(("1", "-0", "01", "1e2", "1.0"))))
@@ -205,7 +205,7 @@ def documents(draw: st.DrawFn) -> bytes:
 
 @given(documents(), st.sampled_from(RELEASES))
 def test_plain_bodies_are_read_as_others(body: bytes, release: str) -> None:
-    """The fast reader gives what reading token by token gives."""
+    """The fast parser gives the same result as parsing token by token."""
     profile = Profile.of(release)
     readers = (bodies.create, bodies.config, bodies.patch, bodies.alteration, bodies.task_configs)
     for read in readers:
@@ -219,7 +219,7 @@ def test_plain_bodies_are_read_as_others(body: bytes, release: str) -> None:
 
 
 def outcome(read: Any, body: bytes, profile: Profile) -> Any:
-    """The value of a body, or the refusal; kinds of numbers differ."""
+    """The value of a body, or its error; number types differ."""
     try:
         return repr(read(body, profile))
     except RestError as refused:

@@ -1,4 +1,4 @@
-"""Answers about large configs are made beside the event loop: others are served meanwhile."""
+"""Answers about large configs are made outside the event loop, so that it stays free."""
 
 import asyncio
 
@@ -38,6 +38,6 @@ def asking(method: str, path: str, keys: int) -> int:
 @pytest.mark.slow
 @pytest.mark.parametrize(("method", "path"), ASKED.values(), ids=ASKED)
 def test_a_large_config_is_shown_beside_the_event_loop(method: str, path: str) -> None:
-    """The event loop does as much for many keys as for few, but for the reading of its body."""
+    """The event loop's work does not grow with the number of keys, except to read the body."""
     small, large = (asking(method, path, keys) for keys in (4_000, 24_000))
     assert large < small + 120 * 20_000

@@ -65,7 +65,7 @@ class Scraped(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """A control plane that is measured, and a client of it."""
+    """A control plane with metrics, and a client of it."""
 
     plane: ControlPlane
     client: httpx.AsyncClient
@@ -77,7 +77,7 @@ class Measured(NamedTuple):
 
 @asynccontextmanager
 async def measured(protection: Protection | None = None) -> AsyncIterator[Measured]:
-    """An empty control plane with metrics of its own."""
+    """A control plane without connectors, with its own metrics."""
     front = MiddlewareStack(protection or Protection(), KIP, silent())
     around = Surroundings(plugins=catalogue(), notices=front.logger)
     async with ControlPlane.open("memory:", around=around) as plane:
@@ -158,7 +158,7 @@ async def test_positions_and_lag_of_the_log() -> None:
 
 
 async def test_commands_are_counted_with_their_outcome() -> None:
-    """By kind; what was refused has its reason."""
+    """Commands are counted by kind; refused ones also by reason."""
     async with measured() as measured_plane:
         for _ in range(2):
             await measured_plane.client.put("/connectors/nix/stop")
@@ -215,7 +215,10 @@ async def test_two_listeners_of_one_service_tell_the_same() -> None:
 
 
 async def test_formats() -> None:
-    """Prometheus' own, and OpenMetrics for who accepts it; with a head, and by no other method."""
+    """Metrics come in Prometheus' own format, or in OpenMetrics if the client accepts it.
+
+    HEAD is allowed; other methods are not.
+    """
     async with measured() as measured_plane:
         plain = await measured_plane.client.get("/metrics")
         assert plain.headers["content-type"].startswith("text/plain; version=")
@@ -229,7 +232,7 @@ async def test_formats() -> None:
 
 
 async def test_metrics_name_connectors_and_are_protected(tmp_path: Path) -> None:
-    """Scraping takes VIEW, unless the metrics are open."""
+    """Scraping needs the role VIEW, unless the metrics are open."""
     async with measured(Protection(auth_settings(tmp_path))) as measured_plane:
         assert (await measured_plane.client.get("/metrics")).status_code == 401
         headers = {"authorization": f"Bearer {TOKENS['vera']}"}
@@ -241,7 +244,7 @@ async def test_metrics_name_connectors_and_are_protected(tmp_path: Path) -> None
 
 
 async def test_names_that_are_no_text() -> None:
-    """A name of the log may be anything: quotes, line ends, half of a surrogate pair."""
+    """Names in metrics may contain any text: quotes, line ends, half of a surrogate pair."""
     async with measured() as measured_plane:
         log = measured_plane.plane.log
         names = ['a"b\\c\nd', "\ud800"]
@@ -259,13 +262,13 @@ async def test_names_that_are_no_text() -> None:
 
 
 class AwaitableNotices(FollowerNotices):
-    """A logger that can be waited for."""
+    """A logger whose lines a test can wait for."""
 
     exception = FollowerNotices.warning
 
 
 async def test_a_log_that_is_away() -> None:
-    """The known state is still exposed, marked as old; nothing unknown is exposed."""
+    """The last known state is exposed, marked as old; unknown values are not exposed."""
     metrics, notices, log = Metrics(), AwaitableNotices(), MemoryLog()
     for topic in ("connect-configs", "connect-offsets", "connect-status", "connect-commands"):
         await log.create_topic(topic, 1)
@@ -291,7 +294,7 @@ async def test_a_log_that_is_away() -> None:
 
 
 class Undecided(Cable):
-    """A log that never says where it ends, once it is asked by others than its follower."""
+    """A log whose ends nobody but its follower can read: other reads wait for ever."""
 
     async def ends(self, topics: Iterable[str]) -> Ends:
         if self.cut.is_set():

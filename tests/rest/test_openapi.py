@@ -1,4 +1,4 @@
-"""Our answers keep to Kafka's own OpenAPI descriptions of the Connect REST API."""
+"""Our answers conform to Kafka's own OpenAPI descriptions of the Connect REST API."""
 
 from pathlib import Path
 
@@ -42,7 +42,7 @@ async def test_answers_are_as_described(description: Description, line: str) -> 
 
 
 def test_faults_are_found(tmp_path: Path) -> None:
-    """The judge itself sees a wrong type, a wrong word, an unknown member, deep inside."""
+    """The checker finds a wrong type, a wrong word and an unknown member, also deep inside."""
     path = tmp_path / "api.yaml"
     path.write_text(_DESCRIPTION)
     answer = {"type": "sauce", "tasks": [{"task": "0"}, {"task": 1, "more": 2}], "any": [1]}

@@ -1,4 +1,4 @@
-"""`as_of=` and `profile=`: each endpoint that is asked takes both, and refuses what is neither."""
+"""`as_of=` and `profile=`: every GET endpoint accepts both, and refuses invalid values."""
 
 from collections.abc import Iterator
 
@@ -18,7 +18,7 @@ NAMES = {
 }
 NO_RECORDS = ("admin/", "connector-plugins", "health", "openapi.json")
 ENDLESS = "watch"
-"""Is asked in its own tests: its answer has no end."""
+"""Endpoint with an endless answer, which has its own tests."""
 
 
 def _paths(release: str) -> Iterator[str]:
@@ -42,7 +42,7 @@ async def _get(client: httpx.AsyncClient, path: str, **query: str) -> httpx.Resp
 
 
 async def test_every_endpoint_has_its_moments() -> None:
-    """An endpoint with a past answers it; the others refuse `as_of`."""
+    """`as_of` works for every endpoint; one without a past says so in a notice."""
     async with at_rest() as scene:
         assert len((await _get(scene.client, "connectors")).json()) == 3
         assert (await _get(scene.client, "connectors", as_of="config@1")).json() == ["orders"]
@@ -55,7 +55,7 @@ async def test_every_endpoint_has_its_moments() -> None:
 
 @pytest.mark.parametrize("question", [{"as_of": "yesterday"}, {"profile": "9x"}])
 async def test_every_endpoint_refuses_nonsense(question: dict[str, str]) -> None:
-    """400, with what was not understood."""
+    """An invalid value gets 400, and the message repeats it."""
     (nonsense,) = question.values()
     async with at_rest() as scene:
         for path in PATHS:

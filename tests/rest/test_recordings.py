@@ -1,4 +1,4 @@
-"""Recorded answers of real workers, asked of our service over HTTP."""
+"""Recorded answers of real workers, compared with our answers over HTTP."""
 
 from typing import NamedTuple
 
@@ -38,13 +38,13 @@ LIVES = (
 
 
 def last_observation(life: WorkerLife) -> StoryStep:
-    """The last time that this worker was asked everything."""
+    """The last step at which this worker was asked for everything."""
     steps = read_story(HISTORIES / f"{life.history}.story.jsonl")
     return [step for step in steps if step.answers and step.worker == life.worker][-1]
 
 
 async def ask(client: httpx.AsyncClient, path: str, as_of: str) -> RecordedAnswer:
-    """An answer, as stories have it."""
+    """Get a path as of a moment; return the answer in the form of a recorded one."""
     mark = "&" if "?" in path else "?"
     response = await client.get(f"{path}{mark}as_of={as_of}")
     is_json = response.text.startswith(("{", "["))
@@ -53,9 +53,9 @@ async def ask(client: httpx.AsyncClient, path: str, as_of: str) -> RecordedAnswe
 
 @pytest.mark.parametrize("life", LIVES, ids=lambda life: f"{life.history}-{life.worker}")
 async def test_answers_of_real_workers(life: WorkerLife) -> None:
-    """The last answers of every recorded worker are given over HTTP, as of that moment.
+    """Our HTTP answers `as_of` the end of a recorded worker equal its last recorded answers.
 
-    Only the offsets of sinks are another matter: they lie in consumer groups.
+    The offsets of sinks are not compared: they lie in consumer groups, not in the log.
     """
     step = last_observation(life)
     moment = vector(step.positions)

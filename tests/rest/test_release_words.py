@@ -1,7 +1,6 @@
-"""Answers of releases other than the newest, in the words of their own libraries.
+"""Messages of older releases, which come from the libraries of those releases.
 
-What workers of each release said to some 1,400 requests is in `tests/rest/releases`; here are those
-that people met.
+`tests/rest/releases` compares some 1,400 requests per release; this module has single examples.
 """
 
 import pytest
@@ -13,7 +12,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.mark.parametrize("release", ["2.3", "2.8", "3.6"])
 async def test_a_number_of_1200_digits_is_no_failure_before_jackson_2_15(release: str) -> None:
-    """The body is read, and then refused for what it lacks."""
+    """The older parser accepts the number; the service refuses the config without a class."""
     body = '{"name":"x","config":{"a":' + "9" * 1_200 + "}}"
     async with orders_plane() as (_, client):
         answer = await client.post(f"/compat/{release}/connectors", content=body, headers=JSON)
@@ -35,7 +34,7 @@ async def test_an_unreadable_task_list_is_repeated_in_older_releases() -> None:
 
 @pytest.mark.parametrize("release", ["2.3", "2.8", "3.2"])
 async def test_an_older_release_takes_an_empty_topic_of_own_offsets(release: str) -> None:
-    """`offsets.storage.topic` came with 3.3; before, it is a key as any other."""
+    """`offsets.storage.topic` came with 3.3; for older releases it has no meaning."""
     config = ORDERS | {"name": "new", "offsets.storage.topic": ""}
     async with orders_plane() as (_, client):
         path = f"/compat/{release}/connectors"
@@ -56,7 +55,7 @@ async def test_an_older_release_takes_an_empty_topic_of_own_offsets(release: str
     ],
 )
 async def test_jetty_12_says_why_it_refuses_a_path(path: str, reason: str) -> None:
-    """4.x writes a page of its server, with the reason in its title."""
+    """4.x answers with an error page whose title contains the reason."""
     async with orders_plane() as (_, client):
         request = client.build_request("GET", "http://connect/")
         raw = f"/compat/4.3{path}".encode()

@@ -1,8 +1,8 @@
-"""Kafka's own descriptions of its REST API (OpenAPI), asked of each `/compat/{release}`.
+"""Kafka's own OpenAPI descriptions of its REST API, checked against each `/compat/{release}`.
 
-Schemathesis draws requests from a description, right ones and wrong ones; they go over a socket,
-and what comes back has the types and the shape that are described. A request that Kafka's
-servers cannot read is answered as they do: with 500, and still with a whole answer.
+Schemathesis generates valid and invalid requests from a description and sends them over a socket.
+Answers must have the described types and shape. A request that Kafka's servers cannot parse gets
+their 500, with a complete answer.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from tests.rest.running_plane import SINK, SOURCE, at_work
 
 RELEASES = ("3.3", "3.4", "3.5", "3.6", "3.7", "3.8", "3.9")
 EXAMPLES = 10
-"""For each operation and kind of request: some 300 requests for a release, always the same ones."""
+"""Requests for each operation and mode: some 300 for a release, the same in every run."""
 
 FILES = {"/in.txt": ["one", "two"]}
 CONNECTORS = {
@@ -84,7 +84,7 @@ def described(file: Path) -> schemathesis.BaseSchema:
 @pytest.mark.shared
 @pytest.mark.parametrize("release", sampled(RELEASES, "3.3", "3.9"))
 async def test_answers_are_as_described(release: str, shared: Path) -> None:
-    """Every operation, with requests that are right, and with requests that are not."""
+    """Every operation conforms to the description, for valid and invalid requests."""
     schema = described(kafkas_description(shared, release))
     async with at_work(release, files=FILES) as world:
         await asyncio.to_thread(_create, world.url)
@@ -100,7 +100,7 @@ def _create(url: str) -> None:
 
 
 def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
-    """Ask all there is, deletions last; answers which statuses came."""
+    """Send all requests, deletions last; return the statuses that occurred."""
     statuses: set[int] = set()
     with requests.Session() as session:
 
@@ -121,7 +121,7 @@ def _ask_everything(schema: schemathesis.BaseSchema, url: str) -> set[int]:
 def _drawn(
     operation: schemathesis.APIOperation[Any, Any, Any, Any],
 ) -> Iterator[st.SearchStrategy[SchemaCase]]:
-    """Right requests, and wrong ones where there is a body; mostly about connectors there are."""
+    """Valid requests, and invalid ones if there is a body; most name existing connectors."""
     names = st.sampled_from([None, *CONNECTORS])
     yield st.builds(_with_connector, operation.as_strategy(), names)
     if operation.path.endswith("/connectors") or "/config" in operation.path:
@@ -138,7 +138,7 @@ def _with_connector(case: SchemaCase, name: str | None) -> SchemaCase:
 
 
 def _configured(case: SchemaCase) -> SchemaCase:
-    """The same request with a config that is right, and whatever was drawn for it."""
+    """The same request with a valid config that includes the generated keys."""
     body: Any = case.body
     match body:
         case {"config": dict(drawn)}:
@@ -161,7 +161,7 @@ def _for_each(cases: st.SearchStrategy[SchemaCase], ask: Callable[[SchemaCase], 
 
 
 def _check(case: SchemaCase, answer: schemathesis.Response) -> None:
-    """An answer is what is described, or one of Connect's errors."""
+    """Check that an answer is as described, or one of Connect's errors."""
     if answer.status_code < HTTPStatus.BAD_REQUEST:
         if answer.content:
             checks = [content_type_conformance, response_schema_conformance]

@@ -1,6 +1,6 @@
-"""Requests among workers: what is signed with the cluster's key, and what is no signature.
+"""Signatures of requests among workers, with the cluster's session key.
 
-The answers of a real worker to most of this are among the probe's (`9 internal`).
+The probe's world `9 internal` has most of the answers of a real worker.
 """
 
 import hmac
@@ -37,7 +37,7 @@ def refusal(request_headers: Mapping[str, str], key: SessionKey | None = KEY) ->
 
 @pytest.mark.parametrize("signed", [SIGNED, SIGNED.rstrip("=")])
 def test_signed(signed: str) -> None:
-    """The body with the key; padding may be left out, as Java's decoder has it."""
+    """A signature is accepted with or without its padding, as in Java's decoder."""
     assert SIGNED.endswith("=")
     session_signature = signature(headers(signed=signed), KEY)
     assert session_signature is not None
@@ -46,14 +46,14 @@ def test_signed(signed: str) -> None:
 
 @pytest.mark.parametrize("missing", headers())
 def test_unsigned(missing: str) -> None:
-    """Both headers are needed; one alone is no signature."""
+    """A request needs both headers; one alone is no signature."""
     incomplete = {name: value for name, value in headers().items() if name != missing}
     assert signature(incomplete, KEY) is None
 
 
 @pytest.mark.parametrize("signed", ["", "AAAA", b64encode(b"x" * 32).decode()])
 def test_signed_by_somebody_else(signed: str) -> None:
-    """A wrong signature is forbidden, however short it is."""
+    """A wrong signature of any length is forbidden."""
     assert isinstance(refusal(headers(signed=signed)), Forbidden)
 
 
@@ -69,12 +69,12 @@ def test_signed_by_somebody_else(signed: str) -> None:
     ],
 )
 def test_no_signature_of_ours(request_headers: Mapping[str, str], text: str) -> None:
-    """An unreadable signature, or another algorithm, is the client's error."""
+    """An unreadable signature, or another algorithm, is a client error."""
     message = refusal(request_headers)
     assert isinstance(message, BadRequest)
     assert str(message).startswith(text)
 
 
 def test_before_there_is_a_key() -> None:
-    """A worker that has read no key yet cannot tell."""
+    """A worker that has not read the key yet is not ready."""
     assert isinstance(refusal(headers(), key=None), NotReady)

@@ -1,4 +1,4 @@
-"""The service on a real socket: what clients send byte for byte, and how it ends."""
+"""The service on a real socket: raw requests, and its shutdown."""
 
 import asyncio
 import socket
@@ -40,7 +40,7 @@ async def ask(address: tuple[str, int], request: bytes) -> tuple[bytes, dict[byt
 
 
 def get(target: bytes, *headers: bytes, method: bytes = b"GET") -> bytes:
-    """A request after which the server closes."""
+    """A request after which the server closes the connection."""
     lines = [method + b" " + target + b" HTTP/1.1", b"Host: x", b"Connection: close", *headers]
     return b"\r\n".join([*lines, b"", b""])
 
@@ -63,7 +63,7 @@ async def test_raw_targets(address: tuple[str, int], target: bytes) -> None:
 
 
 async def test_headers(address: tuple[str, int]) -> None:
-    """An error outside of the endpoints has no type; the `Server` header is sent once."""
+    """An error outside of the endpoints has no content type; the `Server` header is sent once."""
     status, headers, body = await ask(address, get(b"/nix"))
     assert status == b"HTTP/1.1 404 Not Found"
     assert body == b'{"error_code":404,"message":"HTTP 404 Not Found"}'
@@ -101,7 +101,7 @@ async def test_upgrades_are_ignored(address: tuple[str, int]) -> None:
 
 
 async def test_ends_with_idle_connections() -> None:
-    """Ending does not wait for clients that keep their connection."""
+    """The shutdown does not wait for clients that keep an idle connection."""
     listening = listen("127.0.0.1", 0)
     async with following("life-3.9") as follower:
         async with serving(App(Service(follower, Profile.of("3.9"), BodyProcesses())), listening):

@@ -1,8 +1,8 @@
-"""Every history of a real cluster, lived once more by a control plane that is asked over HTTP.
+"""Replay of every history of a real cluster by a control plane, over HTTP.
 
-Each request of each history is sent, in order, beneath `/compat/{release}` of the worker that was
-asked; each observation asks for the same again. Status and answer are those recorded, and so are
-the bytes of every record that our control plane writes for the requests in between.
+Each request of each history is sent, in order, to `/compat/{release}` of the worker that got it.
+Each observation is repeated, too. Status, answer, and the bytes of every record that our control
+plane writes equal the recorded ones.
 """
 
 from collections import Counter
@@ -14,7 +14,7 @@ from tests.recorded_requests import HISTORIES
 from tests.rest.stories import EXCEPTIONS, ComparedAnswer, HistoryReplay
 
 COMPACTED_AWAY = {("compacted-3.9", 13)}
-"""Requests of which the recorded log has lost a record; it would hold the one that is written."""
+"""Requests whose record the recorded log lost by compaction."""
 
 ANSWERS = {
     "aborted-3.9": (2, 64),
@@ -28,11 +28,11 @@ ANSWERS = {
     "odd-records-3.9": (4, 106),
     "roll-3.4-3.9-3.4": (9, 423),
 }
-"""By history, how many requests are sent, and how many answers are looked at besides."""
+"""Numbers of sent requests and of compared observations, by history."""
 
 
 async def lived(history: str, *, until: int | None = None) -> list[ComparedAnswer]:
-    """All answers of a history; or up to a step, which is then sent though it be an exception."""
+    """All answers of a history, or those up to a step; the last step is sent even if excepted."""
     answers = []
     async with HistoryReplay(history) as life:
         for step in read_story(HISTORIES / f"{history}.story.jsonl"):
@@ -45,7 +45,7 @@ async def lived(history: str, *, until: int | None = None) -> list[ComparedAnswe
 
 @pytest.mark.parametrize("history", ANSWERS)
 async def test_every_answer_is_given_again(history: str) -> None:
-    """Every answer is the recorded one, and every record that is written has recorded bytes."""
+    """Every answer equals the recorded one, and every written record has recorded bytes."""
     answers = await lived(history)
     differing = [answer for answer in answers if not answer.agrees]
     assert not differing, "\n".join(map(_difference_text, differing))
@@ -61,14 +61,14 @@ async def test_every_answer_is_given_again(history: str) -> None:
 
 @pytest.mark.parametrize(("history", "step"), EXCEPTIONS)
 async def test_exceptions_are_some(history: str, step: int) -> None:
-    """Each excepted step is really answered differently."""
+    """Each excepted request really gets another answer."""
     *_, last = await lived(history, until=step)
     assert last.step.n == step
     assert not last.agrees
 
 
 def test_no_history_is_left_out() -> None:
-    """All stories there are, and all of their requests and answers."""
+    """The table covers all histories, with all of their requests and answers."""
     stories = {path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl")}
     assert stories == {*ANSWERS}
     steps = [step for name in stories for step in read_story(HISTORIES / f"{name}.story.jsonl")]

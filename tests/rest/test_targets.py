@@ -1,4 +1,4 @@
-"""Targets and media types, where releases or our own dialect part from what the probe shows."""
+"""Targets and media types: differences between releases and our dialect that the probe lacks."""
 
 import re
 from urllib.parse import unquote
@@ -22,7 +22,7 @@ SINK = {"connector.class": "org.apache.kafka.connect.file.FileStreamSinkConnecto
 @pytest.mark.parametrize("release", ["2.3.0", "3.9.1", "4.0.0", KIP])
 @pytest.mark.parametrize("path", ["/a", "/connectors/a.b~c-_1/status", "/a..b/c", "/A/0/9."])
 def test_plain_paths_are_taken_as_they_are(path: str, release: str) -> None:
-    """With an empty parameter the same path is read piece by piece."""
+    """A plain path gives the same result on the fast path as segment by segment."""
     profile = Profile.of(release)
     plain = parse_target(f"{path}?x=1&x=", profile)
     assert plain == parse_target(f"{path};?x=1&x=", profile)
@@ -44,7 +44,7 @@ def test_plain_paths_are_taken_as_they_are(path: str, release: str) -> None:
 def test_targets_that_servers_refuse(
     target: str, old: type[RestError] | None, new: type[RestError] | None
 ) -> None:
-    """Releases up to 3.9 and from 4.0 on run on different servers."""
+    """Up to 3.9 and from 4.0 on, different servers refuse different targets."""
     for release, error in (("3.9", old), ("4.3", new)):
         if error is None:
             assert parse_target(target, Profile.of(release)).segments[0] == "connectors"
@@ -63,20 +63,20 @@ def test_targets_that_servers_refuse(
     ],
 )
 def test_targets_that_we_refuse(target: str, sentence: str) -> None:
-    """At the root a sentence explains the refusal."""
+    """At the root the message explains the refusal."""
     with pytest.raises(BadRequest, match=re.escape(sentence)):
         parse_target(target, Profile.of(KIP))
 
 
 @pytest.mark.parametrize("name", ["a{b}", "a%2Fb%00", "\ufffd", "a|b", ".."])
 def test_targets_that_we_accept(name: str) -> None:
-    """Any readable segment can be a name."""
+    """At the root any decodable segment can be a name."""
     target = parse_target(f"/connectors/{name}", Profile.of(KIP))
     assert target.segments == ("connectors", unquote(name))
 
 
 async def test_a_media_type_that_is_none() -> None:
-    """At the root no page is written about it."""
+    """At the root an invalid media type gets JSON, not the server's page."""
     async with orders_plane() as (_, client):
         answer = await client.get("/connectors", headers={"content-type": "garbage"})
     assert answer.status_code == 415
@@ -85,7 +85,7 @@ async def test_a_media_type_that_is_none() -> None:
 
 @pytest.mark.parametrize("release", ["3.9", "4.3"])
 async def test_pages_are_kept_or_not(release: str) -> None:
-    """Jetty's long page is not to be kept by anybody; the line about a bad target may be."""
+    """Jetty's error page for a bad media type forbids caching."""
     async with orders_plane() as (_, client):
         sent = {"content-type": "garbage"}
         page = await client.get(f"/compat/{release}/connectors", headers=sent)
@@ -95,7 +95,7 @@ async def test_pages_are_kept_or_not(release: str) -> None:
 
 
 async def test_offsets_of_a_sink() -> None:
-    """The broker has a sink's offsets; ours are listed under `sink`, as KIP-875 specifies."""
+    """A sink's offsets come from the broker; our dialect lists them under `sink`, as in KIP-875."""
     broker = SimulatedBroker()
     broker.ends["t"] = 5
     async with orders_plane(outside=broker) as (plane, client):
@@ -126,7 +126,7 @@ class UnreachableBroker(SimulatedBroker):
 
 
 async def test_offsets_of_a_sink_that_nobody_knows() -> None:
-    """An unreachable group is a 500 with the reason."""
+    """An unreachable consumer group gets 500 with the reason."""
     async with orders_plane(outside=UnreachableBroker()) as (plane, client):
         await plane.execute(CreateConnector("sink", SINK))
         answer = await client.get("/connectors/sink/offsets")
@@ -138,7 +138,7 @@ async def test_offsets_of_a_sink_that_nobody_knows() -> None:
 
 
 async def test_a_group_without_offsets_is_gone() -> None:
-    """The probe's broker deletes a group with its last offset, also the second time."""
+    """A group is deleted with its last offset, as in the probe, also the second time."""
     broker = SimulatedBroker()
     broker.ends["t"] = 5
     broker.consume("connect-sink", "t")

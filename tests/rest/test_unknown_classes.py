@@ -1,4 +1,4 @@
-"""Connectors of undeclared classes: their creation is refused, existing ones are shown."""
+"""Connectors of unknown classes: creation is refused, existing ones are shown."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,13 +13,15 @@ from controlplane.plane import Settings, Surroundings
 from tests.rest.served_history import client_of
 
 CONFIG = {"connector.class": "org.example.Jdbc", "url": "jdbc:x"}
-TOLD = "Failed to find any class that implements Connector and which name matches org.example.Jdbc"
+UNKNOWN_CLASS = (
+    "Failed to find any class that implements Connector and which name matches org.example.Jdbc"
+)
 BASES = pytest.mark.parametrize("base", ["", "/compat/3.9.1", "/compat/4.3.0"])
 
 
 @asynccontextmanager
 async def asking(log: MemoryLog, **settings: bool) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a plane that knows Kafka's own classes alone."""
+    """A client of a plane that knows only Kafka's own classes."""
     around = Surroundings(notices=silent())
     async with (
         ControlPlane.open(log, Settings(**settings), around) as plane,  # type: ignore[arg-type]
@@ -30,16 +32,16 @@ async def asking(log: MemoryLog, **settings: bool) -> AsyncIterator[httpx.AsyncC
 
 @BASES
 async def test_a_connector_of_an_unknown_class_is_not_created(base: str) -> None:
-    """By the worker's words; up to 4.0 the worker fails, later the caller is to blame."""
+    """The creation gets the worker's message: a server error up to 4.0, a client error later."""
     async with asking(MemoryLog()) as client:
         posted = await client.post(f"{base}/connectors", json={"name": "a", "config": CONFIG})
         assert posted.status_code == (500 if "3.9" in base else 400)
-        assert posted.json()["message"].startswith(TOLD)
+        assert posted.json()["message"].startswith(UNKNOWN_CLASS)
         assert (await client.get(f"{base}/connectors")).json() == []
 
 
 async def test_it_is_created_where_unknown_classes_are_trusted() -> None:
-    """A setting that is off by default."""
+    """A setting, which is off by default, allows the creation of connectors of unknown classes."""
     async with asking(MemoryLog(), trust_unknown_classes=True) as client:
         posted = await client.post("/connectors", json={"name": "a", "config": CONFIG})
         assert posted.status_code == 201
@@ -48,7 +50,7 @@ async def test_it_is_created_where_unknown_classes_are_trusted() -> None:
 
 @BASES
 async def test_an_existing_connector_of_an_unknown_class_is_read_and_steered(base: str) -> None:
-    """Requests that need the class are refused, as by a worker without it; others are not."""
+    """Requests that need the class are refused, as in a worker without it; others succeed."""
     log = MemoryLog()
     async with asking(log, trust_unknown_classes=True) as client:
         await client.post("/connectors", json={"name": "a", "config": CONFIG})
@@ -65,8 +67,8 @@ async def test_an_existing_connector_of_an_unknown_class_is_read_and_steered(bas
             await client.patch(f"{path}/config", json={"url": "jdbc:y"}),
         ):
             assert refused.status_code == failed
-            assert refused.json()["message"].startswith(TOLD)
+            assert refused.json()["message"].startswith(UNKNOWN_CLASS)
         reset = await client.delete(f"{path}/offsets")
         assert reset.status_code == 500
-        assert reset.json()["message"].startswith(TOLD)
+        assert reset.json()["message"].startswith(UNKNOWN_CLASS)
         assert (await client.delete(path)).status_code == 204

@@ -1,6 +1,6 @@
 """Rules about circles of imports, between modules and between the parts of a package.
 
-Imports inside of functions count, those for types only do not.
+Imports inside of functions count; imports for types only do not.
 """
 
 import ast
@@ -15,14 +15,14 @@ FREE_OF_CIRCLES = {*PACKAGES, "benchmarks"}
 
 
 _Imports = Mapping[str, set[str]]
-"""Per module or part of a package, those that it imports."""
+"""Imported modules or parts, by module or part of a package."""
 
 
 def import_circle(sources: list[SourceFile]) -> list[str]:
     """Modules of one circle in the order of their imports; empty if there is none.
 
-    A name imported from a package is an import of the module that has this name, or else of the
-    package's `__init__`. The `__init__` of the packages around a module do not count.
+    A name imported from a package means the module of this name, or else the package's `__init__`.
+    The `__init__` of the packages around a module do not count.
     """
     return _circle(_module_imports(sources))
 
@@ -85,7 +85,7 @@ def _parent(module: str, depth: int) -> str:
 
 
 def _part_of(package: str, module: str) -> str:
-    """The part of a package that a module lies in; empty if it lies elsewhere."""
+    """The part of a package that contains a module; empty for a module elsewhere."""
     if not module.startswith(f"{package}."):
         return ""
     return _parent(module, package.count(".") + 2)
@@ -109,7 +109,7 @@ def _module_imports(sources: list[SourceFile]) -> _Imports:
 
 
 def _imported(source: SourceFile, modules: Collection[str]) -> set[str]:
-    """Modules of these that a file imports at any time of its run."""
+    """The subset of these modules that a file imports at any time of its run."""
     for_types = {
         line
         for node in source.nodes

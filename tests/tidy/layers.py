@@ -1,4 +1,4 @@
-"""Rules about who may import what."""
+"""Rules about allowed imports."""
 
 import ast
 import re
@@ -68,11 +68,11 @@ LAYERS: dict[str, set[str]] = {
     | PAGE
     | {f"controlplane.{name}" for name in ("clock", "settings", "private_files")},
 }
-"""Per part of the program, the other parts it may import. What is not listed (the command line,
-`__main__`, the package itself) may import every part of `controlplane`, and nobody imports it."""
+"""Per part of the program, the other parts it may import. A part in `TOP` is not listed: it may
+import every part of `controlplane`, and no part imports it."""
 
 LATER = {"controlplane.plane": REST}
-"""Per part, those that it may import inside a function: `plane.app` imports HTTP when asked for."""
+"""Parts that may be imported inside a function only: `plane.app` imports HTTP at its first use."""
 
 TOP = {"controlplane", "controlplane.cli", "controlplane.__main__"}
 
@@ -80,7 +80,7 @@ IMPURE = {
     *("asyncio", "logging", "os", "random", "secrets", "select", "selectors", "signal"),
     *("socket", "sqlite3", "subprocess", "threading", "time", "uuid", "pathlib", "io"),
 }
-"""Modules that let the world in: time, chance, identity, files, other processes."""
+"""Modules with effects or chance: time, randomness, identity, files, other processes."""
 
 PRESENT = {"now", "today", "utcnow"}
 """Methods of `datetime` that read the clock."""
@@ -89,16 +89,16 @@ Layers = Mapping[str, set[str]]
 
 
 def dead_names(sources: Iterable[SourceFile], rules: Layers) -> set[str]:
-    """Names in a table of layers that no module or package has: a rule about them rules nothing."""
+    """Names in a table of layers that no module or package has: rules about them check nothing."""
     modules = {source.module for source in sources if source.in_package}
     return {*rules}.union(*rules.values()) - modules
 
 
 def documented_layers(document: str) -> dict[str, tuple[set[str], set[str]]]:
-    """Per package in the table of imports: what it may import, and what inside a function only.
+    """The table of imports: for each package, the allowed ones, and those inside a function only.
 
     "and below" adds everything that the named packages may import. Names of the standard library
-    and of other projects are no code in the table.
+    and of other projects are not formatted as code in the table.
     """
     table = document.partition("| Package | May import |")[2].partition("\n\n")[0]
     layers: dict[str, tuple[set[str], set[str]]] = {}
@@ -116,7 +116,7 @@ def documented_layers(document: str) -> dict[str, tuple[set[str], set[str]]]:
 
 
 def _packages(cell: str) -> set[str]:
-    """Packages that a cell names as code, with their full names."""
+    """Full names of the packages that a cell formats as code."""
     names = re.findall(r"`([\w.]+)`", cell)
     return {name if name in PACKAGES else f"controlplane.{name}" for name in names}
 
@@ -125,7 +125,7 @@ ONLY_IN = {"aiokafka": "controlplane/logs/kafka/", "pyspark": "replay/"}
 
 
 def deferred(source: SourceFile) -> set[int]:
-    """Lines inside of functions or under `if TYPE_CHECKING`: what they import is not yet needed."""
+    """Lines inside of functions or under `if TYPE_CHECKING`, whose imports run later or never."""
     within = (ast.FunctionDef, ast.AsyncFunctionDef)
     return {
         line
@@ -137,7 +137,7 @@ def deferred(source: SourceFile) -> set[int]:
 
 
 def imports(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """Each imported module with its line; `from a import b` also as `a.b`, which may be one."""
+    """Each imported module with its line; `from a import b` also yields `a.b`."""
     for node in source.nodes:
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
@@ -166,7 +166,7 @@ def part(module: str) -> str | None:
 
 
 def layers(source: SourceFile) -> Iterator[Offence]:
-    """A part imports only those below it, and nothing imports `replay`."""
+    """A part imports only parts below it, and no part imports `replay`."""
     own = part(source.module)
     if own is None:
         return
@@ -181,7 +181,7 @@ def layers(source: SourceFile) -> Iterator[Offence]:
 
 
 def pure_core(source: SourceFile) -> Iterator[Offence]:
-    """`core/` knows the standard library, without the world, and msgspec."""
+    """`core/` imports msgspec and the pure part of the standard library."""
     if not source.inside("controlplane/core/"):
         return
     foreign = set(sys.stdlib_module_names) - IMPURE | {"msgspec", "controlplane"}
@@ -194,7 +194,7 @@ def pure_core(source: SourceFile) -> Iterator[Offence]:
 
 
 def one_place(source: SourceFile) -> Iterator[Offence]:
-    """Kafka's client (aiokafka) is wrapped in one folder, pyspark used in one package."""
+    """Only one folder imports Kafka's client (aiokafka), and only one package pyspark."""
     if not source.in_package:
         return
     for line, module in imports(source):

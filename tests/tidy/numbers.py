@@ -1,4 +1,4 @@
-"""Rules about numbers that have one home: HTTP status codes and Kafka releases."""
+"""Rules about numbers with one place: HTTP status codes and Kafka releases."""
 
 import ast
 import re
@@ -34,7 +34,7 @@ def status_codes(source: SourceFile) -> Iterator[Offence]:
 
 
 def _named_values(source: SourceFile) -> Iterator[ast.expr]:
-    """Values that are bound to names which do not speak of HTTP."""
+    """Values bound to names that are not about HTTP."""
     for node in source.nodes:
         match node:
             case ast.Assign(targets=[target], value=value) if not _is_status(_word(target)):
@@ -71,7 +71,7 @@ def _word(node: ast.AST) -> str:
 
 
 def release_comparisons(source: SourceFile) -> Iterator[Offence]:
-    """The table of releases alone compares releases with each other."""
+    """Only the table of releases compares releases with each other."""
     if not source.in_package or source.inside(RELEASE_HOME):
         return
     for node in source.nodes:

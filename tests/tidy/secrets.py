@@ -1,4 +1,4 @@
-"""Rules about what may lie in no file of a public repository."""
+"""Rules about content that no file of a public repository may have."""
 
 import re
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ LOOK_FOR = {"a path of one machine": HOMES, "a registry's host": HOSTS, "a secre
 
 
 def private(source: SourceFile) -> Iterator[Offence]:
-    """No path of somebody's machine, no host of a package registry, no secret."""
+    """A file has no path of a machine, no host of a package registry, and no secret."""
     for kind, pattern in LOOK_FOR.items():
         for match in pattern.finditer(source.text):
             line = source.text.count("\n", 0, match.start()) + 1

@@ -1,6 +1,6 @@
-"""The files that the house rules look at, and the form of a rule.
+"""The files that the house rules check, and the form of a rule.
 
-A rule takes one file and answers its offenders: a line number and a few words each.
+A rule takes one file and yields its offences: a line number and a few words each.
 """
 
 import ast
@@ -16,7 +16,7 @@ PACKAGES = ("controlplane", "replay")
 
 
 class Offence(NamedTuple):
-    """A place that breaks a rule: line number from 1, and what is wrong there."""
+    """A place that breaks a rule: line number from 1, and the problem."""
 
     line: int
     problem: str
@@ -31,12 +31,12 @@ class SourceFile:
 
     @cached_property
     def tree(self) -> ast.Module:
-        """The file as Python reads it."""
+        """The parsed file."""
         return ast.parse(self.text, self.path)
 
     @cached_property
     def nodes(self) -> list[ast.AST]:
-        """All nodes of the tree; a walk takes ten times as long as a list."""
+        """All nodes of the tree, kept because walking it takes ten times as long as a list."""
         return [*ast.walk(self.tree)]
 
     @property
@@ -69,11 +69,11 @@ Rule = Callable[[SourceFile], Iterator[Offence]]
 
 
 MADE = {".git", ".venv", ".cache", ".hypothesis", "__pycache__", "dist", "target"}
-"""Folders that tools make. A source distribution has no git that could name them."""
+"""Folders that tools make. A source distribution has no git that lists the others."""
 
 
 def tracked(*patterns: str) -> list[SourceFile]:
-    """Text files that git tracks or would track; without git, the files that no tool has made."""
+    """Text files that git tracks or would track; without git, all files that no tool made."""
     paths = _listed_by_git(*patterns) if (ROOT / ".git").exists() else _listed_by_walk(*patterns)
     return [source for path in sorted(paths) if (source := _read(path)) is not None]
 

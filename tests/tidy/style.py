@@ -12,7 +12,7 @@ FUNCTION_LINES = 60
 SCENARIO_LINES = 120
 
 BANNED = {"manager", "helper", "helpers", "util", "utils", "handler", "processor", "data"}
-"""Words that say nothing about what a thing is."""
+"""Words that say nothing about a thing."""
 
 CALLED_BY_OTHERS = {"data_received", "handle_data", "timeout_keep_alive_handler"}
 """Methods that asyncio, uvicorn and HTML's parser call by these names."""
@@ -23,11 +23,11 @@ DefinitionNode = Function | ast.ClassDef
 
 
 CONNECTS = {"DataError"}
-"""Names that Connect's users know: its DataException."""
+"""Names that Connect's users know, such as its DataException."""
 
 
 def file_size(source: SourceFile) -> Iterator[Offence]:
-    """A file can be read in one sitting; blank lines and comments count."""
+    """A file has at most so many lines that one can read it at once; all lines count."""
     lines = source.text.count("\n")
     limit = SCENARIO_LINES if source.path.endswith(".scenario") else FILE_LINES
     if lines > limit:
@@ -35,7 +35,7 @@ def file_size(source: SourceFile) -> Iterator[Offence]:
 
 
 def function_size(source: SourceFile) -> Iterator[Offence]:
-    """A function fits on a screen; its docstring counts."""
+    """A function fits on a screen, including its docstring."""
     for node in source.nodes:
         if isinstance(node, Function):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
@@ -44,7 +44,7 @@ def function_size(source: SourceFile) -> Iterator[Offence]:
 
 
 def names(source: SourceFile) -> Iterator[Offence]:
-    """Names say what a thing is, and have their unit last."""
+    """A name says what a thing is, and ends with its unit."""
     for line, name in _defined(source):
         if name == "data" and not source.in_package:
             continue  # so hypothesis calls what a test draws from
@@ -58,7 +58,7 @@ def names(source: SourceFile) -> Iterator[Offence]:
 
 
 def _defined(source: SourceFile) -> Iterator[tuple[int, str]]:
-    """Every name that this file gives to something, the file's own among them."""
+    """Every name that this file defines, including the file's own."""
     yield 1, source.path.rpartition("/")[2].partition(".")[0]
     for node in source.nodes:
         match node:
@@ -75,7 +75,7 @@ def _defined(source: SourceFile) -> Iterator[tuple[int, str]]:
 
 
 def docstrings(source: SourceFile) -> Iterator[Offence]:
-    """Every module, every public name of a package and every test says what it is."""
+    """Every module, public name of a package and test has a docstring."""
     if not ast.get_docstring(source.tree):
         yield Offence(1, "the file has no docstring")
     for node in _public(source.tree.body, source):
@@ -84,7 +84,7 @@ def docstrings(source: SourceFile) -> Iterator[Offence]:
 
 
 def _public(body: list[ast.stmt], source: SourceFile) -> Iterator[DefinitionNode]:
-    """Definitions that others see: names without underscore; in other files only the tests."""
+    """Public definitions: names without underscore; in files outside of packages only the tests."""
     for node in body:
         if not isinstance(node, DefinitionNode) or node.name.startswith("_"):
             continue

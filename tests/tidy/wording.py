@@ -13,12 +13,12 @@ OPENINGS = {
     *("Of", "That", "Those", "What", "Whatever", "Which", "Who", "Whoever", "Whom", "Whose"),
     *("Whether", "Why", "How", "To", "Where"),
 }
-"""First words of sentences that keep their subject for the end."""
+"""First words of sentences that put their subject last."""
 
 FRAGMENTS = {
     *("And", "But", "It", "Its", "Neither", "Nor", "Not", "Nothing", "Or", "So", "Their", "They"),
 }
-"""First words of docstrings whose subject stands elsewhere: in a name, or in nothing at all."""
+"""First words of docstrings whose subject is missing, or in the name alone."""
 
 NOUNS_IN_ING = {
     *("binding", "coalescing", "embedding", "encoding", "fencing", "forwarding", "heading"),
@@ -32,7 +32,7 @@ PRONOUNS = {
     *("looked", "ours", "seen", "shown", "told", "together", "wanted", "when", "where", "who"),
     *("whole", "written"),
 }
-"""Participles, pronouns and adverbs: a module of such a name could hold anything."""
+"""Participles, pronouns and adverbs, which say nothing about a module."""
 
 VAGUE = {
     *("About", "Ask", "Asked", "Asker", "Done", "Found", "Given", "Kept", "Known", "Look"),
@@ -41,42 +41,54 @@ VAGUE = {
     *("Played", "Reading", "Rebalancing", "Routed", "Sighting", "Standing", "Together"),
     *("Wanted", "Whole", "Work"),
 }
-"""Names of classes that need a noun beside them, which says of what."""
+"""Class names that need a further noun."""
 
 VAGUE_VARIABLES = {"it", "one", "told"}
-"""Names of variables and parameters that do not say of what."""
+"""Names of variables and parameters that say nothing about their value."""
 
 VAGUE_LOCALS = VAGUE_VARIABLES | {
     *("asked", "found", "given", "here", "known", "more", "seen", "some", "there", "wanted"),
     "what",
 }
-"""Names of local variables, and of parameters of private functions, that do not say of what."""
+"""Names of local variables, and of parameters of private functions, that say nothing."""
 
 VAGUE_FUNCTIONS = (VAGUE_LOCALS - {"given", "more", "what"}) | {
     *("about", "done", "give", "got", "kept", "said", "shown", "whole", "written"),
 }
-"""Names of functions that do not say what they do. `given` is a verb of scenarios, `what` belongs
-to the Python API (`HistoryEvent`), and fields of the report are called `more`."""
+"""Names of functions that do not say what they do.
+
+`given` is a verb of scenarios, `what` belongs to the Python API (`HistoryEvent`), and the report
+has fields named `more`.
+"""
 
 RESERVED = {"Source", "Sink"}
-"""Names of the API for authors of connectors, and of nothing else."""
+"""Names that only the API for authors of connectors uses."""
 
 
 COMMENT_MARKS = {
     **dict.fromkeys((".java", ".js"), r"//|/\*\*?|\*"),
     ".sql": "--",
 }
-"""Patterns that begin a comment, by the ending of a file; elsewhere it is `#`."""
+"""Patterns that begin a comment, by the ending of a file; in other files it is `#`."""
 
 _REFUSED_SOMEWHERE = re.compile(rf"#\s*(?:{'|'.join(OPENINGS)})\b")
 """Text that may be a comment with such an opening."""
+
+_QUOTED = re.compile(r"``.*?``|`[^`]*`|\"[^\"]*\"", re.DOTALL)
+"""Code and quotations in a docstring."""
+
+_LIST_ITEM = re.compile(r"\s|[-*] |\d+\. ")
+"""Beginning of a line that is a list item, or that is indented below one or below `Raises:`."""
+
+_OPENING_WORD = re.compile(r"(?:^|(?<!e\.g)(?<!i\.e)(?<!etc)[.!?][)\"']*\s+)([A-Za-z]+)")
+"""The first word of a paragraph or of a sentence after another one."""
 
 COMMENTED = ("*.py", "*.toml", "*.properties", "*.sql", "*.java", "*.js", "tools/*", ".ci/*")
 """Files whose comments are checked."""
 
 
 def openings(source: SourceFile) -> Iterator[Offence]:
-    """A docstring opens with the thing or with the verb, that of an attribute as well."""
+    """A docstring opens with a noun or a verb, also that of an attribute."""
     for node in source.nodes:
         match node:
             case ast.Expr(value=ast.Constant(value=str(text))):
@@ -85,8 +97,41 @@ def openings(source: SourceFile) -> Iterator[Offence]:
                     yield Offence(node.lineno, f"opens with {words[0]}")
 
 
+def later_openings(source: SourceFile) -> Iterator[Offence]:
+    """A later sentence of a docstring opens with its subject or its verb, too."""
+    for node in source.nodes:
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(text))):
+                for line, prose in _prose(text):
+                    for match in _OPENING_WORD.finditer(prose):
+                        later = line or match.start()
+                        if later and match[1] in OPENINGS:
+                            line_number = node.lineno + line + prose.count("\n", 0, match.start(1))
+                            yield Offence(line_number, f"a sentence opens with {match[1]}")
+
+
+def _prose(docstring: str) -> Iterator[tuple[int, str]]:
+    """Paragraphs with their line number from 0; code and quotations have become `_`.
+
+    Lists, blocks such as `Raises:` and their continued lines are no prose.
+    """
+    text = _QUOTED.sub(lambda quoted: "_" + "\n" * quoted[0].count("\n"), docstring)
+    lines = text.split("\n")
+    margin = min((len(line) - len(line.lstrip()) for line in lines[1:] if line.strip()), default=0)
+    paragraph: list[str] = []
+    in_list = False
+    for number, line in enumerate([*lines, ""]):
+        words = line if number == 0 else line[margin:]
+        in_list = bool(words.strip()) and (in_list or bool(_LIST_ITEM.match(words)))
+        if words.strip() and not in_list:
+            paragraph.append(words)
+        elif paragraph:
+            yield number - len(paragraph), "\n".join(paragraph)
+            paragraph = []
+
+
 def comment_openings(source: SourceFile) -> Iterator[Offence]:
-    """A comment opens with its subject or its verb; the lines below its first are not checked."""
+    """A comment opens with its subject or its verb; only its first line is checked."""
     lines = source.text.splitlines()
     continued = -1
     for line, column, text in _comments(source):
@@ -114,7 +159,7 @@ def _comments(source: SourceFile) -> Iterator[tuple[int, int, str]]:
 
 
 def module_names(source: SourceFile) -> Iterator[Offence]:
-    """A module is called by a noun of the field, a folder as well."""
+    """A module has a noun of the field as name; so has a folder."""
     for name in source.module.split("."):
         last = name.rpartition("_")[2]
         if last in PRONOUNS or (last.endswith("ing") and last not in NOUNS_IN_ING):
@@ -122,7 +167,7 @@ def module_names(source: SourceFile) -> Iterator[Offence]:
 
 
 def class_names(source: SourceFile) -> Iterator[Offence]:
-    """A class name says of what it is, and leaves the connector API its words."""
+    """A class name says of what it is, and does not use the connector API's words."""
     reserved = set() if source.inside("controlplane/connect/") else RESERVED
     for line, name in _classes(source):
         if name.lstrip("_") in VAGUE | reserved:
@@ -130,7 +175,7 @@ def class_names(source: SourceFile) -> Iterator[Offence]:
 
 
 def variable_names(source: SourceFile) -> Iterator[Offence]:
-    """A variable or parameter is named for what it holds."""
+    """A variable or parameter has a name that says what it holds."""
     public = set(map(id, _named_by_callers(source.tree.body, private=False)))
     for node in source.nodes:
         match node:
@@ -159,7 +204,7 @@ def function_names(source: SourceFile) -> Iterator[Offence]:
 
 
 def _named_by_callers(body: list[ast.stmt], *, private: bool) -> Iterator[ast.expr | ast.arg]:
-    """Fields, and parameters of public functions: their names are more than local."""
+    """Fields, and parameters of public functions: their names are visible to callers."""
     for node in body:
         match node:
             case ast.ClassDef(name=name):
@@ -177,8 +222,8 @@ def _is_private(name: str) -> bool:
 def several_meanings(sources: list[SourceFile]) -> list[str]:
     """Class names and type aliases that several files define, each with its places.
 
-    In packages, a leading underscore makes no other name. Classes that only group tests are left
-    out: their module completes their name.
+    In packages, a leading underscore does not make another name. Classes that only group tests are
+    left out: their module completes their name.
     """
     places: defaultdict[str, set[str]] = defaultdict(set)
     in_packages: defaultdict[str, set[str]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""Answers to a config by a worker or by our validation: short, and easily compared."""
+"""Answers to a config by a worker or by our validation, in a short comparable form."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ CLASSES_FILE = Path(__file__).parent / "recorded-classes.jsonl"
 CODES = {Reason.INVALID: 400, Reason.FAILED: 500}
 
 WORKER = DecisionSettings(key_converter=JSON, value_converter=JSON)
-"""Recorded settings of the worker that validation depends on."""
+"""Recorded worker settings that the validation depends on."""
 
 CONNECTORS = (
     *(f"{APACHE}file.FileStream{kind}Connector" for kind in ("Source", "Sink")),
@@ -34,8 +34,8 @@ CONNECTORS = (
 class ValidationAnswer(NamedTuple):
     """The answer to a config.
 
-    `refused` is the code and text that a creation is answered with. `digest` is that of the whole
-    result but for the documentation of settings, `documentation` the digest of all of that.
+    `refused` has code and text of the refused creation. `digest` is that of the whole result
+    without the documentation of settings; `documentation` is the digest of all documentation.
     """
 
     refused: str | None
@@ -43,14 +43,14 @@ class ValidationAnswer(NamedTuple):
     documentation: str | None = None
 
     def without_documentation(self) -> "ValidationAnswer":
-        """The same answer as it is compared without Kafka's sentences."""
+        """Return the answer without Kafka's documentation."""
         return self._replace(documentation=None)
 
 
 def context_of(
     release: str, entries: Iterable[Mapping[str, Any]] = (), *, harvested: bool = False
 ) -> Context:
-    """A worker of a release, as it was recorded; `entries` are added to its catalogue.
+    """Context of a recorded worker of a release; `entries` extend its catalogue.
 
     With `harvested`, the catalogue is that of the release's jars.
     """
@@ -62,7 +62,7 @@ def context_of(
 
 
 def ours(config: ConfigBody, context: Context) -> ValidationAnswer:
-    """Our answer, as a worker of the context's release; valid configs are not posted."""
+    """Our answer under the context's release; a valid config is not posted."""
     result = validate(config, context)
     answer = ValidationAnswer(None, None)
     if isinstance(result, Validation):
@@ -76,9 +76,9 @@ def ours(config: ConfigBody, context: Context) -> ValidationAnswer:
 
 
 def with_digests(refused: str | None, result: Any) -> ValidationAnswer:
-    """The answer with the digests of a validation's result, which loses its documentation.
+    """The answer with digests of a validation's result, which loses its documentation.
 
-    The name of the place in a group differs between releases and is no part of the digest.
+    The group's order number differs between releases and is no part of the digest.
     """
     definitions = [
         config["definition"] for config in result["configs"] if config["definition"] is not None
@@ -92,7 +92,7 @@ def with_digests(refused: str | None, result: Any) -> ValidationAnswer:
 
 
 class RecordedValidation(NamedTuple):
-    """A config and what workers said of it, by release."""
+    """A config and the answers of workers, by release."""
 
     config: ConfigBody
     answers: Mapping[str, ValidationAnswer]
@@ -114,7 +114,7 @@ def _line(line: Any) -> RecordedValidation:
 
 
 def write(recorded: list[RecordedValidation], file: Path = FILE) -> None:
-    """Put all of it into the file: one line per config, releases that say the same together."""
+    """Write all answers to the file: one line per config, equal answers of releases together."""
     lines = []
     for validation in recorded:
         said: dict[str | None, list[str]] = {}

@@ -1,4 +1,4 @@
-"""Configs that workers of many releases were asked about, good and bad ones."""
+"""Configs, valid and invalid, that workers of many releases have validated."""
 
 from collections.abc import Iterator, Mapping
 
@@ -72,7 +72,7 @@ ONE_KEY: Mapping[str, tuple[Value, ...]] = {
     "connector.plugin.version": ("1.0", "latest", "[1.0,"),
     "key.converter.plugin.version": ("1.0",),
 }
-"""Added to a source that is right."""
+"""Values of one key, added to a valid source config."""
 
 SINKS_KEY: Mapping[str, tuple[Value, ...]] = {
     "name": ("cluster",),
@@ -86,7 +86,7 @@ SINKS_KEY: Mapping[str, tuple[Value, ...]] = {
     "consumer.override.linger.ms": ("x",),
     "consumer.override.group.id": ("connect-cluster", "other", None),
 }
-"""Added to a sink that is right."""
+"""Values of one key, added to a valid sink config."""
 
 MIRRORS_KEY: Mapping[str, tuple[Value, ...]] = {
     "name": (None,),
@@ -138,7 +138,7 @@ TRANSFORMED: tuple[tuple[str | None, ConfigBody], ...] = (
     (f"{TRANSFORM}ValueToKey", {"fields": None}),
     (f"{TRANSFORM}SetSchemaMetadata$Value", {"schema.version": None, "schema.name": None}),
 )
-"""Types of a transformation, and what is configured for it."""
+"""Types of a transformation, with its config."""
 
 PREDICATED: tuple[tuple[str, ConfigBody], ...] = (
     (f"{TRANSFORM}predicates.TopicNameMatches", {}),
@@ -235,7 +235,7 @@ BY_REGEX: tuple[ConfigBody, ...] = (
     {"topics.regex": "a.*", "errors.deadletterqueue.topic.name": "ab"},
     {"topics.regex": "(", "errors.deadletterqueue.topic.name": "ab"},
 )
-"""Added to a sink without topics."""
+"""Keys to add to a sink config without topics."""
 
 
 def cases() -> Iterator[ConfigBody]:

@@ -1,4 +1,4 @@
-"""Configs that name classes which a worker cannot make, or cannot find, in every place for a class.
+"""Configs that name missing or faulty classes, in every place for a class.
 
 The classes are those of `java/`. `CATALOGUE` declares them, as an operator would.
 """
@@ -11,10 +11,10 @@ from tests.validation.cases import APACHE, SINK, SOURCE, TRANSFORM, ConfigBody
 
 JAVA = Path(__file__).parent / "java"
 OLDER_JAVA = JAVA / "classes"
-"""The part of it beside which a worker older than 3.6 starts."""
+"""The part of `java/` with which a worker older than 3.6 can start."""
 
 OLDER = ("2.8.2", "3.0.2", "3.2.0", "3.4.1")
-"""Releases of which no worker starts that finds a connector which it cannot make."""
+"""Releases whose workers do not start if a connector class cannot be instantiated."""
 
 DEFECTS = {
     "Abstract": "abstract",
@@ -57,7 +57,7 @@ CATALOGUE = tuple(_declared())
 NAMES = ("Sound", *DEFECTS)
 
 _STRANGE = ("lab.Nowhere", f"{APACHE}file.FileStreamSinkConnector", "java.lang.String")
-"""A class that is not there, one of another kind, and one that is no plugin."""
+"""A missing class, a class of another type, and a class that is no plugin."""
 
 _BROKEN = tuple(f"lab.BrokenConnectors${name}" for name in DEFECTS if name != "Abstract")
 

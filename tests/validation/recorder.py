@@ -1,6 +1,7 @@
-"""Asks real workers what they say of every config.
+"""Records the answers of real workers to every config.
 
 python -m tests.validation.recorder              writes `recorded.jsonl` anew
+
 python -m tests.validation.recorder classes      writes `recorded-classes.jsonl` anew
 
 Either takes some minutes, Java and Maven.
@@ -41,11 +42,11 @@ BUSY = httpx.codes.CONFLICT
 PAUSE_S = 0.2
 
 CACHED = "org.apache.kafka.connect.errors.ConnectException: "
-"""From 4.1 on, a worker that is asked a second time puts the exception's class in front."""
+"""Prefix of a repeated error from 4.1 on: the exception's class."""
 
 
 async def ask(rest: httpx.AsyncClient, config: ConfigBody) -> ValidationAnswer:
-    """Answer of a worker. A valid config is not posted, so that nothing runs."""
+    """Answer of a worker. A valid config is not posted, so that no connector runs."""
     plugin = quote((config.get("connector.class") or "x").rpartition(".")[2] or "x")
     validated = await rest.put(f"/connector-plugins/{plugin}/config/validate", json=config)
     result = validated.json()
@@ -80,7 +81,7 @@ async def answers(
 
 
 class WorkerConfigs(NamedTuple):
-    """The configs of which a worker of a release is asked, and the classes that it finds."""
+    """Configs for a worker of a release, and the classes on its class path."""
 
     configs: list[ConfigBody]
     classes: Path | None = None
@@ -94,7 +95,7 @@ def ask_of_classes(release: str) -> WorkerConfigs:
 
 
 async def record(asks: Mapping[str, WorkerConfigs], file: Path) -> None:
-    """Ask workers of all releases and write what they say."""
+    """Send the configs to workers of all releases and write their answers."""
     said: dict[str, dict[str, ValidationAnswer]] = {}
     with tempfile.TemporaryDirectory() as directory:
         async with Broker("3.9.1", Path(directory)) as broker:

@@ -1,4 +1,4 @@
-"""Real workers of ten releases were asked about classes that they cannot find or cannot make."""
+"""Comparison with real workers of ten releases: classes that they cannot find or instantiate."""
 
 import json
 
@@ -10,7 +10,7 @@ from tests.validation.cases import ConfigBody
 from tests.validation.recorder import RELEASES
 
 NO_PLUGIN = ("java.lang.String", *(f"lab.{outer}" for outer in class_cases.OUTER))
-"""Classes that are there and are no plugins. We take the first for missing, others for abstract."""
+"""Existing classes that are no plugins. We treat the first as missing, others as abstract."""
 
 
 @pytest.fixture(scope="module")
@@ -20,12 +20,12 @@ def recorded() -> list[RecordedValidation]:
 
 
 def is_different(config: ConfigBody) -> bool:
-    """True if we refuse a class in other words than workers, which accept some before 3.7."""
+    """True if our refusal has another text than the workers', which accept some before 3.7."""
     return bool({*config.values()} & {*NO_PLUGIN}) and config["connector.class"] == "FileStreamSink"
 
 
 def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
-    """The file is of these cases (else: `python -m tests.validation.recorder classes`)."""
+    """The file holds these cases (else: `python -m tests.validation.recorder classes`)."""
     configs = {json.dumps(validation.config) for validation in recorded}
     assert configs == {json.dumps(config) for config in class_cases.cases()}
 
@@ -34,7 +34,7 @@ def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
 def test_a_class_that_a_worker_cannot_find_or_make_is_refused_in_its_words(
     recorded: list[RecordedValidation], release: str
 ) -> None:
-    """Converters, transformations, predicates and connectors, with the whole result."""
+    """Whole results are equal for converters, transformations, predicates and connectors."""
     context = context_of(release, class_cases.CATALOGUE)
     differing = [
         validation.config
@@ -51,7 +51,7 @@ def test_a_class_that_a_worker_cannot_find_or_make_is_refused_in_its_words(
 def test_documentation_is_kafkas_with_a_harvested_catalogue(
     recorded: list[RecordedValidation], release: str
 ) -> None:
-    """Each whole result is the worker's."""
+    """With a harvested catalogue, each whole result equals the worker's."""
     context = context_of(release, class_cases.CATALOGUE, harvested=True)
     differing = [
         validation.config

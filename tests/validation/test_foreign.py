@@ -1,4 +1,4 @@
-"""Validation answers every config, also one that a foreign record put into the log."""
+"""Validation answers every config, also one from a foreign record in the log."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ values = st.one_of(
 def test_everything_is_answered(
     config: ConfigBody, changes: dict[str, Any], context: Context
 ) -> None:
-    """Every config has an answer, and is refused exactly if it has errors."""
+    """Every config gets an answer, and is refused exactly if it has errors."""
     changed = config | changes
     result = validate(changed, context)
     refused = refusal(changed, context)
@@ -64,7 +64,7 @@ def test_other_values_are_converted_to_text(
 
 
 def test_a_null_under_a_key_that_the_release_lacks_is_refused() -> None:
-    """`connector.plugin.version` came with 4.1; 3.9 refuses its null as that of any key."""
+    """`connector.plugin.version` came with 4.1; 3.9 refuses its null like that of any key."""
     result = validate({**SOURCE, "connector.plugin.version": None}, context_of("3.9.1"))
     assert not isinstance(result, ValidationFailure)
     assert result.error_count == 1

@@ -1,4 +1,4 @@
-"""Settings of clients in the answer to a config: their order is a worker's."""
+"""Client overrides in the answer to a config have a worker's order."""
 
 import pytest
 

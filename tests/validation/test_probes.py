@@ -1,4 +1,4 @@
-"""Replays requests to a real worker 3.9.1: our answers are equal, to the letter.
+"""Comparison with a real worker 3.9.1: our answers to recorded requests are equal, to the letter.
 
 The documentation of keys is compared with a catalogue harvested from Kafka's jars.
 """
@@ -28,13 +28,13 @@ VALIDATIONS = (
     *("Connector configuration is invalid", "Connector config {", "Failed to find any class"),
     *("Instantiation error", "Invalid value ", "Could not read properties"),
 )
-"""Beginning of the refusals by validation; other texts have other causes."""
+"""Prefixes of refusals by validation; other texts have other causes."""
 
 PROVIDED = {1898, 1899, 1900, 1901, 1903, 1904}
 """Probes whose configs get values from a file provider. We read no secrets and trust the config."""
 
 ROWS = 250
-"""Number of requests in the file about validation; a filter that lost some would be noticed."""
+"""Number of requests about validation in the file: a faulty filter would change it."""
 
 
 class ValidationRow(NamedTuple):
@@ -114,7 +114,7 @@ def _about_configs(record: Mapping[str, Any]) -> Iterator[ValidationRow]:
 
 
 def _config(row: ValidationRow) -> Any:
-    """The config of a request, with its name; None if it has none that is one."""
+    """The config of a request, with its name; None if it has no valid one."""
     config = row.body
     if row.path == "/connectors":
         config = row.body.get("config") if isinstance(row.body, dict) else None
@@ -134,7 +134,7 @@ def _config(row: ValidationRow) -> Any:
 
 
 def _of_validation(row: ValidationRow) -> bool:
-    """True if validation gave the recorded answer, or none."""
+    """True if validation gave the recorded answer, or if the config is valid."""
     if row.path.endswith("/validate"):
         words = row.answer.get("message", "")
         return "configs" in row.answer or words.partition(": ")[2].startswith(VALIDATIONS)
@@ -168,7 +168,7 @@ def _plain(answer: Any) -> str:
 
 
 def test_same_answers(probes: Probes) -> None:
-    """Every request; whole results are compared without the documentation of keys."""
+    """Every answer is equal, apart from the documentation of keys."""
     assert len(probes.rows) == ROWS
     plugins = catalogued(json.dumps(probes.listed).encode())
     differing = {
@@ -181,7 +181,7 @@ def test_same_answers(probes: Probes) -> None:
 
 @pytest.mark.java
 def test_documentation_is_kafkas_with_a_harvested_catalogue(probes: Probes) -> None:
-    """Whole results are compared with every word of theirs."""
+    """With a harvested catalogue, whole results are equal, including the documentation."""
     plugins = catalogued(with_documentation("3.9.1", probes.listed))
     differing = {
         row.number for row in probes.rows if _ours(row, probes.workers, plugins) != _theirs(row)

@@ -1,8 +1,8 @@
-"""Real workers of ten releases were asked about 190 configs: we say the same, to the letter.
+"""Comparison with real workers of ten releases on 190 configs: our answers are equal.
 
-Held together are the code and text that a creation is refused with, and, by its digest, the whole
-result of validation: every definition, value, recommendation and error. The documentation in the
-definitions has a digest of its own, and is compared where it was harvested from that release.
+Compared are code and text of a refused creation and, by digest, the whole result of validation:
+every definition, value, recommendation and error. The documentation has its own digest, and is
+compared where it was harvested from that release.
 """
 
 import json
@@ -81,13 +81,13 @@ def context(request: pytest.FixtureRequest) -> Context:
 
 
 def test_every_case_is_recorded(recorded: list[RecordedValidation]) -> None:
-    """The file is of these cases and releases (else: `python -m tests.validation.recorder`)."""
+    """The file holds these cases and releases (else: `python -m tests.validation.recorder`)."""
     assert [validation.config for validation in recorded] == list(cases())
     assert all(validation.answers.keys() == set(RELEASES) for validation in recorded)
 
 
 def test_same_answers(recorded: list[RecordedValidation], context: Context) -> None:
-    """Every config but the listed ones; results are compared without documentation."""
+    """Answers to every config but the listed ones are equal, without documentation."""
     release = context.profile.release
     differing = [
         validation.config
@@ -112,7 +112,7 @@ def _ours(validation: RecordedValidation, context: Context) -> ValidationAnswer:
 def test_documentation_is_kafkas_with_a_harvested_catalogue(
     recorded: list[RecordedValidation], release: str
 ) -> None:
-    """Each whole result is the worker's, but for the listed ones, also of old mirrors."""
+    """With a harvested catalogue, whole results are equal, except for the listed configs."""
     context = context_of(release, harvested=True)
     expected = [config for config, releases, _ in DIFFERENT if release in releases]
     differing = [

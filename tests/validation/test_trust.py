@@ -1,4 +1,4 @@
-"""Configs that are taken on trust because nothing here can check them, and those still refused."""
+"""Configs that are accepted on trust because they cannot be checked, and those still refused."""
 
 import json
 
@@ -35,7 +35,7 @@ def text(config: ConfigBody, where: Context) -> str:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
-    """The config may have any other keys."""
+    """Without a catalogue, a config with a known class may have any other keys."""
     where = Context(profile=Profile.of(release), plugins=UNCHECKED)
     assert refusal(UNKNOWN | {"tasks.max": "zero"}, where) is None
     assert text({"name": "x"}, where) == "Connector config {name=x} contains no connector type"
@@ -46,7 +46,7 @@ def test_without_any_plugins_only_the_class_must_be_there(release: str) -> None:
 def test_an_unknown_connector_class_is_refused_unless_it_is_trusted(
     release: str, listed: tuple[dict[str, str], ...]
 ) -> None:
-    """Trusted or not, keys of Connect's own are looked at."""
+    """Connect's own keys are checked even if the class is trusted."""
     message = (
         "Failed to find any class that implements Connector and which name matches org.example"
     )
@@ -58,7 +58,7 @@ def test_an_unknown_connector_class_is_refused_unless_it_is_trusted(
 
 
 def test_an_unknown_class_is_the_workers_failure_and_later_the_callers() -> None:
-    """The error lists the available connectors, as a worker does."""
+    """The error lists the available connectors, as a worker's does."""
     for release, reason in (("3.9.1", Reason.FAILED), ("4.0.2", Reason.FAILED)):
         refused = refusal(UNKNOWN, context({"class": "a.B", "type": "sink"}, release=release))
         assert refused is not None
@@ -89,7 +89,7 @@ def test_a_name_may_mean_two_connectors() -> None:
     ["key.converter", "header.converter", "transforms.t.type", "predicates.t.type"],
 )
 def test_an_unknown_plugin_class_is_refused_unless_it_is_trusted(key: str) -> None:
-    """Kafka's own are known in any case, and refused where another kind is wanted."""
+    """Kafka's own plugins are always known, and refused in the place of another type."""
     listed, _, rest = key.partition(".t.")
     config = SOURCE | {key: "org.example.Own"} | ({listed: "t"} if rest else {})
     assert "Class org.example.Own could not be found." in text(config, context())
@@ -101,7 +101,7 @@ def test_an_unknown_plugin_class_is_refused_unless_it_is_trusted(key: str) -> No
 
 
 def test_a_connector_without_definition_may_be_configured_with_anything() -> None:
-    """A catalogue may know that there is a class, and nothing else."""
+    """A catalogue may declare a class without its definition."""
     where = context({"class": "org.example.Jdbc", "type": "source"})
     assert refusal(UNKNOWN, where) is None
     assert "tasks.max" in text(UNKNOWN | {"tasks.max": "-1"}, where)
@@ -118,7 +118,7 @@ def test_references_to_a_provider_are_accepted() -> None:
 
 
 def test_a_null_under_a_plugins_own_key_passes_and_fails_later() -> None:
-    """A defect of Kafka's, which ours has not."""
+    """In a release, a null under a plugin's own key passes; our profile refuses it."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     config = SOURCE | {"topic": None}
     assert refusal(config, context(listed)) is None
@@ -139,7 +139,7 @@ def test_a_null_under_a_plugins_own_key_passes_and_fails_later() -> None:
     ],
 )
 def test_overrides(policy: str | None, release: str, refused: tuple[str, ...]) -> None:
-    """Effect of a policy, and of a worker without one."""
+    """Overrides pass or fail by the policy of the worker, or without one."""
     listed = {"class": "org.apache.kafka.connect.file.FileStreamSourceConnector"}
     where = context(listed, release=release, override_policy=policy)
     result = validate(

@@ -1,4 +1,4 @@
-"""Config providers (KIP-297): values reach the author, and nobody else."""
+"""Config providers (KIP-297): only the connector's code sees the provided values."""
 
 import json
 from collections.abc import AsyncIterator, Sequence

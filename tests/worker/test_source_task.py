@@ -183,7 +183,7 @@ async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
 async def test_a_poll_that_fails_after_its_task_was_abandoned() -> None:
     """The task reports nothing more; `stop` is called at last, once.
 
-    What was acknowledged before is committed when the stop begins: within the graceful time-out.
+    The stop begins with a commit of the acknowledged offsets, within the graceful time-out.
     """
     runtime = msgspec.structs.replace(RARELY, task_shutdown_graceful_timeout_ms=500)
     async with running(ScriptedSource, runtime=runtime) as worker:

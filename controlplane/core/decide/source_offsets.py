@@ -71,8 +71,8 @@ class SourceOffsets:
     def start_over(self, stored: Offsets) -> tuple[Step, ...]:
         """Remove all offsets, perhaps from two topics; the undo of a step repeats the step.
 
-        A crash may leave some of the offsets: a position that never existed. How many are left is
-        unknown, so the undo completes the removal.
+        A crash may leave some of the offsets: a position that never existed. The undo cannot know
+        their number, so it completes the removal.
         """
         return tuple(msgspec.structs.replace(step, undo=step) for step in self.wipe(stored))
 

@@ -28,8 +28,8 @@ commands take a few megabytes. The log keeps all of them; a long-running process
 class CommandFold:
     """Working state of the command topic.
 
-    The ended command that ended first in the log is forgotten first, so all readers forget the
-    same ones. A command that has not ended is never forgotten.
+    The fold forgets ended commands in the order in which they ended in the log, so all readers
+    forget the same ones. It never forgets a command that has not ended.
     """
 
     def __init__(self) -> None:

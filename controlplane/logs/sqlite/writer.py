@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 RETRY_MS = (0.5, 2.0)
 """Range of the random pause between two attempts to get the lock of another process. The busy
-handler of SQLite sleeps longer each time. That starves one of several writers: a writer that
+handler of SQLite sleeps longer each time. Its pauses starve one of several writers: a writer that
 commits without pause leaves the lock free for only 5 % of the time."""
 
 

@@ -1,7 +1,7 @@
 """Lock that lets one control plane use an embedded log.
 
-A new epoch fences the former writer, as in Kafka. That is right for services, but a command typed
-by a user must not fence a running service. So a process that carries out commands holds an flock on
+A new epoch fences the former writer, as in Kafka. Fencing suits services, but a command typed by a
+user must not fence a running service. So a process that carries out commands holds an flock on
 a companion of the file, `state.db-writer`. The operating system releases it when the process dies.
 """
 

@@ -37,7 +37,7 @@ class WrittenLog(NamedTuple):
 class LogTopics:
     """Topics of a log. A missing topic is created when a record is sent to it.
 
-    That is what brokers do by default (`auto.create.topics.enable`).
+    Brokers do the same by default (`auto.create.topics.enable`).
     """
 
     def __init__(self, log: Log, default_partitions: int) -> None:

@@ -18,7 +18,7 @@ def groups(
 ) -> Iterator[Sequence[Segment]]:
     """Yield groups of two or more consecutive segments that together fit into one segment.
 
-    Each group has a segment with a `fresh` file, written since the last merge. That merge has
+    Each group has a segment with a `fresh` file, written since the last merge. The last merge has
     handled all other groups. If it left a group in several segments, their records have too many
     bytes for one segment.
     """

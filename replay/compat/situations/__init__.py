@@ -1,6 +1,6 @@
 """Table of the situations of upgrades and downgrades that a log can show.
 
-Numbers are those of the version matrix. A rule detects each situation from records alone. Where a
+Numbers are those of the version matrix. A rule detects each situation from records alone. If a
 situation is not visible in a log (leader, age of brokers), the rule finds records that make it
 matter.
 """

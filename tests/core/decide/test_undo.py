@@ -29,7 +29,7 @@ TARGETS = {
     "STOPPED": '{"state":"PAUSED","state.v2":"STOPPED"}',
 }
 ACTIVITY = list(reversed(TARGETS))
-"""Target states; the later, the more a connector does."""
+"""Target states, ordered by the activity of a connector."""
 
 
 def made(**properties: str) -> tuple[str, str]:
@@ -44,13 +44,13 @@ GONE: list[Pair] = [("connector-a", None), ("target-state-a", None)]
 
 
 def life(config: Pair, target: str) -> list[Pair]:
-    """Records of a connector in some target state, with the tasks that it has there."""
+    """Records of a connector in some target state, with the tasks of that state."""
     wished = [("target-state-a", TARGETS[target])]
     return [config, *tasks("a", 0 if target == "STOPPED" else 2), *wished]
 
 
 def lived(config: Pair, target: str) -> list[Pair]:
-    """Records of a connector in a target state; `gone` counts as a target state here."""
+    """Records of a connector in a target state; here `gone` is one, too."""
     return GONE if target == "gone" else life(config, target)
 
 
@@ -64,7 +64,7 @@ def at(
 
 
 def plan_of(state: ClusterState, command: RestoreConnector) -> Plan:
-    """Plan of an undo; a hook that is asked answers that it knows nothing."""
+    """Plan of an undo; the connector's hook gives no definite answer."""
     context = context_of(state.profile.release)
     decision = decide(state, command, context)
     if isinstance(decision, AskHook):
@@ -122,12 +122,12 @@ def test_a_name_is_no_change() -> None:
 
 
 def test_a_config_comes_back() -> None:
-    """The config alone is written if nothing else differs."""
+    """Only the config is written if nothing else differs."""
     assert undone(life(NEW, "STARTED"), life(OLD, "STARTED")) == {"put-config": [RECORD["old"]]}
 
 
 def test_less_comes_first() -> None:
-    """The connector stops before it gets its old config, so that it never runs with it."""
+    """The connector stops before it gets its old config, and never runs with it."""
     assert undone(life(NEW, "STARTED"), life(OLD, "STOPPED")) == {
         "stop-tasks": ['commit-a {"tasks":0}'],
         "stop-state": [RECORD["STOPPED"]],
@@ -161,7 +161,7 @@ def test_it_is_not_there_any_more() -> None:
 
 
 def test_it_comes_back_where_releases_create_in_no_state() -> None:
-    """Releases before KIP-980 start the connector, and pause it afterwards."""
+    """A release before KIP-980 starts the connector, and pauses it afterwards."""
     assert undone(GONE, life(OLD, "PAUSED"), "3.4") == {
         "create-config": [RECORD["old"]],
         "pause-state": ['target-state-a {"state":"PAUSED"}'],
@@ -208,7 +208,7 @@ def test_created_is_told() -> None:
 
 
 def test_a_config_that_is_no_longer_valid() -> None:
-    """An undo is refused like any command that a worker refuses."""
+    """An undo is refused if a worker would refuse the config."""
     then = at([made(name="b")])
     refusal = refused(life(NEW, "STARTED"), restoration(then, "a"))
     assert refusal.reason is Reason.INVALID
@@ -227,7 +227,7 @@ NOW = (1, 5, 7)
 
 
 def test_offsets_come_back_between_config_and_start() -> None:
-    """Different offsets are set; offsets that were absent are removed."""
+    """An undo sets different offsets, and removes offsets that did not exist."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a", offsets=True)
     plan = plan_of(at(life(NEW, "STOPPED"), *NOW, release="3.9"), command)
     assert [
@@ -240,7 +240,7 @@ def test_offsets_come_back_between_config_and_start() -> None:
 
 
 def test_offsets_stay_unless_asked_for() -> None:
-    """Undo restores changes by commands; offsets are the connector's own progress."""
+    """An undo restores only changes by commands; offsets are the connector's own progress."""
     command = restoration(at(life(OLD, "STARTED"), *THEN), "a")
     after = prefixes(now := at(life(NEW, "STOPPED"), *NOW), plan_of(now, command))[-1]
     assert shape(after) == ("old", Target.STARTED, {"0": 1, "1": 5, "2": 7})
@@ -250,7 +250,7 @@ def test_offsets_stay_unless_asked_for() -> None:
     ("target", "last"), [("STARTED", "resume-state"), ("PAUSED", "pause-state")]
 )
 def test_a_running_connector_is_stopped_for_its_offsets(target: str, last: str) -> None:
-    """The connector has its former target state again afterwards."""
+    """A running connector is stopped, and gets its former target state again afterwards."""
     command = restoration(at(life(OLD, target), *THEN), "a", offsets=True)
     plan = plan_of(at(life(OLD, "STARTED"), *NOW), command)
     names = ["stop-tasks", "stop-state", "offsets-write", last]
@@ -265,7 +265,7 @@ def test_a_connector_with_equal_offsets_keeps_running() -> None:
 
 
 def test_a_stopped_connector_with_tasks_is_stopped_again() -> None:
-    """A foreign record may stop a connector whose tasks remain and can still commit."""
+    """A connector whose tasks can still commit is stopped again, if a foreign record stopped it."""
     wished = ("target-state-a", TARGETS["STOPPED"])
     command = restoration(at(life(OLD, "STOPPED"), *THEN), "a", offsets=True)
     plan = plan_of(at([OLD, *tasks("a", 2), wished], *NOW), command)
@@ -312,7 +312,7 @@ def test_offsets_of_one_that_goes() -> None:
 
 
 def test_offsets_where_the_old_config_has_them() -> None:
-    """A connector with an offsets topic of its own has them there."""
+    """The offsets are restored in the offsets topic of the old config."""
     own = made(**{"offsets.storage.topic": "own"})
     command = restoration(at(life(own, "STOPPED"), *THEN), "a", offsets=True)
     plan = plan_of(at(life(NEW, "STOPPED"), *NOW), command)
@@ -390,7 +390,7 @@ def test_undo_with_offsets_survives_a_crash_anywhere(release: str, then: str, no
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_somebody_starts_it_in_the_middle(target: str) -> None:
-    """Recovery plans from the present state: the connector is stopped once more."""
+    """If another writer starts the connector, recovery stops it once more."""
     was = at(life(OLD, "STARTED"), *THEN)
     is_ = at(life(NEW, "STOPPED"), *NOW)
     command = restoration(was, "a", offsets=True)
@@ -408,7 +408,7 @@ def writing_offsets(state: ClusterState, plan: Plan) -> list[ClusterState]:
 
 
 def at_rest(state: ClusterState) -> bool:
-    """True if nothing runs that could commit offsets."""
+    """True if no task runs that could commit offsets."""
     stopped = state.config.targets["a"] is Target.STOPPED
     return stopped and state.config.task_counts.get("a", 0) == 0
 

@@ -1,4 +1,4 @@
-"""BigDecimal and float as Java has them; Kafka's converters judge the rest (`test_conversions`)."""
+"""BigDecimal and float as in Java; `test_conversions` compares them with Kafka's converters."""
 
 import math
 import struct
@@ -43,7 +43,7 @@ def test_decimals_are_parsed(text: str, number: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "+", ".", "1e", "1_0", "NaN", " 1", "1e2147483648", "0x1"])
 def test_other_texts_are_no_decimals(text: str) -> None:
-    """Texts that make Java throw a NumberFormatException give None."""
+    """A text that makes Java throw a NumberFormatException gives None."""
     assert parse_decimal(text) is None
 
 
@@ -73,13 +73,13 @@ def test_digits_and_scale_make_a_decimal(digits: int, scale: int) -> None:
 
 @given(st.floats(allow_nan=False))
 def test_a_double_is_rounded_once(number: float) -> None:
-    """The result is the float that a cast gives."""
+    """The result is the float that a cast gives, as no double rounding occurs."""
     assert round_to_float(number) == narrowed(number)
 
 
 @given(FLOATS.filter(math.isfinite), st.fractions(-1, 1))
 def test_decimals_become_the_nearest_float(number: float, part: Fraction) -> None:
-    """No float is nearer, where rounding twice would miss it."""
+    """The result is the nearest float, where rounding twice would miss it."""
     step = Fraction(math.ulp(number)) * 2**29
     exact = Decimal(number) + Decimal(float(step * part))
     rounded = round_to_float(exact)

@@ -1,6 +1,6 @@
 """The parser behind `javajson`, piece by piece: encodings, strings, numbers, depth.
 
-What Kafka answers to whole values stands in `javajson_cases`.
+`javajson_cases` holds Kafka's answers to whole values.
 """
 
 import pytest
@@ -50,7 +50,7 @@ def test_the_encoding_is_guessed_from_the_first_bytes(value: bytes, text: Docume
 
 @pytest.mark.parametrize("value", [b"\x00\x00\xff\xfe1", b"\xfe\xff\x00\x001", b"\x001\x00\x00"])
 def test_mixed_byte_orders_are_refused(value: bytes) -> None:
-    """UTF-32 in the orders 2143 and 3412."""
+    """UTF-32 in the byte orders 2143 and 3412 is refused."""
     with pytest.raises(Undecodable, match="byte order"):
         read_text(value)
 
@@ -76,7 +76,7 @@ def test_any_units_can_be_escaped(units: list[int]) -> None:
 
 @pytest.mark.parametrize("body", [r"\ud83d", r"\ude00", r"\ud83dx\ude00", r"\ud83d\ud83d\ude00"])
 def test_half_a_pair_in_a_name_is_refused_by_the_newest(body: str) -> None:
-    """Jackson 2.21 looks at the escapes of names, and of names only."""
+    """Jackson 2.21 checks the escapes of names, and of names only."""
     assert NAME.decode(body) == STRING.decode(body)
     with pytest.raises(Undecodable, match="half of a surrogate pair"):
         STRICT_NAME.decode(body)
@@ -117,12 +117,12 @@ def test_integers_of_any_length_wrap() -> None:
 
 @given(number=st.floats(allow_nan=False, allow_infinity=False), profile=profiles)
 def test_reals_are_read_exactly(number: float, profile: Profile) -> None:
-    """Every release rounds correctly; of zero only the sign may go."""
+    """Every release rounds correctly; only zero may lose its sign."""
     assert floating(repr(number), number_rules(profile)) == number
 
 
 def test_exponents_end_where_big_decimal_ends() -> None:
-    """A fraction digit more makes the scale too large, though the exponent is the same."""
+    """One more fraction digit makes the scale too large, with the same exponent."""
     rules = NumberRules(limited=True, as_double=False, huge_exponent="undecodable")
     assert floating("1e-2147483647", rules) == 0
     with pytest.raises(Undecodable, match="exponent"):
@@ -173,7 +173,7 @@ def test_refusals_say_why(value: bytes, reason: str) -> None:
 
 @given(value=st.binary(max_size=80), profile=profiles)
 def test_no_bytes_do_harm(value: bytes, profile: Profile) -> None:
-    """The parser answers a value of seven types or raises one of two errors."""
+    """Any bytes give a value of seven types, or one of two errors."""
     try:
         parsed = parse(value, profile)
     except (Undecodable, StackOverflow):

@@ -1,4 +1,4 @@
-"""Java's own behaviours. The answers in the tables were given by a JDK 17 (doubles: JDK 19)."""
+"""Java's own behaviours; the tables hold results of a JDK 17 (doubles: JDK 19)."""
 
 import math
 from base64 import b64encode
@@ -60,7 +60,7 @@ ORDERS = (
 
 @pytest.mark.parametrize(("keys", "order"), ORDERS, ids=range(len(ORDERS)))
 def test_maps_iterate_as_a_hash_map_does(keys: str, order: str) -> None:
-    """Sixteen buckets are doubled by the thirteenth key, or by nine keys in one bucket."""
+    """A table of sixteen buckets doubles at the thirteenth key, or at nine keys in one bucket."""
     assert java_library.hash_map_order(keys.split()) == order.split()
 
 
@@ -85,7 +85,7 @@ PATCHES: tuple[tuple[str, Mapping[str, str | None], str], ...] = (
 def test_a_patched_copy_iterates_as_a_hash_map_does(
     keys: str, patch: Mapping[str, str | None], order: str
 ) -> None:
-    """A copy's table is made for its entries, so its order is not that of the original."""
+    """A copy's table has the size for its entries, so its order differs from the original's."""
     patched = java_library.patched_hash_map(dict.fromkeys(keys.split(), "0"), patch)
     assert list(patched) == order.split()
     assert patched == {key: patch.get(key) or "0" for key in order.split()}
@@ -115,7 +115,7 @@ PAGES = {
 
 @pytest.mark.parametrize(("size", "order"), PAGES.items())
 def test_a_map_of_byte_buffers_iterates_as_javas_does(size: int, order: str) -> None:
-    """The order of `new HashMap<>(size)` filled with the keys of `size` offsets, as in a worker."""
+    """The order of `new HashMap<>(size)` with the keys of `size` offsets, as in a worker."""
     keys = [f'["pages",{{"page":{page}}}]'.encode() for page in range(size)]
     codes = {page: java_library.byte_buffer_hash(key) for page, key in enumerate(keys)}
     assert java_library.hash_order(codes, java_library.table_size(size)) == [
@@ -145,7 +145,7 @@ def test_a_table_is_made_for_its_entries(entries: int) -> None:
 
 
 def test_trimming_leaves_what_only_unicode_calls_white() -> None:
-    """Control characters go, a no-break space stays."""
+    """Control characters are trimmed, a no-break space stays."""
     assert java_library.trim(" \x00\x1f\ta b\u00a0 \n") == "a b\u00a0"
     assert java_library.trim("\u2003\x7f") == "\u2003\x7f"
     assert java_library.trim(" \t") == ""
@@ -165,7 +165,7 @@ def test_trimming_leaves_what_only_unicode_calls_white() -> None:
     ],
 )
 def test_splitting_drops_empty_parts_at_the_end(text: str, parts: list[str]) -> None:
-    """Empty parts elsewhere stay; the empty text has one part."""
+    """Empty parts at the end are dropped, others stay; the empty text has one part."""
     assert java_library.split_dashes(text) == parts
 
 
@@ -199,7 +199,7 @@ INTS = {
 
 @pytest.mark.parametrize(("text", "number"), INTS.items(), ids=[ascii(t)[:16] for t in INTS])
 def test_integers_are_parsed_as_java_does(text: str, number: int | None) -> None:
-    """Signs, zeros and digits of other scripts pass; what two units make up is no digit."""
+    """Signs, zeros and digits of other scripts are accepted; a digit of two units is not."""
     assert java_library.parse_int(text) == number
 
 
@@ -260,7 +260,7 @@ DOUBLES = {
 
 @pytest.mark.parametrize(("number", "text"), DOUBLES.items(), ids=DOUBLES.values())
 def test_doubles_are_written_as_java_does(number: float, text: str) -> None:
-    """An exponent from 10**7 on and below 10**-3; always a digit behind the point."""
+    """Doubles have an exponent from 10**7 on and below 10**-3, and a digit after the point."""
     assert java_library.double_text(number) == text
 
 
@@ -304,13 +304,13 @@ KEYS = {
 
 @pytest.mark.parametrize(("key", "text"), KEYS.items(), ids=[f"{key!r}" for key in KEYS])
 def test_keys_are_repaired_as_java_does(key: bytes, text: str) -> None:
-    """`?` stands for U+FFFD here; Java writes the same number of them."""
+    """`?` stands for U+FFFD in this table; Java writes the same number of them."""
     assert java_library.decode_key(key) == text.replace("?", "\ufffd")
 
 
 @given(key=st.binary(max_size=20))
 def test_no_key_is_undecodable(key: bytes) -> None:
-    """Valid UTF-8 is kept as Python keeps it, and no more is lost."""
+    """Valid UTF-8 stays as in Python; other bytes lose no more than in Java."""
     ours, pythons = java_library.decode_key(key), key.decode("utf-8", "replace")
     assert ours.replace("\ufffd", "") == pythons.replace("\ufffd", "")
     assert ours.count("\ufffd") <= pythons.count("\ufffd")
@@ -318,7 +318,7 @@ def test_no_key_is_undecodable(key: bytes) -> None:
 
 @pytest.mark.parametrize("text", ["AQID", "AQI=", "AQI", "AQ==", "AQ", "", "+/+/", "AR=="])
 def test_base64_may_lack_its_padding(text: str) -> None:
-    """Padding is whole or missing; bits left over are ignored."""
+    """Padding may be missing as a whole; unused bits are ignored."""
     decoded = java_library.decode_base64(text)
     assert decoded is not None
     bare = text.rstrip("=")
@@ -347,7 +347,7 @@ def test_base64_may_lack_its_padding(text: str) -> None:
     ],
 )
 def test_base64_is_otherwise_strict(text: str) -> None:
-    """Wrong padding, white space, other alphabets and more behind the end are refused."""
+    """Wrong padding, white space, other alphabets and text after the end are refused."""
     assert java_library.decode_base64(text) is None
 
 
@@ -376,14 +376,14 @@ def test_every_unit_that_is_no_word_is_itself_a_unit() -> None:
 
 @given(text=any_text)
 def test_units_are_those_of_utf16(text: str) -> None:
-    """A character up to U+FFFF is one unit, others are two; lone surrogates are kept."""
+    """A character up to U+FFFF is one unit, others are two; lone surrogates stay."""
     units = java_library.utf16_units(text)
     assert len(units) == len(text) + sum(char > "\uffff" for char in text)
     assert all(0 <= unit <= 0xFFFF for unit in units)
 
 
 def test_encode_key_is_get_bytes() -> None:
-    """A pair is one character, a surrogate without partner a question mark."""
+    """A surrogate pair is one character; a lone surrogate becomes a question mark."""
     assert java_library.encode_key("a\ud800b😀") == "a?b😀".encode()
 
 

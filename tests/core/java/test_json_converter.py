@@ -1,6 +1,6 @@
-"""JSON as Kafka's JsonConverter reads and writes it: Kafka's own answers, and laws.
+"""JSON as Kafka's JsonConverter reads and writes it: Kafka's own results, and laws.
 
-The answers in `javajson_cases` and in the tables here were given by Kafka's published jars.
+The results in `javajson_cases` and in the tables here come from Kafka's published jars.
 """
 
 import json
@@ -21,7 +21,7 @@ from tests.core.javajson_cases import ALL, ASKED, BAD, BIG, OVERFLOW, JsonCase
 
 NEWEST: Final = Profile.of("4.3.0")
 _SHOWN: Final = 200
-"""Characters of an answer; a bigger one is `BIG` in the table."""
+"""Characters of a value in the table; a longer one is `BIG`."""
 
 
 def answer(value: bytes, release: str) -> object:
@@ -39,12 +39,12 @@ FLAGS = [name for name in Profile.__struct_fields__ if name.startswith("json_")]
 
 
 def json_rules(release: str) -> tuple[object, ...]:
-    """Flags of a release about JSON; only these tell releases apart."""
+    """JSON behaviours of a release; only these distinguish releases here."""
     return tuple(getattr(Profile.of(release), flag) for flag in FLAGS)
 
 
 def every_answer(value: bytes) -> Iterator[tuple[str, str]]:
-    """Each release with its answer; in `make test`, releases with the same rules are asked once."""
+    """Each release with its answer; `make test` takes one release for each set of rules."""
     answers: dict[object, str] = {}
     for release in ASKED:
         rules = release if PROVE else json_rules(release)
@@ -56,7 +56,7 @@ def every_answer(value: bytes) -> Iterator[tuple[str, str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("case", ALL, ids=[f"{n}:{case.value!r:.30}" for n, case in enumerate(ALL)])
 def test_every_release_answers_as_kafka_does(case: JsonCase) -> None:
-    """The same value, sign of zero and type included, or the same exception."""
+    """Our value, with sign of zero and type, or our error equals Kafka's."""
     expected = {release: repr(answer) for release, answer in case.answers().items()}
     assert dict(every_answer(case.value)) == expected
 
@@ -127,7 +127,7 @@ def _outcome(parse: object, value: bytes, profile: Profile) -> str:
 @example(value=b"[" * 20_000 + b"]" * 20_000, profile=Profile.of("2.8"))
 @example(value=b"[" * 990 + b"]" * 990, profile=NEWEST)
 def test_the_short_way_gives_the_answer_of_the_long_way(value: bytes, profile: Profile) -> None:
-    """The result of msgspec equals that of the full parser."""
+    """The fast path by msgspec gives the same value as the full parser."""
     assert _outcome(json_converter.decode, value, profile) == _outcome(
         jackson.parse, value, profile
     )
@@ -163,7 +163,7 @@ def test_written_values_are_read_back(value: object) -> None:
 
 @given(value=values)
 def test_written_values_are_json(value: object) -> None:
-    """Python's parser, which is stricter, reads what is written."""
+    """Python's stricter parser reads the written JSON."""
     assert json.loads(json_converter.encode(value)) == value
 
 
@@ -202,7 +202,7 @@ def test_maps_are_written_in_hash_map_order() -> None:
 
 
 def test_depth_is_no_danger_to_us() -> None:
-    """Values far deeper than Python's own stack are written and refused without harm."""
+    """Values far deeper than Python's stack are written, or refused with an error."""
     deep: object = []
     for _ in range(100_000):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""JSON values as Java's objects. The answers in the table were given by a JDK 17."""
+"""JSON values as Java's objects; the table holds results of a JDK 17."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ VALUES: list[tuple[Any, int, str]] = [
 
 @pytest.mark.parametrize(("value", "code", "text"), VALUES, ids=[text for _, _, text in VALUES])
 def test_values_hash_and_print_as_java_objects(value: Any, code: int, text: str) -> None:
-    """Numbers hash as Integer, Long or BigInteger by size, maps as Java's maps."""
+    """Hashes depend on the size: Integer, Long or BigInteger; maps hash as in Java."""
     assert narrow_int(value_hash(value, as_longs=False)) == code
     assert value_text(value) == text
 
@@ -57,7 +57,7 @@ def test_a_long_hashes_otherwise_below_zero(number: int, code: int) -> None:
     ("number", "fits"), [(2**63 - 1, True), (2**63, False), (-(2**63), True), (-(2**63) - 1, False)]
 )
 def test_integers_beyond_64_bits_are_no_longs(number: int, fits: bool) -> None:
-    """Larger integers are read as BigInteger, which is no type of an offset."""
+    """Larger integers are BigInteger, which is no type of an offset."""
     assert fits_long(number) is fits
 
 
@@ -78,7 +78,7 @@ def test_equal_values_have_equal_hashes(left: Any, right: Any) -> None:
 
 
 def test_depth_is_no_danger() -> None:
-    """Values nested more deeply than any stack is are hashed and printed all the same."""
+    """Values nested more deeply than any stack are hashed and printed."""
     deep: Any = []
     for _ in range(20_000):
         deep = [{"a": deep}]

@@ -1,4 +1,4 @@
-"""Dates as SimpleDateFormat reads and writes them; Kafka's header converter judges the rest."""
+"""Dates as SimpleDateFormat reads and writes them; `test_conversions` compares with Kafka."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -22,7 +22,7 @@ DAY_MS = 86_400_000
 
 @given(st.datetimes(min_value=GREGORIAN, timezones=st.just(UTC)))
 def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
-    """Moments are written to the millisecond, as Python does, and read back."""
+    """Times are written to the millisecond, and read back."""
     milliseconds = (moment - EPOCH) // timedelta(milliseconds=1)
     text = format_date(milliseconds, TIMESTAMP_PATTERN)
     assert text == moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
@@ -44,24 +44,24 @@ def test_moments_are_read_as_they_are_written(moment: datetime) -> None:
     ],
 )
 def test_reading_is_lenient(text: str, day: int) -> None:
-    """Days overflow, rests are left; the days that never were follow the Julian calendar."""
+    """Days overflow, trailing text is ignored, and early dates follow the Julian calendar."""
     assert parse_date(text, DATE_PATTERN) == day * DAY_MS
 
 
 @pytest.mark.parametrize("text", ["", "1970", "1970/01/01", "x970-01-01", "1970-01-"])
 def test_other_texts_are_no_dates(text: str) -> None:
-    """A field or a sign is missing."""
+    """A text without a field or a sign is no date."""
     assert parse_date(text, DATE_PATTERN) is None
 
 
 def test_times_count_from_midnight() -> None:
-    """Later ones than 24:00 are lenient, too; those before 1970 end the day before."""
+    """Times after 24:00 are accepted; times before 1970 are on the day before."""
     assert parse_date("24:00:00.001Z", TIME_PATTERN) == DAY_MS + 1
     assert format_date(-1, TIME_PATTERN) == "23:59:59.999Z"
 
 
 def test_java_writes_the_day_of_the_week() -> None:
-    """`Date.toString`: days before 15 October 1582 are Julian."""
+    """`Date.toString` shows the weekday; days before 15 October 1582 are Julian."""
     assert date_text(0) == "Thu Jan 01 00:00:00 UTC 1970"
     assert date_text(-141_427 * DAY_MS) == "Fri Oct 15 00:00:00 UTC 1582"
     assert date_text(-141_428 * DAY_MS) == "Thu Oct 04 00:00:00 UTC 1582"
@@ -69,6 +69,6 @@ def test_java_writes_the_day_of_the_week() -> None:
 
 @pytest.mark.parametrize("power", ["9999999", "99999999999999999999"])
 def test_a_power_of_any_size_costs_nothing(power: str) -> None:
-    """A number beyond a long is the largest int, and one below 1 is 0; neither is computed."""
+    """A number beyond a long becomes the largest int, one below 1 becomes 0, at no cost."""
     assert parse_date(f"1E{power}-01-01", DATE_PATTERN) == parse_date("1E99-01-01", DATE_PATTERN)
     assert parse_date(f"1E-{power}-01-01", DATE_PATTERN) == parse_date("0-01-01", DATE_PATTERN)

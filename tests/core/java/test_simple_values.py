@@ -1,4 +1,4 @@
-"""The fast way to write a simple value gives the bytes of the slow way."""
+"""The fast encoder of simple values writes the same bytes as the slow one."""
 
 import json
 from typing import Any
@@ -18,7 +18,7 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_both_ways_write_the_same(value: Any) -> None:
-    """A list around the value and one too deep for the fast way are written alike."""
+    """The fast and the slow encoder write the value alike, also in a list and too deep."""
     deep = value
     for _ in range(20):
         deep = [deep]

@@ -1,4 +1,4 @@
-"""Many profiles at once: one question to those that agree, one fold until they do not."""
+"""Groups of profiles: one call for all that agree, and one fold until they differ."""
 
 import pytest
 
@@ -9,7 +9,7 @@ OLD, NEW, NEWER = (Profile.of(name) for name in ("2.3", "3.4", "3.9"))
 
 
 def test_a_question_is_asked_once_of_those_that_agree_in_what_it_looks_at() -> None:
-    """One call for a group, and one for the first profile that differs."""
+    """Profiles that agree in the behaviours which a call reads share the call."""
     calls = []
 
     def ask(profile: Profile) -> bool:
@@ -21,7 +21,7 @@ def test_a_question_is_asked_once_of_those_that_agree_in_what_it_looks_at() -> N
 
 
 def test_profiles_are_asked_as_one_as_long_as_they_agree() -> None:
-    """Reading a behaviour in which they differ raises its name."""
+    """Reading a behaviour in which the profiles differ raises its name."""
     combined = as_one([NEW, NEWER])
     assert combined.fencing
     with pytest.raises(Disagreement) as disagreement:
@@ -31,7 +31,7 @@ def test_profiles_are_asked_as_one_as_long_as_they_agree() -> None:
 
 
 def test_profiles_part_by_a_behaviour() -> None:
-    """Each group agrees in the behaviour, and no profile is lost."""
+    """Each group agrees in the behaviour, and all groups together are all profiles."""
     assert parted([OLD, NEW, NEWER], "fencing") == [[OLD], [NEW, NEWER]]
     groups = parted(PROFILES, "json_huge_exponent")
     assert len(groups) == len({profile.json_huge_exponent for profile in PROFILES})

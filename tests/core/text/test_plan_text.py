@@ -1,4 +1,4 @@
-"""Texts of plans, as printed for people."""
+"""Plans as text for users."""
 
 from textwrap import indent
 
@@ -27,19 +27,19 @@ STATE = read(config(*LIVE))
 
 
 def step_lines(*steps: Step) -> list[str]:
-    """Steps as text, without the line above them."""
+    """The lines of the steps, without the first line."""
     return plan_text(Plan(steps), STATE).splitlines()[1:]
 
 
 def test_a_stop() -> None:
-    """The example in the module's docstring is true."""
+    """The example in the module's docstring is correct."""
     text = plan_text(planned(LIVE, StopConnector("orders"), "3.9"), STATE)
     assert "commit point: state" in text
     assert indent(text, "    ") in (plan_text_.__doc__ or "")
 
 
 def test_a_tombstone() -> None:
-    """Removal has a sign of its own, and a step's name stands once."""
+    """A tombstone has its own sign, and a step's name occurs once."""
     plan = planned(LIVE, DeleteConnector("orders"))
     assert plan_text(plan, STATE).splitlines()[1:3] == [
         "config  config-0  connector-orders     ∅",
@@ -48,20 +48,20 @@ def test_a_tombstone() -> None:
 
 
 def test_secrets_stay_hidden() -> None:
-    """A plan is shown to more people than may read the log."""
+    """Secrets are hidden: more users see a plan than may read the log."""
     plan = planned(LIVE, PutConfig("orders", {**PROPERTIES, "db.password": "s3cret"}))
     assert '"db.password": "[hidden]"' in plan_text(plan, STATE)
     assert "s3cret" not in plan_text(plan, STATE)
 
 
 def test_nothing_to_do() -> None:
-    """A plan without steps has no commit point either."""
+    """A plan without steps has no commit point."""
     plan = Plan((), commit_point="config", assumed=("nobody\nlooks",))
     assert plan_text(plan, STATE) == "nothing has to be done\nassumed: nobody\\nlooks"
 
 
 def test_a_refusal() -> None:
-    """The reason of a refusal, without secrets."""
+    """The text has the reason of a refusal, without secrets."""
     refusal = Rejected(Reason.INVALID, "Connector config {name=a, db.password=s3cret} is\nwrong")
     expected = "refused: Connector config {name=a, db.password=[hidden]} is\\nwrong"
     assert plan_text(refusal, STATE) == expected
@@ -69,7 +69,7 @@ def test_a_refusal() -> None:
 
 
 def test_bytes_of_strangers() -> None:
-    """Bytes that are no text, or would move the cursor, are escaped; long values are cut."""
+    """Undecodable bytes and control characters are escaped; long values are cut."""
     (line,) = step_lines(Step("write", (Draft("own", b"\xff\x1b[2J", b"[" * 500, 3),)))
     assert line.startswith("write  own-3  \\xff\\u001b[2J  [[[")
     assert line.endswith("[…")
@@ -77,7 +77,7 @@ def test_bytes_of_strangers() -> None:
 
 
 def test_words_between_steps() -> None:
-    """The text names a topic that is read, a wait, and an undo after a failure."""
+    """The text names a topic that is read, a wait, and the undo of a failure."""
     draft = Draft("connect-configs", b"k", b"1")
     undo = Step("undo-write", (Draft("connect-configs", b"k", None),))
     assert step_lines(
@@ -101,7 +101,7 @@ def test_words_between_steps() -> None:
     ],
 )
 def test_external_actions(action: AnyAction, words: str) -> None:
-    """An action is described in words in place of a record."""
+    """An outside action is described in words in place of a record."""
     assert step_lines(Step("fence", action=action)) == [f"fence  -    {words}"]
     plan = Plan((Step("fence", action=action), Step("write", (Draft("own", b"k", b"v", 0),))))
     first, *_ = plan_text(plan, STATE).splitlines()

@@ -70,7 +70,7 @@ def test_a_secrets_value_is_hidden(key: str) -> None:
 
 @pytest.mark.parametrize("key", PLAIN)
 def test_other_values_are_shown(key: str) -> None:
-    """A config that hides everything is of no use."""
+    """Values without secrets are shown."""
     assert redacted({key: "value"}) == {key: "value"}
 
 
@@ -144,7 +144,7 @@ def test_passwords_inside_of_values_are_hidden(text: str, shown: str) -> None:
 
 
 def test_nested_values_are_looked_into() -> None:
-    """Maps in maps, lists, and lists under a secret's name."""
+    """Secrets in nested maps, lists, and lists under a secret's name are hidden."""
     config: dict[str, Any] = {
         "a": {"password": "x", "b": [{"token": "y"}]},
         "secrets": ["u", 1],
@@ -158,7 +158,7 @@ def test_nested_values_are_looked_into() -> None:
 
 
 DEPTH = 100_000
-"""Far more than Python may call itself."""
+"""Depth far beyond Python's recursion limit."""
 
 
 @pytest.mark.parametrize(
@@ -176,13 +176,13 @@ DEPTH = 100_000
     ],
 )
 def test_a_config_in_a_refusal(text: str, redacted_text: str) -> None:
-    """Connect repeats the whole config, in Java's words."""
+    """Secrets in Java's text of a whole config are hidden."""
     assert redacted_refusal(text) == redacted_text
     assert redacted_refusal(redacted_text) == redacted_text
 
 
 def test_deep_values_are_looked_into() -> None:
-    """Connect reads values that are nested as deeply as its stack holds."""
+    """Secrets are hidden at any depth: Connect reads values as deep as its stack."""
     deep: Any = {"password": "s3cret"}
     for _ in range(DEPTH):
         deep = [deep]
@@ -196,13 +196,13 @@ WORDS = (
     *("a", "token", "pass", "token=", '\\"', " ", "://a:", "Basic ", "\\", "%25", "&amp;", "\0"),
     *("<token ", "<pwd>", 'name="token"', "token=[", "pwd\n", 'token={"a":', "\\u005c"),
 )
-"""Each is repeated to a long text."""
+"""Words to repeat to a long text."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 def test_no_text_takes_long(word: str) -> None:
-    """Redaction takes linear time: a value may be as long as a record of Kafka."""
+    """Redaction takes linear time: a value may be as long as a record."""
     text = word * (100_000 // len(word))
     assert redacted_text(redacted_text(text)) == redacted_text(text)
     assert redacted_text(f"password{text}") is not None
@@ -226,13 +226,13 @@ def test_redaction_keeps_the_keys_and_is_stable(config: dict[str, Any]) -> None:
 
 @given(st.sampled_from(SECRET), st.text("abcdefgh", min_size=8))
 def test_no_part_of_a_secret_is_left(key: str, secret: str) -> None:
-    """The beginning of a secret is hidden, too."""
+    """No part of a secret stays, not even its beginning."""
     assert is_secret(key)
     assert secret not in str(redacted({key: secret, "other": 1}))
 
 
 def test_a_long_text_is_cut_and_hides_all_the_same() -> None:
-    """Long texts are cut; a secret at the cut is cut and hidden."""
+    """A long text is cut; a secret at the cut is hidden."""
     text = "x " * (LOOKED_AT // 2 - 5) + "password=s3cret" + "y" * 1_000_000
     shown = redacted_text(text)
     assert len(shown) < LOOKED_AT + 100

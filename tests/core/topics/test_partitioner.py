@@ -1,4 +1,4 @@
-"""Keys go where Kafka's default partitioner puts them."""
+"""The partitioner chooses the same partitions as Kafka's default one."""
 
 from pathlib import Path
 
@@ -27,9 +27,9 @@ def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
 
 
 def test_recorded_keys_lie_where_they_should(histories: Path) -> None:
-    """Every offset and status that Kafka's own workers wrote lies in the partition computed.
+    """Every offset and status of Kafka's own workers lies in the computed partition.
 
-    A foreign hand, which chose partitions itself, wrote into two of the histories.
+    A foreign writer that chose partitions itself wrote into two of the histories.
     """
     foreign = {"aborted-3.9", "odd-records-3.9"}
     logs = [

@@ -1,4 +1,4 @@
-"""Differences between two states, and the record that each is due to."""
+"""Differences between two states, and the record that caused each."""
 
 import pytest
 from msgspec.structs import replace

@@ -1,4 +1,4 @@
-"""The history of a connector for programs: what happened, and words for it without secrets."""
+"""The history of a connector for programs: events, and texts without secrets."""
 
 from controlplane.core.entry import Entry
 from controlplane.core.releases.profiles import Profile
@@ -45,7 +45,7 @@ def test_events_of_all_topics_are_in_one_order() -> None:
 
 
 def test_secrets_are_in_no_words() -> None:
-    """The event's record, `before` and `after` keep them."""
+    """The texts hide secrets; the event's record, `before` and `after` keep them."""
     log = config(connector("c", password="one-secret"), connector("c", password="other-secret"))
     *_, last = history(log, "c", KIP).events
     assert (last.aspect, last.before, last.after) == (Aspect.CONFIG, "one-secret", "other-secret")

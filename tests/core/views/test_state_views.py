@@ -33,7 +33,7 @@ def test_a_count_that_nobody_can_list(release: str) -> None:
 
 @pytest.mark.parametrize("name", [b"\xff", "größe".encode(), b"\xed\xa0\x80"])
 def test_odd_names_are_found_again(name: bytes) -> None:
-    """Views never turn a name that is no UTF-8 back into bytes."""
+    """Views accept a name that is no UTF-8, and never encode it."""
     log = config(
         (b"connector-" + name, '{"properties":{}}'),
         (b"commit-" + name, '{"tasks":-1}'),
@@ -48,7 +48,7 @@ def test_odd_names_are_found_again(name: bytes) -> None:
 
 
 def test_a_lone_surrogate_in_a_source_partition_is_told_apart() -> None:
-    """Java takes it, UTF-8 does not."""
+    """A partition with a lone surrogate is distinct, although UTF-8 cannot encode it."""
     log = offsets((r'["a",{"p":"\ud800"}]', '{"o":1}'), (r'["a",{"p":"\ud800"}]', '{"o":2}'))
     changes = diff(read(log[:1], "kip", trace=True), read(log, "kip", trace=True))
     assert [(change.before, change.after, change.item) for change in changes] == [
@@ -77,7 +77,7 @@ def test_config_offsets_that_never_agree(value: bytes, release: str, *, is_repor
 
 
 def test_hazards_of_all_releases_cost_few_decodings() -> None:
-    """Releases that read JSON alike share the work on a record which none of them can decode."""
+    """Releases that read JSON alike share the work on an undecodable record."""
     nested = "[" * 1000 + "]" * 1000
     log = config(("connector-a", nested))
     decoding = operations(lambda: decode_config(b"connector-a", nested.encode(), PROFILES[0]))

@@ -1,4 +1,4 @@
-"""A3 to A5, active topics; G1 to G7, what holds for everything that is written."""
+"""A3 to A5, active topics; G1 to G7, laws about every written record."""
 
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
@@ -22,7 +22,7 @@ from tests.laws.test_compaction import compacted
 
 
 def a3(life: Life) -> Iterator[None]:
-    """A reset concerns the keys of its connector alone."""
+    """A reset writes keys of its own connector only."""
     for act, _ in life.acts_of(ResetTopics):
         for moment in act.moments:
             assert moment.entry.topic == STATUS
@@ -34,7 +34,7 @@ def a3(life: Life) -> Iterator[None]:
 
 
 def a4(life: Life) -> Iterator[None]:
-    """Topics that are recorded twice are recorded once."""
+    """Recording a topic twice has the effect of recording it once."""
     twice = [
         entry
         for entry in life.entries
@@ -47,7 +47,7 @@ def a4(life: Life) -> Iterator[None]:
 
 
 def a5(life: Life) -> Iterator[None]:
-    """Resetting the topics of a connector that is not there, and used none, succeeds as well."""
+    """Resetting the topics of an unknown connector without topics succeeds."""
     for act, _ in life.acts_of(ResetTopics):
         if life.profile.status_topics and not act.before.topics(act.name):
             assert act.answer is None or act.succeeded()
@@ -56,7 +56,7 @@ def a5(life: Life) -> Iterator[None]:
 
 
 def g1(life: Life) -> Iterator[None]:
-    """Folding is a function of the order; compaction shows in nothing that we have written."""
+    """The fold depends on the order only; compaction of our own records changes no view."""
     assert _folded(life, in_order(sorted(life.entries, key=_place))) == life.final
     if not life.profile.writes_tasks_when_reconfigured:
         return
@@ -71,7 +71,7 @@ def g1(life: Life) -> Iterator[None]:
 
 
 def g2(life: Life) -> Iterator[None]:
-    """Repeating a command repairs what it left, wherever it stopped."""
+    """Repeating a command completes an interrupted one, wherever it stopped."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome):
             assert crash.reissued.visible_facts(crash.act.name) == crash.act.after.visible_facts(
@@ -90,7 +90,7 @@ def g3(life: Life) -> Iterator[None]:
 
 
 def g4(life: Life) -> Iterator[None]:
-    """The present leader alone writes; records that others may write commute with its own."""
+    """Only the current leader writes; records of other writers commute with its own."""
     for displaced in life.journal.displaced:
         before, after = displaced.records
         assert displaced.noticed
@@ -111,7 +111,7 @@ def g4(life: Life) -> Iterator[None]:
 
 
 def g6(life: Life) -> Iterator[None]:
-    """Records of a connector that is not there never make it visible."""
+    """Records of an unknown connector never make it visible."""
     for moment in life.moments:
         if not moment.key.startswith("connector-"):
             before, after = (
@@ -122,7 +122,7 @@ def g6(life: Life) -> Iterator[None]:
 
 
 def g7(life: Life) -> Iterator[None]:
-    """Names are opaque: what is written about one connector concerns no other."""
+    """Names are opaque: records about one connector concern no other."""
     owners = {act.command_id: act.name for act in life.acts}
     for moment in life.moments:
         if moment.command_id is not None:
@@ -146,14 +146,14 @@ def _folded(life: Life, entries: Iterable[Entry]) -> ClusterState:
 
 
 def _ours(life: Life, act: CommandRun) -> bool:
-    """True if the last records of a connector's tasks and their commit were those of a command."""
+    """True if the last records of a connector's tasks and their commit came from a command."""
     keys = {f"commit-{act.name}"} | {f"task-{act.name}-{task}" for task in range(9)}
     last = {moment.key: moment.command_id for moment in _until(life, act) if moment.key in keys}
     return None not in last.values()
 
 
 def _owner_is_asked(life: Life, act: CommandRun) -> bool:
-    """True if the owner of a running connector has yet to publish tasks for its config."""
+    """True if the worker of a running connector has yet to publish tasks for its config."""
     pending = False
     for moment in _until(life, act):
         if moment.is_record_of("commit-", act.name):

@@ -1,9 +1,9 @@
 """Runs commands without end, for tests that kill it.
 
-    python -m tests.laws.commands.commander FILE SEED RELEASE
+python -m tests.laws.commands.commander FILE SEED RELEASE
 
 Each answer is a line of standard output, flushed at once: a line that was read was answered. An
-empty line follows each step: the reader may kill the process there. Offsets of sinks would die
+empty line follows each step: the reader may kill the process there. Offsets of sinks would be lost
 with the process, so there are sources only.
 """
 
@@ -25,7 +25,7 @@ from tests.laws.commands.storage import in_file
 from tests.laws.commands.world import SOURCE
 
 PAUSE_MS = 1_000_000
-"""Between two processes, more than any of them lives: their times never meet."""
+"""Gap between the clocks of two processes; no process lives longer."""
 
 
 def main(path: Path, seed: str, release: str) -> None:

@@ -1,4 +1,4 @@
-"""U1 to U4, another config of a connector; P1 to P5, its tasks."""
+"""U1 to U4, changes of a connector's config; P1 to P5, its tasks."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -34,7 +34,7 @@ def u1(life: Life) -> Iterator[None]:
 
 
 def u2(life: Life) -> Iterator[None]:
-    """The set of tasks changes only where tasks are published, stopped, or gone."""
+    """The task set changes only if tasks are published or stopped, or the connector is deleted."""
     for act in life.acts:
         if not isinstance(act.command, SETS_TASKS) and act.before.config(act.name) is not None:
             for moment in act.moments:
@@ -43,7 +43,7 @@ def u2(life: Life) -> Iterator[None]:
 
 
 def u3(life: Life) -> Iterator[None]:
-    """An acknowledged config is there until a later command writes another one."""
+    """An acknowledged config stays until a later command writes another one."""
     for number, act in enumerate(life.acts):
         if not isinstance(act.command, PutConfig | PatchConfig) or not act.succeeded():
             continue
@@ -80,7 +80,7 @@ def p1(life: Life) -> Iterator[None]:
 
 
 def p2(life: Life) -> Iterator[None]:
-    """Each visible task config is the one last written of its number before the commit."""
+    """Each visible task config is the last one written for its number before the commit."""
     written: dict[str, bytes | None] = {}
     committed: dict[str, Mapping[str, bytes | None]] = {}
     for moment in life.moments:
@@ -106,7 +106,7 @@ def p3(life: Life) -> Iterator[None]:
 
 
 def p5(life: Life) -> Iterator[None]:
-    """Generations count the commits that were applied: by one each, and never back."""
+    """Generations count the applied commits: each adds one, and none is taken back."""
     if not life.profile.fencing:
         return
     for moment in life.moments:

@@ -1,7 +1,8 @@
-"""Every crash that a life could have had: the log is cut behind each batch, and another comes.
+"""Crashes of a simulated life: a copy of the log ends after a batch, and a new process opens it.
 
-A batch is there as a whole or not at all, so what a crash leaves is the log up to one of them; and
-of what is done outside between two batches, nothing, all of it, or the offsets that came first.
+The log writes a batch completely or not at all, so every crash leaves a whole number of batches.
+Between two batches a command also commits offsets of consumer groups. A crash then leaves none of
+those commits, all of them, or the first ones.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -32,7 +33,7 @@ async def crashes(life: Life, new: Callable[[], LogOpener]) -> list[CrashedRun]:
 
 
 def _distinct(life: Life, at_ms: int, next_ms: int) -> list[Groups]:
-    """The groups behind a batch, and each state of them until the next one."""
+    """Return the distinct states of the consumer groups from one batch until the next."""
     groups = life.cluster.kafka.between(at_ms, next_ms - 1)
     return [state for number, state in enumerate(groups) if state not in groups[:number]]
 
@@ -73,7 +74,7 @@ async def _failed(
     entries: Sequence[Entry],
     groups: Groups,
 ) -> tuple[Observation, ...]:
-    """Failed creations with offsets: the state left where the next one cannot complete them."""
+    """Failed creations with offsets: the state if the next process cannot complete them."""
     command = act.command
     if not isinstance(command, CreateConnector) or command.initial_offsets is None:
         return ()
@@ -88,7 +89,7 @@ async def _failed(
 
 
 def _another(life: Life, groups: Groups) -> SimulatedCluster:
-    """The same cluster, where a crash has left these groups."""
+    """The same cluster, with these groups after a crash."""
     return SimulatedCluster(
         life.profile,
         exactly_once=life.cluster.exactly_once,

@@ -1,6 +1,6 @@
-"""C1 to C5, creating a connector; N1 to N5, creating it with its first offsets (KIP-995).
+"""C1 to C5, creating a connector; N1 to N5, creating it with its initial offsets (KIP-995).
 
-Each law is a function that looks at every case in a life, asserts, and yields once for each.
+Each law is a function that checks every case in a life, asserts, and yields once per case.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def c2(life: Life) -> Iterator[None]:
 
 
 def c3(life: Life) -> Iterator[None]:
-    """Once it is answered, every later command sees c; that it exists already writes nothing."""
+    """Once the creation is answered, later commands see c; creating it again writes nothing."""
     for number, act in enumerate(life.acts):
         if isinstance(act.answer, Rejected) and act.answer.reason is Reason.ALREADY_EXISTS:
             assert not act.moments
@@ -97,7 +97,7 @@ def c5(life: Life) -> Iterator[None]:
 
 
 def n1(life: Life) -> Iterator[None]:
-    """The connector is visible only with all requested offsets, and with no others."""
+    """The connector is visible only together with exactly the requested offsets."""
     for act, command in _with_offsets(life):
         for moment in act.moments:
             if moment.after.config(act.name) is not None:
@@ -106,7 +106,7 @@ def n1(life: Life) -> Iterator[None]:
 
 
 def n2(life: Life) -> Iterator[None]:
-    """409 and 400 leave the offsets as they are."""
+    """Refusals with 409 and 400 leave the offsets unchanged."""
     for act, _ in _with_offsets(life):
         if isinstance(act.answer, Rejected) and act.answer.reason is not Reason.FAILED:
             assert not act.changes_offsets()
@@ -114,7 +114,7 @@ def n2(life: Life) -> Iterator[None]:
 
 
 def n3(life: Life) -> Iterator[None]:
-    """A creation that failed on its way leaves all old offsets or none, and no connector."""
+    """A failed creation leaves all old offsets or none, and no connector."""
     for act, command in _with_offsets(life):
         if isinstance(act.ended, Rejected) and not life.disturbed(act):
             assert act.after.config(act.name) is None
@@ -128,14 +128,14 @@ def n3(life: Life) -> Iterator[None]:
 
 
 def _left_whole(act: CommandRun, command: CreateConnector, after: Observation) -> None:
-    """The next connector of the name starts at the old position or at none, wherever it looks."""
+    """The next connector of the name starts at the old position, or at none, in every topic."""
     for config in (command.config, {**command.config, "offsets.storage.topic": None}):
         left = after.offsets(act.name, config)
         assert left in ({}, act.before.offsets(act.name, config))
 
 
 def n4(life: Life) -> Iterator[None]:
-    """Running the same command again after any crash converges to the same final state."""
+    """Repeating the command after any crash gives the same final state."""
     for crash, command in life.crashes_of(CreateConnector):
         if command.initial_offsets is not None and isinstance(crash.act.ended, Outcome):
             for observation in (crash.settled, crash.reissued):
@@ -146,7 +146,7 @@ def n4(life: Life) -> Iterator[None]:
 
 
 def n5(life: Life) -> Iterator[None]:
-    """Tasks never start before the offsets are readable to them: the config is last."""
+    """Tasks never start before they can read the offsets: the config is written last."""
     for act, _ in _with_offsets(life):
         if act.of("connector-"):
             assert act.moments[-1].is_record_of("connector-", act.name)
@@ -161,7 +161,7 @@ def requested(command: CreateConnector) -> OffsetsByPartition:
 
 
 def _with_offsets(life: Life) -> Iterator[tuple[CommandRun, CreateConnector]]:
-    """Creations with offsets, where the release has them."""
+    """Creations with offsets, in releases that have them."""
     if life.profile.creates_with_offsets:
         for act, command in life.acts_of(CreateConnector):
             if command.initial_offsets is not None:

@@ -1,4 +1,4 @@
-"""Events of a cluster, of which a life consists."""
+"""Events of a life: the input of a simulated cluster."""
 
 from typing import NamedTuple
 
@@ -7,7 +7,7 @@ from tests.laws.commands.storage import Outage
 from tests.laws.commands.world import Trouble
 
 OWN = "own"
-"""An offsets topic that several connectors may have as theirs."""
+"""An offsets topic that several connectors may share."""
 
 
 class CommandEvent(NamedTuple):
@@ -15,13 +15,13 @@ class CommandEvent(NamedTuple):
 
     command: AnyCommand
     crashes: tuple[int, ...] = ()
-    """Behind which step the process dies; then behind which one of the recovery; and so on."""
+    """Number of the step after which the process dies, then of each recovery's step."""
     trouble: Trouble | None = None
     """Failure of an outside action of the command."""
     outage: Outage | None = None
     """Outage of the log while the command runs."""
     retried: tuple[bool, ...] = ()
-    """The asker asks again: with the same key, or as for something new."""
+    """For each retry by the client: with the same key (True), or with a new one."""
 
 
 class ConcurrentCommands(NamedTuple):
@@ -47,7 +47,7 @@ class Committed(NamedTuple):
 
 
 class TakeOver(NamedTuple):
-    """Takeover by another control plane; the old one does not know it yet."""
+    """Takeover by another control plane, which the old one has not noticed yet."""
 
     command: AnyCommand
     """Commands to the old process after the takeover."""

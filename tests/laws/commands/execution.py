@@ -1,4 +1,4 @@
-"""Living a history: a control plane runs the commands, dies where it shall, and comes back."""
+"""Execution of a history: a control plane runs commands, crashes at given steps and restarts."""
 
 import asyncio
 from collections import deque
@@ -33,17 +33,17 @@ from tests.laws.commands.world import Groups, Hooks, Kafka, LawClock, Unheard, p
 
 PARTITIONS = Partitions(offsets=3, status=2)
 TOPICS = {CONFIG: 1, STATUS: 2, OFFSETS: 3, OWN: 3, COMMANDS: 1}
-"""Every topic that there is, and its partitions."""
+"""All topics, with their numbers of partitions."""
 
 PATIENT = CommandLimits(retry_first_ms=1, retry_last_ms=60_000)
-"""A log that is away for a moment is there again; nothing is ended behind anybody's back."""
+"""Limits for short outages: each command waits for the log, and no background retry runs."""
 
 IMPATIENT = CommandLimits(write_patience_ms=2_000, retry_first_ms=3_000, retry_last_ms=60_000)
-"""The pause is longer than the patience: it is not tried again."""
+"""Limits with a retry pause above the patience: a failed write is not retried."""
 
 
 class Fuse:
-    """A `stepped` that ends the process after a number of steps; no step follows."""
+    """A `stepped` hook that crashes the process after a number of steps."""
 
     def __init__(self) -> None:
         self._steps: deque[int] = deque()
@@ -69,7 +69,7 @@ class Fuse:
 
 
 class SimulatedCluster:
-    """A log and its surroundings. Processes come and go, these stay."""
+    """A log and its surroundings, which outlive the processes."""
 
     def __init__(
         self,
@@ -117,17 +117,17 @@ class AnsweredCommand(NamedTuple):
     ended_ms: int
     answer: CommandAnswer | None
     hooks: int | None
-    """Number of questions to the connector; None: unknown, as others were asked as well."""
+    """Number of calls of the connector's hook; None: unknown after concurrent commands."""
     away: bool = False
-    """True if the answer is missing because the log was away, not because the process died."""
+    """True if the answer is missing because of the log's outage, not because of a death."""
 
 
 class Died(NamedTuple):
-    """A process ended, and the next one had completed its work."""
+    """The end of a process, and the state after the next one has recovered."""
 
     at_ms: int
     back: ClusterState
-    """State of the next process when it had recovered."""
+    """State of the next process after its recovery."""
 
 
 class Displaced(NamedTuple):
@@ -148,7 +148,7 @@ class RunJournal(NamedTuple):
 
 
 async def live(place: LogOpener, events: Iterable[Event], cluster: SimulatedCluster) -> RunJournal:
-    """Live these events one after the other, from process to process."""
+    """Execute these events in sequence, from process to process."""
     living = Living(events, cluster)
     while not living.is_over:
         async with place() as log:
@@ -165,14 +165,14 @@ async def entries_in(log: Log) -> list[Entry]:
 
 
 class _Again(NamedTuple):
-    """A command that is repeated: the client got no answer, or does not trust it."""
+    """A repeated command: the client got no answer, or does not trust it."""
 
     command: AnyCommand
     command_id: str
 
 
 class Living:
-    """A history as far as it was lived."""
+    """A history during its execution."""
 
     def __init__(
         self,
@@ -186,15 +186,15 @@ class Living:
         self._events = iter(events)
         self._again: deque[_Again] = deque()
         self._died_ms: int | None = None
-        """Time of death of the last process, until another one starts."""
+        """Time of death of the last process, until the next one starts."""
         self._cluster = cluster
         self._ids = (f"{name}{number}" for number in count())
         self._tell = tell
 
     async def one_process(self, log: Log) -> None:
-        """A process, until it dies, is displaced, or there is nothing left to be done.
+        """Run a process until it dies, is displaced, or all events are done.
 
-        The connectors' own topic is there before any of them: what lies in it may be older.
+        The connectors' own topic exists before any connector: its records may be older.
         """
         await log.create_topic(OWN, PARTITIONS.offsets)
         try:

@@ -1,4 +1,4 @@
-"""Records of other writers: running tasks, leftover tasks, older releases, faulty scripts."""
+"""Records of other writers: running tasks, zombie tasks, older releases, faulty scripts."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from random import Random
@@ -18,7 +18,7 @@ PARTITIONS: Sequence[Mapping[str, Any]] = (
     {"page": 1},
     {"topic": "x", "partition": 0, "cluster": "y"},
 )
-"""Source partitions. Members of the last one have other places in a HashMap than here."""
+"""Source partitions. The members of the last one have another order in a HashMap."""
 
 _PAUSED, _STOPPED = b'{"state":"PAUSED"}', b'{"state":"PAUSED","state.v2":"STOPPED"}'
 _ORPHANS: Sequence[tuple[str, bytes | None]] = (
@@ -40,7 +40,7 @@ _ORPHANS: Sequence[tuple[str, bytes | None]] = (
 
 
 class Foreigners:
-    """Draws what others write about a connector."""
+    """Draws records of other writers about a connector."""
 
     def __init__(
         self,
@@ -59,20 +59,20 @@ class Foreigners:
         return self._chance.choice(_KINDS)(self, name)
 
     def reports(self, name: str) -> Iterator[Event]:
-        """Records about a connector that runs."""
+        """Records about a running connector."""
         kinds = (self.offset, self.offset, self.status, self.topic)
         yield from (self._chance.choice(kinds)(name) for _ in range(self._chance.randint(0, 3)))
         if self._profile.own_offset_topics and self._chance.random() < 1 / 2:
             yield from self._moved(name)
 
     def _moved(self, name: str) -> Iterator[Event]:
-        """Offsets of a connector that had run before it was given a topic of its own."""
+        """Offsets of a connector that ran before its config named its own topic."""
         key = self._offset_key(name)
         yield ForeignWrite(OFFSETS, key, b'{"row":1}')
         yield ForeignWrite(OWN, key, b'{"row":2}')
 
     def offset(self, name: str) -> Event:
-        """Offsets of a running task, of a leftover task, of a removed connector."""
+        """Offsets of a running task, a zombie task, or a deleted connector."""
         if self._chance.choice(self._classes) == SINK:
             return Committed(
                 f"connect-{name}", self._chance.randrange(3), self._chance.randrange(9)
@@ -89,7 +89,7 @@ class Foreigners:
         return ForeignWrite(STATUS, f"status-{whose}".encode(), msgspec.json.encode(status))
 
     def topic(self, name: str) -> Event:
-        """A task has met a topic."""
+        """Record that a task has used a topic."""
         topic = self._chance.choice(("t", "u"))
         use = {"name": topic, "connector": name, "task": 0, "discoverTimestamp": 1}
         key = f"status-topic-{topic}:connector-{name}"
@@ -101,7 +101,7 @@ class Foreigners:
         return ForeignWrite(CONFIG, key.format(name).encode(), value)
 
     def _offset_key(self, name: str) -> bytes:
-        """Releases find only keys whose members are in the order of Java's HashMap."""
+        """An offset key; releases find only keys with members in the order of Java's HashMap."""
         partition = self._chance.choice(self._partitions)
         if not self._profile.offsets_by_log_key:
             return encode_partition(name, partition)

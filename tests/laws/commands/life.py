@@ -1,4 +1,4 @@
-"""A life: the history in a log, record by record, with the facts that were known at each.
+"""A life: the history in a log, record by record, with the state known at each record.
 
 Everything is derived from the log, except answers, crashes and external actions: they come from the
 journal. So the log of a killed process can be checked, too.
@@ -32,7 +32,7 @@ from tests.laws.commands.world import SINK, Acted, Groups
 C = TypeVar("C", bound=AnyCommand)
 
 OffsetsByPartition = Mapping[Any, Any]
-"""Partition → offset, as far as there is one; of a source as Java compares partitions."""
+"""Partition → offset, or None; source partitions are equal as in Java."""
 
 
 def wanted_offsets(changes: Iterable[OffsetChange], config: Properties) -> dict[Any, Any]:
@@ -55,15 +55,15 @@ class Observation(NamedTuple):
     groups: Groups
 
     def config(self, name: str) -> Properties | None:
-        """The connector, if it is there."""
+        """The config of the connector, or None."""
         return self.state.config.connectors.get(name)
 
     def is_sink(self, name: str) -> bool:
-        """True if its offsets are those of a consumer group."""
+        """True if the connector's offsets are those of a consumer group."""
         return (self.config(name) or {}).get("connector.class") == SINK
 
     def offsets(self, name: str, config: Properties | None = None) -> OffsetsByPartition:
-        """The offsets with which a connector would start; `config` where it has none yet."""
+        """The offsets with which a connector would start; `config` replaces a missing config."""
         config = self.config(name) or config or {}
         if config.get("connector.class") == SINK:
             return self.groups.get(f"connect-{name}", {})
@@ -84,7 +84,7 @@ class Observation(NamedTuple):
         return kept, self.groups.get(f"connect-{name}")
 
     def _imagined(self, name: str, config: Properties) -> ClusterState:
-        """The state, provided that a connector exists."""
+        """The state in which the connector has this config."""
         if self.config(name) is not None:
             return self.state
         connectors = {**self.state.config.connectors, name: config}
@@ -101,7 +101,7 @@ class Observation(NamedTuple):
         return frozenset(self.state.status.active_topics.get(name, {}))
 
     def all_of(self, name: str) -> Any:
-        """All that is known of a connector, shown or not."""
+        """All facts about a connector, visible or not."""
         tables = [
             table
             for part in (self.state.config, self.state.status)
@@ -111,7 +111,7 @@ class Observation(NamedTuple):
         return [table.get(name) for table in tables], self.stored(name)
 
     def visible_facts(self, name: str) -> Any:
-        """Everything that is shown of a connector, and the offsets that its successor inherits."""
+        """All visible facts about a connector, and the offsets that its successor inherits."""
         exists = self.config(name) is not None
         return (
             self.config(name),
@@ -172,7 +172,7 @@ class CommandRun(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The connector; of a command about none, a name that none has."""
+        """Name of the connector; for a command without one, a name that no connector has."""
         return getattr(self.command, "connector", "\0")
 
     def succeeded(self) -> bool:
@@ -189,7 +189,7 @@ class CommandRun(NamedTuple):
         return isinstance(self.answer, Rejected) and self.answer.reason is reason
 
     def changes_offsets(self) -> bool:
-        """True if it wrote an offset, or changed those of a consumer group."""
+        """True if the command wrote an offset, or changed a consumer group."""
         topics = {moment.entry.topic for moment in self.moments} - {CONFIG, STATUS}
         actions = (performed.action for performed in self.acted)
         return bool(topics) or any(
@@ -212,27 +212,29 @@ class CommandRun(NamedTuple):
 
 
 class CrashedRun(NamedTuple):
-    """A process died in the middle of a command, and another one took over."""
+    """A process that crashed during a command, and its successor."""
 
     act: CommandRun
-    """The command as it ended where nobody died."""
+    """The command in the life without this crash."""
     dead: Observation
     """State of the log when the process died."""
     back: Observation
-    """State once the next process had completed the unfinished commands."""
+    """State after the next process had completed the unfinished commands."""
     unfinished: bool
     """True if commands were still unfinished."""
     same: CommandAnswer
-    """CommandAnswer to the client that repeated the same key."""
+    """Answer to a client that repeated the same key."""
     settled: Observation
     anew: CommandAnswer
-    """CommandAnswer to the command on a log without unfinished commands, as for a new request."""
+    """Answer to the command as a new request on a log without unfinished commands."""
     reissued: Observation
     acted: tuple[AnyAction, ...]
-    """Outside actions when the next process took over and got the same key."""
+    """Outside actions during the recovery and the repeated request."""
     failed: tuple[Observation, ...]
-    """Remains of a creation with offsets, completed by a process without its class, or with failing
-    outside actions."""
+    """States after a failed creation with offsets that the next process cannot complete.
+
+    The process lacks the class, or its outside actions fail.
+    """
 
 
 class TopicPeriod(NamedTuple):
@@ -278,13 +280,13 @@ class Life(NamedTuple):
                 yield crash, crash.act.command
 
     def deaths_of(self, act: CommandRun) -> Iterator[Died]:
-        """The deaths that kept the asker of a command from being answered."""
+        """Yield each process death that left a caller of this command without an answer."""
         for answered in act.answered:
             if answered.answer is None and not answered.away:
                 yield next(death for death in self.journal.died if death.at_ms >= answered.ended_ms)
 
     def repeated(self, *kinds: type[AnyCommand]) -> Iterator[tuple[CommandRun, CommandRun]]:
-        """Commands that succeeded, and the same ones again, with nothing between them."""
+        """Pairs of equal successful commands without a change between them."""
         for first, again in pairwise(self.acts):
             if isinstance(first.command, kinds) and first.command == again.command:
                 unchanged = first.after.all_of(first.name) == again.before.all_of(first.name)

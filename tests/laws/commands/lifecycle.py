@@ -30,7 +30,7 @@ RESTARTS = (RestartConnector, RestartTask)
 
 
 def s1(life: Life) -> Iterator[None]:
-    """The last target state wins; without one, or behind a tombstone, it is STARTED."""
+    """The last target state wins; without one, or after a tombstone, it is STARTED."""
     targets: dict[str, Target | None] = {}
     for moment in life.moments:
         if moment.key.startswith("target-state-"):
@@ -50,7 +50,7 @@ def s2(life: Life) -> Iterator[None]:
 
 
 def s3(life: Life) -> Iterator[None]:
-    """Pausing, or resuming, once more changes nothing."""
+    """Repeating a pause or a resume changes nothing."""
     for kind in TARGETS:
         for _, again in life.repeated(kind):
             assert again.succeeded()
@@ -83,7 +83,7 @@ def s5(life: Life) -> Iterator[None]:
 def _changed_by_others(life: Life, act: CommandRun, died: Died) -> bool:
     """True if another command for the connector wrote between a death and this command.
 
-    That is a later command, or an unfinished one that the next process completed.
+    The other command is a later one, or an unfinished one that the next process completed.
     """
     return any(
         died.at_ms <= other.began_ms < act.began_ms
@@ -97,7 +97,7 @@ def _changed_by_others(life: Life, act: CommandRun, died: Died) -> bool:
 
 
 def t1(life: Life) -> Iterator[None]:
-    """No prefix of the log is STOPPED with tasks because of a stop."""
+    """A stop never makes a prefix of the log STOPPED with tasks."""
     for act in life.acts:
         if isinstance(act.command, StopConnector | RestoreConnector):
             for moment in act.moments:
@@ -115,7 +115,7 @@ def t2(life: Life) -> Iterator[None]:
 
 
 def t3(life: Life) -> Iterator[None]:
-    """Config and offsets stay as they are."""
+    """A stop changes neither config nor offsets."""
     for act, _ in life.acts_of(StopConnector):
         for moment in act.moments:
             assert moment.before.config(act.name) == moment.after.config(act.name)
@@ -124,7 +124,7 @@ def t3(life: Life) -> Iterator[None]:
 
 
 def t4(life: Life) -> Iterator[None]:
-    """From any crash point, another stop leads to STOPPED without tasks."""
+    """After a crash at any point, another stop leads to STOPPED without tasks."""
     for crash, command in life.crashes_of(StopConnector):
         for observation in (crash.settled, crash.reissued):
             assert _target(observation, command.connector) is Target.STOPPED
@@ -133,7 +133,7 @@ def t4(life: Life) -> Iterator[None]:
 
 
 def t5(life: Life) -> Iterator[None]:
-    """Both records precede those of every later command once the stop is answered."""
+    """After the answer to the stop, both records precede those of every later command."""
     for act, _ in life.acts_of(StopConnector):
         if act.succeeded():
             commit, state = act.of("commit-")[-1], act.of("target-state-")[-1]
@@ -145,7 +145,7 @@ def t5(life: Life) -> Iterator[None]:
 
 
 def d1(life: Life) -> Iterator[None]:
-    """From its first record on no worker starts the connector."""
+    """After the first record of a deletion no worker starts the connector."""
     for act, _ in life.acts_of(DeleteConnector):
         for moment in act.moments:
             assert moment.after.config(act.name) is None
@@ -153,7 +153,7 @@ def d1(life: Life) -> Iterator[None]:
 
 
 def d2(life: Life) -> Iterator[None]:
-    """Created again, it is STARTED and has no tasks until some are published."""
+    """A recreated connector is STARTED, and has no tasks until some are published."""
     if not life.profile.removal_drops_tasks:
         return
     deleted: set[str] = set()
@@ -169,7 +169,7 @@ def d2(life: Life) -> Iterator[None]:
 
 
 def d3(life: Life) -> Iterator[None]:
-    """The fencing of producers survives the connector."""
+    """The count of fenced producers survives the deletion."""
     for moment in life.moments:
         before, after = (observation.state.config for observation in (moment.before, moment.after))
         for name, count in before.fenced_counts.items():
@@ -181,7 +181,7 @@ def d3(life: Life) -> Iterator[None]:
 
 
 def d4(life: Life) -> Iterator[None]:
-    """Deleting again is refused with no such connector, and nothing is written."""
+    """A second deletion is refused with no such connector, and writes nothing."""
     for _, again in life.repeated(DeleteConnector):
         assert isinstance(again.answer, Rejected)
         assert again.answer.reason is Reason.NO_SUCH_CONNECTOR
@@ -235,7 +235,7 @@ def r4(life: Life) -> Iterator[None]:
 
 
 def r6(life: Life) -> Iterator[None]:
-    """Restarting a STOPPED connector makes no tasks."""
+    """A restart of a STOPPED connector creates no tasks."""
     for kind in RESTARTS:
         for act, _ in life.acts_of(kind):
             if _target(act.before, act.name) is Target.STOPPED:

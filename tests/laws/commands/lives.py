@@ -1,4 +1,4 @@
-"""Random lives: drawn, lived, looked at from all sides; the shortest one that breaks a law."""
+"""Random lives: drawn, executed and checked; the shortest one that breaks a law."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from tests.laws.commands.storage import LogOpener, in_memory
 from tests.laws.commands.table import BrokenLaw, judge
 
 RELEASES = (*[KIP] * 6, "2.8", "3.4", "3.6", "3.7", "3.9", "4.3")
-"""Ours, and as often one of those that write in ways of their own."""
+"""Releases of the lives: ours, and as often one of those with their own ways of writing."""
 
 EVENTS = (3, 20)
 """Number of events of a life: least and greatest."""
@@ -28,7 +28,7 @@ New = Callable[[], LogOpener]
 
 
 class Fate(NamedTuple):
-    """Events in a life, by kind of life."""
+    """Release, mode and events of a life."""
 
     release: str
     exactly_once: bool
@@ -45,7 +45,7 @@ def drawn(chance: Random) -> Fate:
 
 
 async def lived(fate: Fate, new: New = in_memory) -> Life:
-    """The life, with what becomes of each crash that it could have had."""
+    """The executed life, with the outcome of each crash that it could have had."""
     limits = PATIENT if fate.patient else IMPATIENT
     cluster = SimulatedCluster(
         Profile.of(fate.release), exactly_once=fate.exactly_once, limits=limits
@@ -58,10 +58,9 @@ async def lived(fate: Fate, new: New = in_memory) -> Life:
 
 
 def judged(fate: Fate, new: New = in_memory) -> dict[str, int]:
-    """Number of cases for each law.
+    """Return the number of cases for each law.
 
-    Raises:
-        Broken: a law does not hold; the message has the shortest story of it.
+    Raises: BrokenLaw if a law does not hold; the message has the shortest life that breaks it.
     """
     try:
         return judge(asyncio.run(lived(fate, new)))

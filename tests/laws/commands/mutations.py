@@ -1,10 +1,10 @@
-"""Plausible slips in the product, each with the laws that must notice it."""
+"""Mutants of the product, each with the laws that must fail."""
 
 from typing import NamedTuple
 
 
 class LawMutation(NamedTuple):
-    """One slip: the file of the package, the text, its replacement, and the laws that notice."""
+    """A mutant: the file of the package, the text, its replacement, and the laws that must fail."""
 
     name: str
     file: str
@@ -12,7 +12,7 @@ class LawMutation(NamedTuple):
     slip: str
     laws: str
     seeds: tuple[int, ...] = ()
-    """Lives that are known to show it; they are looked at before all others."""
+    """Seeds of lives that are known to fail; they are checked first."""
 
 
 CONNECTORS, TASKS = "core/decide/connectors.py", "core/decide/task_configs.py"

@@ -1,4 +1,4 @@
-"""O1 to O9, altering and resetting offsets; G5, that nothing else writes any."""
+"""O1 to O9, altering and resetting offsets; G5, no other command writes offsets."""
 
 from collections.abc import Iterator
 
@@ -23,7 +23,7 @@ ASKERS_FAULT = {Reason.INVALID, Reason.NO_SUCH_CONNECTOR, Reason.NOT_STOPPED, Re
 
 
 def o1(life: Life) -> Iterator[None]:
-    """Success: each named partition has the requested offset or none; others keep theirs."""
+    """After a success, named partitions have the requested offset or none; others keep theirs."""
     for act in _changes(life):
         if act.succeeded():
             assert act.after.offsets(act.name) == _expected_offsets(act)
@@ -46,7 +46,7 @@ def o3(life: Life) -> Iterator[None]:
 
 
 def o4(life: Life) -> Iterator[None]:
-    """The same request again, or after a crash, succeeds and comes to the same end."""
+    """The same request again, also after a crash, succeeds and gives the same final state."""
     for first, again in life.repeated(*CHANGES):
         assert again.succeeded()
         assert again.after.offsets(again.name) == first.after.offsets(first.name)
@@ -61,7 +61,7 @@ def o4(life: Life) -> Iterator[None]:
 
 
 def o5(life: Life) -> Iterator[None]:
-    """An invalid request writes nothing, and asks no connector."""
+    """An invalid request writes nothing and calls no hook."""
     for act in _changes(life):
         if isinstance(act.answer, Rejected) and act.answer.reason in ASKERS_FAULT:
             assert not act.moments
@@ -78,7 +78,7 @@ def o6(life: Life) -> Iterator[None]:
 
 
 def o7(life: Life) -> Iterator[None]:
-    """The config topic stays as it is, but for the count of fenced tasks (exactly-once)."""
+    """The config topic stays unchanged, except for the count of fenced tasks (exactly-once)."""
     for act in _changes(life):
         counts = {f"tasks-fencing-{act.name}"} if life.cluster.exactly_once else set()
         assert {moment.key for moment in act.moments if moment.entry.topic == CONFIG} <= counts
@@ -86,7 +86,7 @@ def o7(life: Life) -> Iterator[None]:
 
 
 def o9(life: Life) -> Iterator[None]:
-    """A partition has one key: the bytes that the log has are used again."""
+    """A partition has one key: commands use the bytes that the log has."""
     if not life.profile.writes_log_key:
         return
     for act in life.acts:
@@ -101,7 +101,7 @@ def o9(life: Life) -> Iterator[None]:
 
 
 def g5(life: Life) -> Iterator[None]:
-    """Commands write source offsets of STOPPED connectors without tasks, and of none at all."""
+    """Commands write source offsets only of STOPPED connectors without tasks, or of new ones."""
     for act in life.acts:
         for moment in _offset_records(act):
             created = isinstance(act.command, CreateConnector)
@@ -135,7 +135,7 @@ def _offset_records(act: CommandRun) -> Iterator[ObservedRecord]:
 
 
 def _stopped(moment: ObservedRecord, name: str) -> bool:
-    """True if a connector existed, STOPPED and without tasks, before a record."""
+    """True if the connector was STOPPED and without tasks before a record."""
     config = moment.before.state.config
     stopped = config.targets.get(name) is Target.STOPPED and not config.task_counts.get(name, 0)
     return stopped and name in config.connectors
@@ -144,7 +144,7 @@ def _stopped(moment: ObservedRecord, name: str) -> bool:
 def _keys(
     observation: Observation, name: str, topic: str | None = None
 ) -> Iterator[tuple[PartitionIdentity, list[bytes | None]]]:
-    """The keys that have a value in the topics of a connector, or in one, by their partition."""
+    """Keys with a value in the offsets topics of a connector, or in one topic, by partition."""
     topics = views.offsets_topics(observation.state, name) if topic is None else [topic]
     keys_by_partition: dict[PartitionIdentity, list[bytes | None]] = {}
     for offsets_topic in topics:

@@ -1,7 +1,7 @@
-"""Random histories: what people and workers ask of a cluster, one after the other.
+"""Random histories: the commands and foreign records of a cluster, in sequence.
 
-Everything is drawn from a `Random`: a seed is a history. Few names, and a rough memory of what is
-there, so that most of it makes sense.
+A `Random` draws everything, so equal seeds give equal histories. `Drawing` uses few names and
+remembers roughly which connectors exist, so most commands apply to a connector.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,14 +16,14 @@ from tests.laws.commands.storage import Outage
 from tests.laws.commands.world import SINK, SOURCE, Extent, Trouble
 
 ODD_NAMES = ("cluster-x", "tasks-fencing-a", "süß/50%{}", "0", "🚀 x+;", "connector-a")
-"""Names that look like keys, paths, numbers of tasks, or like nothing that Java could write."""
+"""Connector names that resemble record keys, paths or task numbers, or have rare characters."""
 
 
 class Drawing:
     """Draws one event after the other.
 
-    Each drawing has habits of its own: few names or more, sources or sinks, commands that it is
-    fond of. So what is rare in one life is common in another.
+    Each drawing has its own number of names, connector types and frequencies of commands. So an
+    event that is rare in one life is common in another.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Drawing:
         self._own = chance.choice((0, 0.5, 1)) if profile.own_offset_topics else 0
         self._foreigners = Foreigners(chance, profile, self._classes, self._partitions)
         self._present_classes: dict[str, str | None] = {}
-        """Connectors that are there, as far as one can tell, and their classes."""
+        """Connectors that probably exist, with their classes."""
         self._stopped: set[str] = set()
         self._last: c.AnyCommand | None = None
 
@@ -74,7 +74,7 @@ class Drawing:
         return CommandEvent(command, crashes, self._trouble(), outage, self._retried())
 
     def command(self) -> c.AnyCommand:
-        """A command, which is the last one again at times."""
+        """Draw a command, which sometimes repeats the last one."""
         if self._last is None or self._chance.random() > _REPEATED:
             self._last = self._drawn()
         return self._last
@@ -250,4 +250,4 @@ _VERBS: Mapping[str, Mapping[_Verb, int]] = {
     "there": {**_ANY, Drawing._publish: 5, _STOP: 7, _PAUSE: 3, Drawing._restart: 5, _TOPICS: 3},
     "stopped": {**_ANY, Drawing._alter: 9, _RESET: 5, _RESUME: 2},
 }
-"""Questions to a connector by its condition, and their number."""
+"""Commands for a connector by its condition, with their weights."""

@@ -23,7 +23,7 @@ def nothing_is_unfinished(life: Life) -> Iterator[None]:
 
 
 def all_or_nothing(life: Life) -> Iterator[None]:
-    """A command that had begun and was not refused is completed by the next process."""
+    """A command that had begun, and is not refused, is completed by the next process."""
     for crash in life.crashes:
         if isinstance(crash.act.ended, Outcome) and not isinstance(crash.act.command, EVENTS):
             assert crash.back.visible_facts(crash.act.name) == crash.act.after.visible_facts(

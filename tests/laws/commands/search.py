@@ -1,4 +1,4 @@
-"""Looks for lives in which laws are broken, for products that are broken on purpose."""
+"""Searches for lives that break laws in mutants of the product."""
 
 import asyncio
 from collections.abc import Iterable
@@ -11,11 +11,11 @@ from tests.laws.commands.table import LAWS, RECOVERY
 
 SEEDS = 300
 LONGEST_SECONDS = 5
-"""Time limit of one life: a broken product may wait for ever."""
+"""Time limit of one life: a mutant may wait for ever."""
 
 
 def broken_laws(life: Life, names: Iterable[str]) -> set[str]:
-    """Names of the laws, among `names`, that do not hold or cannot even be looked at."""
+    """Names of the laws, among `names`, that are broken or fail to be checked."""
     laws, broken = {**LAWS, **RECOVERY}, set()
     for name in names:
         try:
@@ -26,9 +26,9 @@ def broken_laws(life: Life, names: Iterable[str]) -> set[str]:
 
 
 def main(first: Iterable[int], names: Iterable[str], most: int = SEEDS) -> int:
-    """Look at lives until each of the laws was broken once; 1 if some never were, which it prints.
+    """Check lives until each of the laws is broken once; return 1 and print those that never are.
 
-    `first`: numbers of the lives to begin with; a slip is then noticed sooner.
+    `first`: numbers of the lives to check first, which find a mutant sooner.
     """
     unbroken = set(names)
     for seed in dict.fromkeys([*first, *range(most)]):

@@ -1,4 +1,4 @@
-"""Storage of the laws' logs, opened anew by every process, and its failures."""
+"""Storage of the laws' logs, which every process opens anew, and its failures."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import (
@@ -23,15 +23,15 @@ class Outage(NamedTuple):
     """The log is unavailable for a while."""
 
     behind: int
-    """Number of batches that are appended before."""
+    """Number of appended batches before the outage."""
     batches: int
     """Number of batches that are not appended."""
     written: bool
-    """True if the first of the writes is stored although an error was raised."""
+    """True if the first write of the outage is stored although it raises an error."""
 
 
 class FaultInjection:
-    """A log whose appends fail in the ways in which a writer's batches can fail."""
+    """A log whose appends fail in the ways of a writer's batches."""
 
     outage: Outage | None = None
 

@@ -6,7 +6,7 @@ from tests.laws.commands import all_records, config_changes, creation, lifecycle
 from tests.laws.commands.life import Life
 
 Law = Callable[[Life], Iterator[None]]
-"""Looks at every case in a life, asserts, and yields once for each."""
+"""Checks every case in a life, asserts, and yields once per case."""
 
 LATER = frozenset(
     {"F1", "F2", "F3", "F4", "F5", "O2", "O8", "R2", "R5", "P4", "D5", "K1", "A1", "A2"}
@@ -30,7 +30,7 @@ RECOVERY: Mapping[str, Law] = {
         recovery.what_was_answered_is_there,
     )
 }
-"""Laws that ensure the others across crashes."""
+"""Laws about crashes."""
 
 
 class BrokenLaw(AssertionError):

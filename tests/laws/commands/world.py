@@ -31,7 +31,7 @@ Groups = Mapping[str, Mapping[tuple[str, int], int]]
 
 
 class LawClock:
-    """Counts how often it was looked at, in milliseconds since 1970."""
+    """Clock that advances a millisecond with each reading, from 1970 on."""
 
     def __init__(self, now_ms: int = 1_795_000_000_000) -> None:
         self.now_ms = now_ms
@@ -43,7 +43,7 @@ class LawClock:
 
 
 class Extent(Enum):
-    """Part of an action that is done when it fails. Kafka has no transactions for groups."""
+    """Part of a failing action that is done. Kafka has no transactions for groups."""
 
     NOTHING = auto()
     PART = auto()
@@ -56,7 +56,7 @@ class Trouble(NamedTuple):
     """Failure of an outside action."""
 
     behind: int
-    """Number of actions that are done before."""
+    """Number of actions that succeed before."""
     done: Extent
 
 
@@ -68,7 +68,7 @@ class Acted(NamedTuple):
 
 
 class Kafka:
-    """The consumer groups of a cluster, and each state in which they ever were."""
+    """The consumer groups of a cluster, and each of their former states."""
 
     def __init__(self, clock: LawClock, groups: Groups | None = None) -> None:
         self.acted: list[Acted] = []
@@ -99,7 +99,7 @@ class Kafka:
         return tuple((*place, offset) for place, offset in sorted(offsets.items()))
 
     def commit(self, group: str, topic: str, partition: int, offset: int) -> None:
-        """Commits by the tasks of a sink."""
+        """Commit offsets as tasks of a sink do."""
         self.committed_ms.append(self._clock())
         offsets = {**self._groups.get(group, {}), (topic, partition): offset}
         self._states.append((self._clock(), {**self._groups, group: offsets}))
@@ -109,13 +109,13 @@ class Kafka:
         return self.between(time_ms, time_ms)[0]
 
     def between(self, first_ms: int, last_ms: int) -> list[Groups]:
-        """The groups in each state in which they were from one instant to another."""
+        """All states of the groups from one instant to another."""
         already = [since_ms <= first_ms for since_ms, _ in self._states].count(True)
         until = [since_ms <= last_ms for since_ms, _ in self._states].count(True)
         return [groups for _, groups in self._states[already - 1 : until]]
 
     def _due(self) -> Trouble | None:
-        """The trouble, if it is due."""
+        """The trouble, if the next action meets it."""
         due = self.trouble
         if due is not None and due.behind:
             self.trouble, due = due._replace(behind=due.behind - 1), None
@@ -128,7 +128,7 @@ class Kafka:
         return self._states[-1][1]
 
     def _becoming(self, action: AnyAction) -> Iterator[Groups]:
-        """The states that an action leads to: one offset of a group changes after the other."""
+        """The states during an action: the offsets of a group change one by one."""
         groups = self._groups
         match action:
             case AlterGroup():
@@ -144,7 +144,7 @@ class Kafka:
 
 
 class Hooks:
-    """Questions to connectors about their offsets, counted."""
+    """Hook of connectors that accepts any offsets and counts its calls."""
 
     def __init__(self) -> None:
         self.calls = 0
@@ -159,13 +159,13 @@ KINDS = {SOURCE: "source", SINK: "sink"}
 
 
 def plugins(hooks: Hooks, kinds: Mapping[str, str] = KINDS) -> Plugins:
-    """A worker that knows one source and one sink, or other classes."""
+    """Catalogue of a worker with one source and one sink, or with other classes."""
     listed = [Plugin(class_name=name, type=kind, hook=hooks) for name, kind in kinds.items()]
     return Plugins(listed, kafkas_own())
 
 
 class Unheard:
-    """Ignores what a service reports of itself."""
+    """Logger that ignores all events."""
 
     def info(self, event: str, **facts: Any) -> None:
         """Ignore an event of the service."""

@@ -9,20 +9,19 @@ T = TypeVar("T")
 
 
 class StandstillError(AssertionError):
-    """Every task waits, and no timer is left: nothing can happen any more."""
+    """Raised when every task waits and no timer is left."""
 
 
 class JumpingSelector(selectors.SelectSelector):
-    """Takes no time: a wait for a timer moves the clock."""
+    """Selector that takes no time: a wait for a timer advances the clock."""
 
     now = 0.0
     """Simulated time of the loop, in seconds."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        """Return what is ready; else move the clock to the next timer.
+        """Return ready events; else advance the clock to the next timer.
 
-        Raises:
-            StandstillError: there is none.
+        Raises: StandstillError if no timer is left.
         """
         ready = super().select(0)
         if ready:
@@ -34,7 +33,7 @@ class JumpingSelector(selectors.SelectSelector):
 
 
 class SimulatedLoop(asyncio.SelectorEventLoop):
-    """Loop with such a selector. No thread may be waited for: its time is real."""
+    """Event loop with such a selector. No task may wait for a thread, whose time is real."""
 
     def __init__(self) -> None:
         self._jumping = JumpingSelector()

@@ -1,4 +1,4 @@
-"""Lives of a source task on an unsteady log: what was read, sent, acknowledged and committed."""
+"""Lives of a source task on an unsteady log: records read, sent, acknowledged and committed."""
 
 import asyncio
 import json
@@ -43,21 +43,21 @@ IDLE_S = 0.5
 """Duration of a poll after the last batch."""
 
 IDLE_POLLS = 8
-"""Polls after the last batch, after which a life is at rest."""
+"""Number of polls after the last batch until a life is at rest."""
 
 OVERTAKEN_S = 15.0
-"""Simulated time that a fenced task has to notice it."""
+"""Simulated time in which a fenced task must notice it."""
 
 ReadRecord = tuple[int, int]
 """Source partition, and the number of the record within it, from 1."""
 
 OffsetsHook = Callable[[int, OffsetPairs, Mapping[int, int]], OffsetPairs | None]
-"""`update_offsets` of a test: the number of the call, the offsets about to be committed, and the
-last record that was read of each source partition."""
+"""`update_offsets` of a test. Its arguments are the number of the call, the offsets to commit, and
+the last record read from each source partition."""
 
 
 class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """One example: all that a life depends on."""
+    """Input of one example: everything that a life depends on."""
 
     batches: Sequence[Sequence[int]]
     """Source partitions of the records of each poll."""
@@ -73,7 +73,7 @@ class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
     stuck: int | None = None
     """Source partition whose records are never acknowledged."""
     boundary: str | None = None
-    """Boundary of transactions; None: delivery at least once."""
+    """Transaction boundary; None: delivery at least once."""
     hook: OffsetsHook | None = None
 
     @property
@@ -91,7 +91,7 @@ class LifePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InlineThread:
-    """An author's thread that is the loop itself: a thread would take real time."""
+    """Thread of the connector that runs in the loop: a real thread would take real time."""
 
     async def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function at once in this thread."""
@@ -102,7 +102,7 @@ class InlineThread:
 
 
 class PlannedDriver:
-    """Source that reads what the plan says, from the committed offsets on (`SourceDriver`)."""
+    """Source that reads the planned records from the committed offsets on (`SourceDriver`)."""
 
     repeats_polls = True
 
@@ -169,7 +169,7 @@ class PlannedDriver:
         return self._world.plan.hook is not None
 
     async def update_offsets(self, offsets: OffsetPairs) -> OffsetPairs | None:
-        """Ask the hook of the plan, which takes a moment."""
+        """Call the hook of the plan, which takes a moment."""
         hook = self._world.plan.hook
         if hook is None:
             return None
@@ -195,7 +195,7 @@ class PlannedDriver:
 
 
 class SourceWorld:
-    """A log, and what has happened on it. `check` is called before each append is known."""
+    """A log, and the events on it. `check` runs before the task learns of each append."""
 
     def __init__(
         self, plan: LifePlan, check: "Callable[[SourceWorld, Sequence[Record]], None]"
@@ -218,10 +218,10 @@ class SourceWorld:
         self.hooked: list[tuple[OffsetPairs, OffsetPairs]] = []
         """Input and output of each call of the hook."""
         self.idle_polls = 0
-        """Polls of the present life that came after the last batch."""
+        """Polls of the current life after the last batch."""
 
     def note_abort(self, items: Sequence[PolledItem]) -> None:
-        """Take note of records that the source aborts."""
+        """Record which records the source aborts."""
         self.aborted |= {
             parsed(str(item.value)) for item in items if isinstance(item, SourceRecord)
         }
@@ -236,7 +236,7 @@ class SourceWorld:
                 self.extra[json.dumps(key)] = offset
 
     async def store(self) -> SourceOffsetStore:
-        """Return the committed offsets as a new task reads them."""
+        """Return the committed offsets in the form that a new task reads."""
         topics = [topic for topic in await self.log.topics() if topic == OFFSETS]
         entries = [entry async for batch in self.log.read(topics) for entry in batch.entries()]
         return SourceOffsetStore(fold(entries, KIP), "c", {})

@@ -1,4 +1,4 @@
-"""A log and a producer whose answers fail, come late, or in another order."""
+"""A log and a producer with failing, late or reordered acknowledgements."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,7 +24,7 @@ class AppendFate(NamedTuple):
 
 
 class UnsteadyLog(MemoryLog):
-    """Log whose appends have the fates of a test, in turn."""
+    """Log with a list of fates for its appends."""
 
     def __init__(
         self, fates: Sequence[AppendFate], appended: Callable[[Sequence[Record]], None]
@@ -56,7 +56,7 @@ class UnsteadyLog(MemoryLog):
 
 
 class UnsteadyProducer:
-    """A producer whose acknowledgements come late, each after a delay of its own, or never."""
+    """Producer with late acknowledgements, each after its own delay, or without them."""
 
     def __init__(
         self,
@@ -118,5 +118,5 @@ class UnsteadyProducer:
         await self._producer.write_offsets(offsets)
 
     async def close(self) -> None:
-        """Close the producer that does the work."""
+        """Close the underlying producer."""
         await self._producer.close()

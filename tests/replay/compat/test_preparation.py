@@ -1,7 +1,7 @@
-"""A plan that is carried out does what it promises, and nothing else.
+"""The steps of a release change's plan have the promised effect, and no other.
 
-When the release changes there is nothing left to prepare, or else when all is done. Whatever the
-plan, every connector does afterwards what it did before, with its config and its tasks.
+After the steps, the compatibility check finds nothing left to prepare, at the latest when all steps
+are done. Every connector keeps its state, its config and its tasks.
 """
 
 import shlex

@@ -1,8 +1,8 @@
 """The third answer: SQL over the archive's Parquet, written from the description of the format.
 
-Nothing of `controlplane.core` folds here: DuckDB reads segments, and `*.sql` says what releases
-2.3, 3.4 and 3.9 make of configs and offsets. What comes out are the rows of a state as lines of
-text, which `lines_of` makes of a folded state, too; equal states have the same lines.
+The SQL uses no fold of `controlplane.core`: DuckDB reads segments, and `*.sql` interprets configs
+and offsets as releases 2.3, 3.4 and 3.9 do. The result is the rows of a state as lines of text.
+`lines_of` makes such lines from a folded state, too; equal states have the same lines.
 """
 
 import json

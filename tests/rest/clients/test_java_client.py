@@ -1,4 +1,4 @@
-"""The Java client `org.sourcelab:kafka-connect-client`: a whole life of a connector."""
+"""The Java client `org.sourcelab:kafka-connect-client`: the full life of a connector."""
 
 import asyncio
 import json
@@ -27,7 +27,7 @@ a path, encoded or not.
 
 
 class Client:
-    """The client in a JVM of its own; after each call the connectors are waited for."""
+    """The client in its own JVM; each call waits until the connectors have settled."""
 
     def __init__(self, process: asyncio.subprocess.Process, world: AtWork) -> None:
         self._process = process
@@ -57,7 +57,7 @@ class Client:
 
 @asynccontextmanager
 async def client_of(release: str) -> AsyncIterator[Client]:
-    """A client of a control plane that is asked as a worker of a release."""
+    """A client of a control plane that answers as a worker of a release."""
     try:
         path = classpath(CLIENT)
     except JarsUnavailable as missing:
@@ -78,7 +78,7 @@ async def client_of(release: str) -> AsyncIterator[Client]:
 
 @pytest.mark.parametrize(("release", "name"), NAMES.items())
 async def test_a_whole_life(release: str, name: str) -> None:
-    """From creation to deletion, by every method that there is."""
+    """The client creates, changes and deletes a connector with each of its methods."""
     async with client_of(release) as client:
         assert (await client("getConnectServerVersion"))["version"] == release
         await _created(client, name)

@@ -1,4 +1,4 @@
-"""The library kafka-connect-api 0.5.10: a whole life of a connector."""
+"""The library kafka-connect-api 0.5.10: the full life of a connector."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,7 +15,7 @@ FILES = {"/orders.txt": ["one", "two"]}
 
 
 class Using:
-    """The library in a thread; after each call the connectors are waited for."""
+    """The library in a thread; each call waits until the connectors have settled."""
 
     def __init__(self, world: AtWork) -> None:
         self._world = world
@@ -30,7 +30,7 @@ class Using:
 
 @pytest.mark.parametrize("release", ["3.9.1", "4.3.0"])
 async def test_a_whole_life(release: str) -> None:
-    """From creation to deletion, by every method that there is."""
+    """The library creates, changes and deletes a connector with each of its methods."""
     async with at_work(release, files=FILES) as world:
         using = Using(world)
         assert await using.ask(lambda: using.cluster.version) == release
@@ -86,7 +86,7 @@ async def _deleted(using: Using) -> None:
 
 
 async def test_offsets_plugins_and_loggers() -> None:
-    """The library sends requests that it has no method for, and sets levels of loggers."""
+    """The library's plain requests reach offsets and plugins; its methods set logger levels."""
     async with at_work("3.9.1", files=FILES) as world:
         using = Using(world)
         api, cluster = using.cluster.api, using.cluster

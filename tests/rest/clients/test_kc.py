@@ -1,4 +1,4 @@
-"""`kc`, the command of kafka-connect-py 1.0.0: a whole life of a connector, and what it prints."""
+"""`kc`, the command of kafka-connect-py 1.0.0: the full life of a connector, and its output."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ WORKER = "127.0.0.1:8083"
 
 
 class Kc:
-    """The command, in a new process for each call; each call then waits for the connectors."""
+    """The command: each call starts a new process and waits until the connectors have settled."""
 
     def __init__(self, world: AtWork) -> None:
         self._world = world
@@ -52,7 +52,7 @@ def _status(state: str, *tasks: str) -> dict[str, Any]:
 
 
 async def test_a_whole_life() -> None:
-    """From creation to deletion, by every command that there is."""
+    """`kc` creates, changes and deletes a connector with each of its commands."""
     async with at_work("3.9.1", files=FILES) as world:
         kc = Kc(world)
         assert (await kc.json_of("info"))["version"] == "3.9.1"
@@ -118,9 +118,9 @@ async def _deleted(kc: Kc) -> None:
 
 
 async def test_plugins() -> None:
-    """Listed, and asked whether a config is right.
+    """`kc` lists plugins and validates a config.
 
-    `kc validate-config` sends its config as a text within JSON; with that a worker fails, too.
+    `kc validate-config` sends its config as a text within JSON; a worker fails on it, too.
     """
     async with at_work("3.9.1") as world:
         kc = Kc(world)

@@ -86,7 +86,7 @@ async def test_a_worker_is_as_well_as_its_log() -> None:
 
 
 class Long(Cable):
-    """A log that takes a while to be read."""
+    """A log whose reads wait for a permission."""
 
     def __init__(self, log: MemoryLog) -> None:
         super().__init__(log)
@@ -202,7 +202,7 @@ def test_a_logger_is_listed_once_it_is_used() -> None:
 
 @pytest.mark.parametrize("release", RELEASES)
 def test_the_root_is_above_all_and_beneath_nobody(release: str) -> None:
-    """The name of the root logger may be in any case; a prefix of it means another logger."""
+    """The root logger's name ignores case; a name that only begins like it means another logger."""
     loggers, profile = Loggers(lambda: 0, separate_hierarchy()), Profile.of(release)
     assert loggers.change("ro", "DEBUG", profile) == ["ro"]
     assert loggers.level("Root", profile)["level"] == "INFO"
@@ -242,7 +242,7 @@ async def test_a_level_for_the_cluster_is_one_for_this_worker_too() -> None:
 
 
 async def test_a_level_for_this_worker_is_no_record() -> None:
-    """A request for this worker writes nothing."""
+    """A level for this worker writes no record."""
     async with orders_plane() as (plane, client):
         before = plane.state.config.offset
         assert (await put_level(client, "lab", "DEBUG")).json() == ["lab"]
@@ -288,7 +288,7 @@ async def test_admin_endpoints_may_have_their_own_listener(
 
 
 async def test_an_embedded_plane_is_told_so_by_its_settings() -> None:
-    """A worker whose `admin.listeners` are empty has no `/admin`."""
+    """A worker with an empty `admin.listeners` has no `/admin`."""
     async with orders_plane(settings=Settings(administered=False)) as (_, client):
         assert (await client.get("/admin/loggers")).status_code == 404
         assert (await client.get("/health")).status_code == 200

@@ -1,4 +1,4 @@
-"""`/health` while commands cannot be written: what people see of a file that is in trouble."""
+"""`/health` while the log's file is unusable and commands cannot be written."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ async def served(path: Path) -> AsyncIterator[httpx.AsyncClient]:
 
 @pytest.fixture(autouse=True)
 def fresh_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Health is checked anew at each request."""
+    """Make every request check health anew."""
     monkeypatch.setattr(probe, "LASTS_S", 0.0)
 
 
@@ -57,7 +57,7 @@ async def test_a_log_that_was_moved_makes_health_unhealthy(tmp_path: Path) -> No
 
 
 async def test_a_log_that_was_replaced_makes_health_unhealthy(tmp_path: Path) -> None:
-    """Writes to the replaced file would be lost."""
+    """Health reports a replaced file: writes to the former file would be lost."""
     path = tmp_path / "state.db"
     async with served(path) as client:
         path.rename(tmp_path / "elsewhere.db")
@@ -70,7 +70,7 @@ async def test_a_log_that_was_replaced_makes_health_unhealthy(tmp_path: Path) ->
 async def test_a_full_disk_makes_health_unhealthy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Free space makes health healthy again."""
+    """A full disk makes health unhealthy; free space makes it healthy again."""
     async with served(tmp_path / "state.db") as client:
         real = os.statvfs
         monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_bavail=1, f_frsize=4_096))
@@ -97,7 +97,7 @@ async def test_health_answers_while_another_process_locks_the_log(tmp_path: Path
 
 
 async def test_a_fenced_plane_finds_out_by_being_asked(tmp_path: Path) -> None:
-    """Health reports the fence before a command fails."""
+    """Health reports the fence before any command fails."""
     async with ControlPlane.open(f"sqlite:///{tmp_path / 'state.db'}") as plane:
         transport = httpx.ASGITransport(plane.app)
         async with httpx.AsyncClient(transport=transport, base_url="http://plane") as client:

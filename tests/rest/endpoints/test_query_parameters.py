@@ -1,4 +1,4 @@
-"""Query parameters: what is misspelt, impossible or contradictory is refused, and nothing done."""
+"""Query parameters: misspelt, impossible or contradictory ones are refused, and nothing is done."""
 
 import pytest
 
@@ -22,7 +22,7 @@ SLIPS = (
 @pytest.mark.parametrize("slip", SLIPS)
 @pytest.mark.parametrize("front", ["", "/compat/3.9", "/compat/2.3", "/compat/4.3"])
 async def test_a_misspelt_dry_run_deletes_nothing(front: str, slip: str) -> None:
-    """In every dialect the error names the parameter that was meant."""
+    """The error suggests the intended parameter, in every dialect."""
     async with orders_plane() as (plane, client):
         before = plane.state
         for place in (f"?{slip}=true", f"?{slip}", f";{slip}=true"):
@@ -142,7 +142,7 @@ async def test_existing_tools_read_the_root_of_a_release_as_beneath_compat(targe
 
 
 async def test_the_root_of_a_release_still_guards_dry_runs_and_what_is_ours() -> None:
-    """A slip of `dry_run=` deletes nothing; our endpoints name the parameter that was meant."""
+    """A misspelt `dry_run=` deletes nothing; our own endpoints suggest the intended parameter."""
     async with orders_plane(Settings(profile="3.9")) as (plane, client):
         for target in ("?dryrun=true", "?x=1&profile=3.9", "?profile=3.4&profile=3.9"):
             assert (await client.delete(f"/connectors/orders{target}")).status_code == 400

@@ -1,7 +1,7 @@
-"""Requests that change something: which command each means, and how its outcome is answered.
+"""Requests that change something: the command of each, and the answer to each outcome.
 
-What real clusters answered to the requests of the histories is compared in
-`tests/test_command_histories.py`; here is what no history shows.
+This module tests cases that no history contains. `tests/test_command_histories.py` compares our
+answers with those of real clusters in the histories.
 """
 
 from typing import Any
@@ -88,7 +88,7 @@ def test_every_command_is_one_request() -> None:
 
 
 def test_a_path_that_is_only_read_is_a_path() -> None:
-    """Stop is no path before KIP-875 (404); offsets are one in 3.5, but not to be changed (405)."""
+    """Before KIP-875 the stop path is unknown (404); in 3.5 the offsets path is read-only (405)."""
     with pytest.raises(NoSuchPath):
         command_from("PUT", "/connectors/a/stop", profile=Profile.of("3.4"))
     with pytest.raises(NoSuchMethod):
@@ -101,7 +101,7 @@ def test_a_path_that_is_only_read_is_a_path() -> None:
 
 @pytest.mark.parametrize("name", ["a/b", "ä", "a b", "50%", "a+b", "..", "x;y", "{}"])
 def test_names_come_encoded(name: str) -> None:
-    """A name may have any characters, encoded."""
+    """A percent-encoded name may contain any characters."""
     encoded = "".join(f"%{byte:02X}" for byte in name.encode())
     assert command_from("DELETE", f"/connectors/{encoded}") == commands.DeleteConnector(name)
 
@@ -110,14 +110,14 @@ def test_names_come_encoded(name: str) -> None:
 
 
 def test_create() -> None:
-    """The name is trimmed as Java does it, and is in the config."""
+    """Java's `trim` shortens the name, and the config contains the name."""
     config = {"connector.class": "X"}
     command = command_from("POST", "/connectors", {"name": "\x01 a\u00a0 ", "config": config})
     assert command == commands.CreateConnector("a\u00a0", {**config, "name": "a\u00a0"})
 
 
 def test_create_keeps_the_place_of_a_null_name() -> None:
-    """`"name": null` is filled in where it stands."""
+    """The name replaces a null `name` of the config in the same position."""
     command = command_from("POST", "/connectors", {"name": "a", "config": {"name": None, "x": "y"}})
     assert isinstance(command, commands.CreateConnector)
     assert list(command.config.items()) == [("name", "a"), ("x", "y")]
@@ -239,7 +239,7 @@ def state_with(name: str, **status: State) -> ClusterState:
 def answered(
     command: AnyCommand, outcome: Outcome, profile: Profile = V39, state: ClusterState | None = None
 ) -> Answer:
-    """The answer to a command that was done."""
+    """The answer to a completed command."""
     return answer_to(CompletedCommand(command, outcome, state or state_with("a"), profile, PLUGINS))
 
 
@@ -252,7 +252,10 @@ INFO = {
 
 
 def test_created_is_told_where() -> None:
-    """201 with a Location: by the rules of the release, or with the whole name encoded."""
+    """A creation gets 201 and a `Location`.
+
+    The release escapes part of the name; our own dialect escapes the whole name.
+    """
     answer = answered(commands.PutConfig("a", {}), Outcome(created=True))
     assert (answer.status, answer.body) == (201, INFO)
     command = commands.CreateConnector("ä/b c", {})
@@ -263,14 +266,14 @@ def test_created_is_told_where() -> None:
 
 
 def test_changed_is_shown() -> None:
-    """200 and the connector as it is now."""
+    """A changed connector gets 200 and its new config."""
     for command in (commands.PutConfig("a", {}), commands.PatchConfig("a", {})):
         answer = answered(command, Outcome())
         assert (answer.status, answer.body, answer.headers) == (200, INFO, {})
 
 
 def test_created_with_offsets() -> None:
-    """KIP-995: 200, and what became of the offsets; for generic clients the rest as ever."""
+    """A creation with offsets gets 200, the offsets' outcome and the usual `Location` (KIP-995)."""
     command = commands.CreateConnector("a", {}, initial_offsets=(OffsetChange({}),))
     outcome = Outcome(created=True, facts={"initial_offsets_response": "done"})
     answer = answered(command, outcome, OURS)
@@ -294,13 +297,16 @@ def test_created_with_offsets() -> None:
     ],
 )
 def test_done_without_a_word(command: AnyCommand, release: int, ours: int) -> None:
-    """The answer has neither body nor content type. KIP-558 calls a reset done, Kafka accepted."""
+    """The answer has neither body nor content type.
+
+    A reset of topics gets 200 in KIP-558, but 202 in Kafka.
+    """
     assert answered(command, Outcome())[:3] == (release, "", None)
     assert answered(command, Outcome(), OURS)[:3] == (ours, "", None)
 
 
 def test_offsets_are_told_of() -> None:
-    """A sentence; KIP-875 has none for a reset."""
+    """The answer has a message; under KIP-875 a reset gets 204 without one."""
     outcome = Outcome(message="done")
     assert answered(commands.AlterOffsets("a", ()), outcome)[:2] == (200, {"message": "done"})
     assert answered(commands.AlterOffsets("a", ()), outcome, OURS)[:2] == (200, {"message": "done"})
@@ -309,7 +315,7 @@ def test_offsets_are_told_of() -> None:
 
 
 def test_restart_marks_what_it_concerns() -> None:
-    """202 and the statuses, those RESTARTING that will be restarted (KIP-745)."""
+    """A restart gets 202 and the statuses; restarting instances are RESTARTING (KIP-745)."""
     state = state_with("a", connector=State.RUNNING, t0=State.FAILED, t1=State.RUNNING)
     outcome = Outcome(facts={"restarting": (0,)})
     answer = answered(commands.RestartConnector("a", True, True), outcome, state=state)
@@ -322,7 +328,7 @@ def test_restart_marks_what_it_concerns() -> None:
 
 
 def test_refused_after_it_was_written() -> None:
-    """Releases write a restart request before they see that there is no status."""
+    """A release writes the restart request, and then finds no status: 404."""
     outcome = Outcome(refusal=Rejected(Reason.NO_STATUS, "Status for connector a not found"))
     answer = answered(commands.RestartConnector("a", True), outcome)
     assert (answer.status, answer.body["message"]) == (404, "Status for connector a not found")

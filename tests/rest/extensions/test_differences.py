@@ -1,4 +1,4 @@
-"""`GET /diff`: what differs between two moments."""
+"""`GET /diff`: differences between two moments."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from tests.rest.plane import orders_plane
 
 
 async def test_a_target_state_is_a_difference() -> None:
-    """The difference names the record that made it."""
+    """The difference names the record that caused it."""
     async with orders_plane() as (_, client):
         await client.put("/connectors/orders/pause")
         page = (await client.get("/diff?from=config@0&connector=orders")).json()

@@ -7,7 +7,7 @@ from tests.rest.plane import orders_plane
 
 
 async def test_history_tells_every_change() -> None:
-    """In order, with the record, secrets hidden."""
+    """The history lists every change in order, with its record and hidden secrets."""
     async with orders_plane() as (_, client):
         await client.patch("/connectors/orders/config", json={"db.password": "s3cret"})
         await client.put("/connectors/orders/stop")
@@ -54,7 +54,7 @@ async def test_history_page_by_page() -> None:
 
 
 async def test_history_begins_behind_a_record_of_another_connector() -> None:
-    """`after=` takes every record of the log, in every spelling; one that is not there is named."""
+    """`after=` accepts every record of the log, in every spelling; a missing record gets 400."""
     async with orders_plane() as (_, client):
         path = "/connectors/orders/history"
         events_before = (await client.get(path)).json()["events"]
@@ -112,7 +112,7 @@ async def test_undo_of_a_deletion_and_of_a_creation() -> None:
 
 
 async def test_undo_needs_a_moment() -> None:
-    """Without `to=`, with nonsense, with a connector that never was: told which."""
+    """A missing or invalid `to=` gets 400; an unknown connector gets 404."""
     async with orders_plane() as (_, client):
         for query, status in (
             ("", 400),

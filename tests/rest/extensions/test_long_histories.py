@@ -1,4 +1,4 @@
-"""A long past: pages, sizes, and a client that leaves before its answer is made."""
+"""Long histories: pages, sizes, and clients that disconnect before the answer is complete."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ def many_keys(number: int, value: str = "value") -> dict[str, str | None]:
 
 
 async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -> None:
-    """Twice the keys take twice the bytes; each record comes once, and only if asked for."""
+    """The size grows with the number of keys; each record occurs once, and only on request."""
     sizes = []
     for number in (100, 200):
         async with orders_plane() as (plane, client):
@@ -46,7 +46,7 @@ async def test_history_does_not_repeat_a_record_for_each_key_that_it_changes() -
 
 
 async def test_history_pages_within_a_record_that_changes_much() -> None:
-    """`limit=` also splits the changes of one record; the pages together are the whole."""
+    """`limit=` also splits the changes of one record; all pages together are the whole history."""
     async with orders_plane() as (plane, client):
         await plane.execute(PutConfig("orders", many_keys(25)))
         whole = (await client.get(HISTORY)).json()["events"]
@@ -63,7 +63,7 @@ async def test_history_pages_within_a_record_that_changes_much() -> None:
 
 
 async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_early() -> None:
-    """A page has a few MiB at most."""
+    """A long value is shown as a digest; a page ends after a few MiB."""
     async with orders_plane() as (plane, client):
         await plane.execute(PutConfig("orders", {**ORDERS, "long": "x" * 100_000}))
         last = (await client.get(HISTORY)).json()["events"][-1]
@@ -77,7 +77,7 @@ async def test_history_tells_long_values_by_their_digest_and_ends_its_pages_earl
 
 
 async def test_history_of_task_configs_tells_the_members_that_changed() -> None:
-    """A task's config is as long as the connector's, and one key of it changes."""
+    """A changed task config shows only its changed keys."""
     log = MemoryLog()
     await log.create_topic("connect-configs", 1)
     for value in ("one", "two"):
@@ -155,7 +155,7 @@ async def test_watch_does_not_repeat_a_record_for_each_key_that_it_changes() -> 
 
 @pytest.mark.parametrize("topic", ["connect-offsets", "connect-status"])
 def test_watching_since_long_ago_costs_what_has_happened(topic: str) -> None:
-    """Each record is one change beside all those that other records made of the same connector."""
+    """Watching costs time linear in the number of records, also for one connector."""
     assert_linear(lambda number: lambda: asyncio.run(missed(topic, number)), 60)
 
 

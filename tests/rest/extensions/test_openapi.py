@@ -1,4 +1,4 @@
-"""`GET /openapi.json`: a public validator accepts it, and living answers keep to it."""
+"""`GET /openapi.json`: a public validator accepts it, and real answers conform to it."""
 
 from importlib.metadata import version
 from typing import Any
@@ -57,7 +57,7 @@ def faults(
     "release", ["kip", *sorted({profile.release for profile in PROFILES})[::8]]
 )
 async def test_a_public_validator_accepts_the_document_of_every_release(release: str) -> None:
-    """Each operation has an id of its own and says what it answers."""
+    """Each operation has a unique id and describes its answers."""
     async with at_rest() as scene:
         openapi = await document(scene.client, profile=release)
     validate(openapi)
@@ -69,7 +69,7 @@ async def test_a_public_validator_accepts_the_document_of_every_release(release:
 
 
 async def test_metrics_are_described_where_they_are_served() -> None:
-    """By the service; an application alone has none."""
+    """The service describes metrics; an application without a server has none."""
     async with at_rest() as scene:
         assert "/metrics" not in (await document(scene.client))["paths"]
         protection = Protection.from_configuration(Configuration(), Configuration())

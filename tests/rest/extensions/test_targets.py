@@ -1,4 +1,4 @@
-"""`GET /targets`: what was wished, which no endpoint of Connect's shows."""
+"""`GET /targets`: requested target states, which no endpoint of Connect shows."""
 
 from tests.rest.plane import ORDERS, orders_plane
 
@@ -41,14 +41,14 @@ async def test_targets_come_page_by_page() -> None:
 
 
 async def test_not_of_a_release() -> None:
-    """Beneath `/compat/` there is nothing of the kind, as at a worker."""
+    """Beneath `/compat/` the path is unknown, as in a worker."""
     async with orders_plane() as (_, client):
         answer = await client.get("/compat/3.9/targets")
         assert answer.json() == {"error_code": 404, "message": "HTTP 404 Not Found"}
 
 
 async def test_targets_speak_the_words_of_a_creation() -> None:
-    """RUNNING for STARTED, as KIP-980 has it: what is shown can be sent as `initial_state`."""
+    """Targets use the words of `initial_state` (KIP-980): RUNNING in place of STARTED."""
     async with orders_plane() as (_, client):
         for word in ("RUNNING", "PAUSED", "STOPPED"):
             body = {"name": word, "config": ORDERS, "initial_state": word}

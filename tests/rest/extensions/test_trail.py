@@ -51,7 +51,7 @@ async def test_filters(query: str, commands: list[str]) -> None:
 
 
 async def test_pages() -> None:
-    """`next` is what to give as `after=`; the last page has none."""
+    """`next` is the value for `after=`; the last page has none."""
     async with orders_plane() as (_, client):
         for number in range(5):
             await client.put("/connectors/orders/pause", headers={"idempotency-key": f"k{number}"})

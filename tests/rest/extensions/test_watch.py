@@ -69,7 +69,7 @@ def read(block: str) -> WatchedEvent:
 
 
 async def test_changes_as_they_happen() -> None:
-    """Each with what was, what is, and its record; the last of a record has an id."""
+    """Each change has its old value, new value and record; a record's last change has an id."""
     async with orders_plane() as (plane, client), watching(plane.app) as blocks:
         await client.put("/connectors/orders/pause")
         event = read(await blocks.get())
@@ -103,7 +103,7 @@ async def test_from_the_beginning() -> None:
 
 
 async def test_from_a_moment_on() -> None:
-    """`as_of=` and `since=` alike: all that has changed since, then what happens."""
+    """`as_of=` and `since=` both start with all changes since that moment."""
     async with orders_plane() as (plane, client):
         await client.put("/connectors/orders/pause")
         await client.put("/connectors/orders/resume")
@@ -115,7 +115,7 @@ async def test_from_a_moment_on() -> None:
 
 
 async def test_as_a_release() -> None:
-    """3.4 does not know STOPPED: its watcher sees the connector paused, beside other watchers."""
+    """A watcher with `profile=3.4` sees a stopped connector as paused; others see it as stopped."""
     async with (
         orders_plane() as (plane, client),
         watching(plane.app, "profile=3.4") as old,
@@ -185,7 +185,7 @@ async def test_the_end_is_told() -> None:
 
 @pytest.mark.slow
 async def test_many_watch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Watchers above the limit are refused at once; all are gone after their clients."""
+    """Watchers above the limit are refused at once; disconnected watchers are removed."""
     monkeypatch.setattr(watch, "WATCHERS_MOST", WATCHERS)
     async with orders_plane() as (plane, client), AsyncExitStack() as stack:
         queues = [await stack.enter_async_context(watching(plane.app)) for _ in range(WATCHERS)]

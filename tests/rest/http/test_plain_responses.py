@@ -1,4 +1,4 @@
-"""Responses that are written without h11: byte for byte those that h11 writes."""
+"""Responses that are written without h11, byte for byte equal to those of h11."""
 
 import asyncio
 import re
@@ -64,7 +64,7 @@ def test_headers_that_h11_changes_or_refuses_are_left_to_it(headers: HeaderLines
 
 
 def test_statuses_without_a_body_are_left_to_h11() -> None:
-    """No head is made for them."""
+    """`head_of` makes no head for these statuses."""
     assert head_of(204, [(b"content-length", b"0")], 0) is None
     assert head_of(304, [LENGTH], len(BODY)) is None
 
@@ -120,7 +120,7 @@ async def test_requests_one_after_the_other(
 async def test_a_request_with_a_body(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """The response may leave before or after the end of the body; the next request is answered."""
+    """The response may precede the end of the request's body; the next request is answered."""
     reader, writer = connection
     posted = (REQUEST % 0).replace(b"GET", b"POST").replace(b"\r\n\r\n", b"\r\n%s\r\n\r\nbody")
     for packets in ([posted % b"Content-Length: 4"], [posted % b"Content-Length: 8", b"::::"]):
@@ -136,7 +136,7 @@ async def test_a_request_with_a_body(
 async def test_head_has_no_body(
     connection: tuple[asyncio.StreamReader, asyncio.StreamWriter],
 ) -> None:
-    """The length of the response is that of the body which the application has sent."""
+    """The length of a HEAD response is that of the body which the application has sent."""
     reader, writer = connection
     for _ in range(2):
         writer.write((REQUEST % 0).replace(b"GET", b"HEAD"))

@@ -1,4 +1,4 @@
-"""Responses from the cache: only where a client cannot notice it."""
+"""Cached responses: no client can tell them from new ones."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ GET = b"GET /connectors HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 class ServedPlane(NamedTuple):
-    """A plane, a connection to it, and the paths that its application was asked for."""
+    """A plane, a connection to it, and the paths that reached its application."""
 
     plane: ControlPlane
     reader: asyncio.StreamReader
@@ -71,7 +71,7 @@ async def served(
 
 @pytest.fixture
 def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every answer has the same date."""
+    """Give every answer the same date."""
     find, keep = ResponseCache.find, ResponseCache.keep
     monkeypatch.setattr(
         ResponseCache, "find", lambda cache, request, _, peer: find(cache, request, "now", peer)
@@ -85,7 +85,7 @@ def one_date(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("one_date")
 async def test_asked_again() -> None:
-    """The application is not asked again, and what is answered is the same, byte for byte."""
+    """A repeated request gets the same bytes from the cache and does not reach the application."""
     async with served() as service:
         first = [await service.ask(GET) for _ in range(3)]
         assert first == [b'["orders"]'] * 3
@@ -150,14 +150,14 @@ async def test_a_removed_token_ends_its_cached_answers(tmp_path: Path) -> None:
 
 
 def test_listeners_have_answers_of_their_own() -> None:
-    """Listeners differ in their answers: `/admin/loggers` is on one of them (KIP-495)."""
+    """Each listener has its own cached answers: `/admin/loggers` is on one of them (KIP-495)."""
     first, second = (connection_class(HttpLimits()) for _ in range(2))
     assert first.cache is not second.cache  # type: ignore[attr-defined]  # of ours
 
 
 @pytest.mark.usefixtures("one_date")
 async def test_questions_in_one_piece_and_in_pieces() -> None:
-    """However bytes arrive, each question has its answer, in order."""
+    """Each request gets its answer in order, however its bytes are split."""
     async with served() as service:
         assert await service.ask(GET) == b'["orders"]'
         for pieces in ((GET + GET,), (GET[:9], GET[9:]), (GET + GET[:9], GET[9:])):
@@ -171,7 +171,7 @@ async def test_questions_in_one_piece_and_in_pieces() -> None:
 @pytest.mark.usefixtures("one_date")
 @pytest.mark.parametrize("line", [b"\n", b"\r\n"])
 async def test_two_questions_that_come_together_again(line: bytes) -> None:
-    """Both are answered each time, though lines may end in two ways and so look like one."""
+    """Two requests in one packet get both answers each time, also if the line ends differ."""
     two = GET.replace(b"\r\n", line) + GET.replace(b"/connectors", b"/connectors?expand=info")
     async with served() as service:
         for _ in range(3):
@@ -233,7 +233,7 @@ async def test_a_connection_rests_behind_its_last_question() -> None:
 
 
 async def test_no_answer_outlives_its_date() -> None:
-    """After a change of the date the application is asked again."""
+    """A cached answer expires when the date changes."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
     assert repeats.find(GET, "one") is None
@@ -245,7 +245,7 @@ async def test_no_answer_outlives_its_date() -> None:
 
 
 def test_bounds() -> None:
-    """The cache holds a limited number of answers, and no long one."""
+    """The cache limits the number and the length of its answers."""
     repeats, repeat = ResponseCache(), Cacheability()
     repeat.is_valid = lambda: True
     repeats.find(GET, "one")

@@ -1,4 +1,4 @@
-"""Bodies of requests, most of them broken or of another shape, to be read as Kafka's workers do."""
+"""Request bodies for a comparison with Kafka's parser, mostly malformed or of a wrong shape."""
 
 CREATE = (
     b"",
@@ -345,10 +345,10 @@ LIMITS = (
     b'{"foo":' + b"[" * 1_100,
     b'{"name":' + b"9" * 1_200 + b"}",
 )
-"""Larger than Jackson reads since 2.15; here no release reads them."""
+"""Bodies above the limits of Jackson 2.15."""
 
 BODIES = {"create": CREATE, "config": CONFIG, "offsets": OFFSETS}
-"""Per kind of request the bodies."""
+"""Bodies by kind of request."""
 
 BAD_CHARACTERS = (
     b'{"a":"\xed\xa0\x80"}',
@@ -365,7 +365,7 @@ BAD_CHARACTERS = (
     b"\xff\xfe\0\0" + '{"a":"b"}'.encode("utf-32-le") + b"\xff\xff\xff\x7f",
     "{bad".encode("utf-32-be") + b"\0",
 )
-"""Bodies of configs that `tests/rest/releases` has no recordings of: surrogates, UTF-32."""
+"""Config bodies that `tests/rest/releases` has no recordings of: surrogates, UTF-32."""
 
 INTEGERS = (
     b"2147483648",
@@ -375,4 +375,4 @@ INTEGERS = (
     b"9" * 30,
     b"-" + b"9" * 30,
 )
-"""Integers around the ends of Java's types, where an object is expected."""
+"""Integers near the limits of Java's types, in the place of an object."""

@@ -1,4 +1,4 @@
-"""Requests about plugins and loggers, as they are put to workers of many releases and to us."""
+"""Requests about plugins and loggers, for workers of many releases and for our service."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -31,13 +31,13 @@ PLUGINS = (
     *("org.apache.kafka.common.config.provider.FileConfigProvider", "EnvVar"),
     *("All", "None", "Principal", "AllConnectorClientConfigOverridePolicy", "Allowlist"),
 )
-"""Plugins whose definition is asked for, and what is none."""
+"""Names of plugins whose definition the requests ask for, and of classes that are no plugins."""
 
 UNMAKEABLE = (
     *("PredicatedTransformation", f"{APACHE}transforms.InsertField"),
     *(f"{APACHE}source.SourceConnector", STRANGE),
 )
-"""Classes of which nothing can be made."""
+"""Classes that cannot be instantiated."""
 
 TYPES = (
     *("Source", "FileStreamSink", "nowhere", "Connector", "SourceConnector", "eSource"),
@@ -74,7 +74,7 @@ def validations() -> Iterator[PluginRequest]:
 
 
 def loggers() -> Iterator[PluginRequest]:
-    """Requests about loggers; those below `probe` are used by no library."""
+    """Requests about loggers; no library uses those below `probe`."""
     yield PluginRequest("GET", "/admin/loggers/ROOT")
     yield PluginRequest("GET", "/admin/loggers/probe")
     yield from _levels("/admin/loggers/probe.quiet", "DEBUG", "DEBUG", "warn")
@@ -109,7 +109,7 @@ def _levels(target: str, *levels: str) -> Iterator[PluginRequest]:
 
 
 def unmakeable() -> Iterator[PluginRequest]:
-    """The last requests: threads of a worker of an old release do not recover from them."""
+    """Requests to send last: threads of a worker of an old release do not recover from them."""
     for name in UNMAKEABLE:
         yield PluginRequest("GET", f"/connector-plugins/{name}/config")
     abstract = {"connector.class": f"{APACHE}source.SourceConnector"}
@@ -117,7 +117,7 @@ def unmakeable() -> Iterator[PluginRequest]:
 
 
 def cases() -> Iterator[PluginRequest]:
-    """All of them, in the order in which they are asked."""
+    """All requests, in the order in which they are sent."""
     yield from plugins()
     yield from validations()
     yield from loggers()

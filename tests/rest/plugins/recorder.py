@@ -25,7 +25,7 @@ MIRROR = "mirror"
 WITHOUT_MIRROR = ("2.3.1",)
 """Releases without MirrorMaker 2, which came with KIP-382."""
 LOG4J = "org.apache.logging.log4j:log4j-core:2.25.4"
-"""Without it workers of 4.x have no loggers."""
+"""Dependency without which workers of 4.x have no loggers."""
 
 STORES = ("config", "offset", "status")
 

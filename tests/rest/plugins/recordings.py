@@ -1,6 +1,6 @@
-"""Answers of workers about their plugins and loggers: short, and easily compared.
+"""Recorded answers of workers about their plugins and loggers, in a short comparable form.
 
-`documentation` of settings is compared apart from the rest of an answer, and by a digest.
+The `documentation` of settings is compared by a digest, apart from the rest of an answer.
 """
 
 import hashlib
@@ -36,7 +36,7 @@ class PluginAnswer(NamedTuple):
     documentation: str | None = None
 
     def without_documentation(self) -> "PluginAnswer":
-        """The same answer as it is compared without Kafka's sentences."""
+        """Return the answer without Kafka's documentation."""
         return self._replace(documentation=None)
 
 
@@ -53,7 +53,7 @@ def plain(answer: httpx.Response, release: str) -> PluginAnswer:
 
 
 def write(said: Mapping[str, Sequence[PluginAnswer]]) -> None:
-    """Put all into the file: one line per request, releases that say the same together."""
+    """Write all answers to the file: one line per request, equal answers grouped by release."""
     lines = []
     for number, request in enumerate(cases()):
         answers: dict[PluginAnswer, list[str]] = {}

@@ -1,6 +1,6 @@
-"""Configs that a worker refuses before it writes anything, asked over HTTP (KIP-26).
+"""Configs that a worker refuses before it writes anything, sent over HTTP (KIP-26).
 
-Kafka's own `ConnectorValidationIntegrationTest` has the same situations and counts their errors.
+The situations and their error counts are those of Kafka's `ConnectorValidationIntegrationTest`.
 """
 
 import json
@@ -71,7 +71,7 @@ for _key in ("key.converter", "header.converter"):
 
 @pytest.fixture(scope="module")
 def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file that declares the classes."""
+    """A catalogue file that declares the classes."""
     file = tmp_path_factory.mktemp("classes") / "catalogue.json"
     own = [{"class": FILE_SINK}, {"class": f"{APACHE}file.FileStreamSourceConnector"}]
     file.write_text(json.dumps([*own, *CATALOGUE]), "utf-8")

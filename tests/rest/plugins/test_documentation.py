@@ -12,7 +12,7 @@ SENTENCE = "Said by somebody else."
 
 
 def documented(release: str) -> bytes:
-    """A catalogue with another sentence for every setting of Kafka's own."""
+    """A catalogue with a different sentence for every setting of Kafka's own."""
     own = kafkas_own()
     scopes = {scope: list(keys) for scope, keys in own.definitions.items()}
     for plugin in own.plugins:
@@ -24,7 +24,7 @@ def documented(release: str) -> bytes:
 
 @pytest.mark.parametrize("release", RELEASES)
 async def test_no_answer_but_documentation_changes(release: str) -> None:
-    """Each answer about plugins, configs and loggers is the same otherwise, to the byte."""
+    """Answers about plugins, configs and loggers differ in the documentation only."""
     plain = await ours(release, json.dumps(listed(release)).encode())
     other = await ours(release, documented(release))
     assert [answer.without_documentation() for answer in other] == [

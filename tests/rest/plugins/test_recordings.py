@@ -1,7 +1,7 @@
-"""Workers of many releases were asked about plugins, configs and loggers: we answer the same.
+"""Recorded answers of many releases about plugins, configs and loggers: ours are equal.
 
-Status, type and text are theirs, to the letter; what a worker tells of each key among them. The
-documentation of keys is theirs, too, where the catalogue holds what was harvested of that release.
+Status, type and text are equal to the letter. The documentation of keys is equal where the
+catalogue holds the documentation harvested from that release.
 """
 
 import json
@@ -29,18 +29,18 @@ MIRROR = f"{APACHE}mirror."
 COMPARED = ("2.3.1", "2.8.2", "3.2.0", "3.4.1", "3.6.2", "3.9.1", "4.3.0")
 """Releases that `make test` compares; `make prove` compares all."""
 
-TOLD_SINCE = "3.2.0"
+DEFINED_SINCE = "3.2.0"
 """First release whose REST API shows the settings that a plugin defines."""
 
 DIFFERENT = (
     (
         STRANGE,
-        RELEASES[RELEASES.index(TOLD_SINCE) :],
+        RELEASES[RELEASES.index(DEFINED_SINCE) :],
         "a class that is no plugin may be there: nobody can know, and it is no plugin",
     ),
     (
         MIRROR,
-        RELEASES[RELEASES.index(TOLD_SINCE) : RELEASES.index(MIRRORED_SINCE)],
+        RELEASES[RELEASES.index(DEFINED_SINCE) : RELEASES.index(MIRRORED_SINCE)],
         "before, MirrorMaker's connectors shared one definition: who uses which key is known",
     ),
 )
@@ -48,7 +48,7 @@ DIFFERENT = (
 
 
 def listed(release: str) -> list[dict[str, str]]:
-    """The connectors of the workers that were asked."""
+    """Connectors that a worker of this release lists."""
     names = [
         name for name in CONNECTORS if release not in WITHOUT_MIRROR or not name.startswith(MIRROR)
     ]
@@ -81,7 +81,7 @@ async def _plugin_answer(
 
 
 def test_every_case_is_recorded() -> None:
-    """The file is of these cases and releases (else: `python -m tests.rest.plugins.recorder`)."""
+    """The file holds exactly these requests and releases (writer: `recorder`)."""
     requests = [PluginRequest(*json.loads(msgspec.json.encode(case))) for case in cases()]
     assert all([ask for ask, _ in read(release)] == requests for release in RELEASES)
 

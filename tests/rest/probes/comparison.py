@@ -1,8 +1,9 @@
-"""Comparison of two answers: status, the headers that matter, and the body.
+"""Comparison of two answers: status, the headers in `HEADERS`, and the body.
 
-Bodies are compared as JSON, with the order of lists and of members, except where a worker's own is
-that of a Java set or map. Parts that differ between runs of one worker are masked. Recordings hold
-digests in place of Kafka's documentation: it is compared as digests, or left out.
+Bodies are compared as JSON, including the order of lists and of members. Lists and members that
+come from a Java set or map are compared without their order. Parts that differ between runs of one
+worker are masked. Recordings hold digests of Kafka's documentation: it is compared as digests, or
+left out.
 """
 
 import json
@@ -19,7 +20,7 @@ HEADERS = (
     "access-control-allow-origin", "access-control-allow-credentials", "access-control-max-age",
     "access-control-allow-methods", "access-control-allow-headers",
 )  # fmt: skip
-"""Headers that clients look at. Who serves, when, and how long an answer is, is left out."""
+"""Headers that clients use; `Server`, `Date` and `Content-Length` are not compared."""
 
 LISTS = ("allow", "access-control-allow-methods")
 """Headers with a list whose order means nothing."""
@@ -72,7 +73,7 @@ def _header(name: str, value: str | None) -> Any:
 
 
 def _comparable(row: ProbeRow, text: str) -> Any:
-    """A body as it is compared."""
+    """A body in the form in which it is compared."""
     try:
         value = json.loads(text)
     except ValueError:

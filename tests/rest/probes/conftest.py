@@ -1,4 +1,4 @@
-"""Sums up at the end of a run how many answers of the probe are ours, too."""
+"""Prints at the end of a run how many answers equal those of the probe."""
 
 from collections import Counter
 
@@ -6,7 +6,7 @@ import pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """One line for all that is equal, and one for each reason why something is not."""
+    """Print one line for the equal answers, and one per reason of a difference."""
     counts: Counter[str] = Counter()
     for outcome in ("passed", "failed"):
         for report in terminalreporter.stats.get(outcome, []):

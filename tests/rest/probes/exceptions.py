@@ -1,4 +1,4 @@
-"""Requests that we answer otherwise than the probe's workers did, and why."""
+"""Requests that we answer differently from the probe's workers, with reasons."""
 
 from collections.abc import Iterable, Mapping
 
@@ -45,7 +45,7 @@ EXCEPTIONS: Mapping[str, Iterable[int]] = {
     NO_BASE64: (2110, 2111, 2112, 2114, 2116, 2118),
     TOPICS: (1917,),
 }
-"""The numbers of the rows, by reason. Each of them does differ: one that is none has to go."""
+"""Row numbers by reason. A row whose answer has become equal must be removed."""
 
 REASONS: Mapping[int, str] = {
     row: reason for reason, row_numbers in EXCEPTIONS.items() for row in row_numbers

@@ -1,4 +1,4 @@
-"""The worlds of the probe, one after the other, each on a control plane of its own."""
+"""Replay of the probe's worlds, in sequence, each on its own control plane."""
 
 import json
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -36,7 +36,7 @@ PREFIX = f"/compat/{RELEASE}"
 
 
 class ProbeExchange(NamedTuple):
-    """A request and what we answered."""
+    """A request and our answer."""
 
     row: ProbeRow
     response: Response
@@ -44,7 +44,7 @@ class ProbeExchange(NamedTuple):
 
 
 class ProbeWorld(NamedTuple):
-    """One world that goes on: where it is served, and what runs in it."""
+    """A running world: its address, and its runtime."""
 
     app: ASGIApp
     address: ClientAddress
@@ -54,7 +54,7 @@ class ProbeWorld(NamedTuple):
 
 
 def worlds() -> Iterator[tuple[ProbeRow, list[ProbeRow]]]:
-    """The rows by world, each behind the row that tells of it."""
+    """The rows by world, with the row that describes the world."""
     numbered, number = [], 0
     for row in rows():
         number += row.kind == "world"
@@ -67,9 +67,9 @@ def worlds() -> Iterator[tuple[ProbeRow, list[ProbeRow]]]:
 async def replay(
     about: ProbeRow, rest: list[ProbeRow], *, harvested: bool = False
 ) -> tuple[list[ProbeExchange], list[ProbeRow]]:
-    """Every request of a world with its answer, and the waits that found something else.
+    """Return every request of a world with its answer, and the waits whose condition did not hold.
 
-    The documentation of keys is compared if the catalogue is to hold what was `harvested`.
+    The documentation of keys is compared if the catalogue is `harvested`.
     """
     exchanges, missed = [], []
     async with _opened(about, Recording.of(rest), probe_plugins(harvested=harvested)) as world:
@@ -116,7 +116,7 @@ async def _opened(
 
 
 def _worker_configuration(worker: Mapping[str, str], folder: Path) -> Configuration:
-    """Worker settings as its file has them, with users if it authenticates."""
+    """Worker settings from its file, with users if the worker authenticates."""
     settings = {"group.id": f"{worker.get('cluster', 'connect')}-cluster", **worker}
     if "rest.extension.classes" in worker:
         passwords = folder / "passwords"
@@ -128,7 +128,7 @@ def _worker_configuration(worker: Mapping[str, str], folder: Path) -> Configurat
 
 @cache
 def probe_plugins(*, harvested: bool) -> Plugins:
-    """The plugins that the workers listed, and what is known of the connectors among them."""
+    """Plugins that the workers listed, with the known properties of the connectors among them."""
     connectors = installed("life-3.9")
     described = {key["name"]: key for key in _answer_to("/lab.PagesSourceConnector/config")}
     for key in connectors[0]["config"]:
@@ -147,7 +147,7 @@ def _answer_to(ending: str) -> Any:
 
 
 async def _holds(wait: ProbeRow, world: ProbeWorld) -> bool:
-    """True if the condition of a wait holds. Nothing runs here, so it holds now or never."""
+    """True if the condition of a wait holds now; no connector runs that could fulfil it later."""
     answer = await _sent(msgspec.structs.replace(wait, method="GET"), world)
     if wait.contains is not None:
         return wait.contains.encode() in answer.body

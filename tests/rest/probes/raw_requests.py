@@ -1,7 +1,7 @@
-"""Requests as the probe sent them, byte for byte, and what comes back.
+"""The probe's requests, byte for byte, and our responses.
 
-They go over a socket, except those whose target is not ASCII: ours is a server that refuses such a
-line (as RFC 9112 has it), so they are handed to the application itself, as another server would.
+Requests go over a socket. Our server refuses a target that is not ASCII (RFC 9112), so such a
+request goes directly to the application.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ async def ask(address: ClientAddress, request: bytes) -> Response:
 
 
 async def call(app: ASGIApp, row: ProbeRow, prefix: str, key: bytes) -> Response:
-    """Hand a request to an application."""
+    """Pass a request directly to the application."""
     path, _, query = beneath(prefix, row.target).partition(b"?")
     scope = {
         "type": "http",
@@ -70,7 +70,7 @@ async def call(app: ASGIApp, row: ProbeRow, prefix: str, key: bytes) -> Response
 
 
 def request_of(row: ProbeRow, prefix: str, host: str, key: bytes) -> bytes:
-    """The bytes of a request whose paths lie beneath a prefix. `key` signs what is signed."""
+    """The bytes of a request whose path lies beneath a prefix; `key` computes its signature."""
     target, body = beneath(prefix, row.target), row.sent or b""
     lines = [b" ".join((row.method.encode(), target, row.version.encode()))]
     headers = _headers(row, host, key)
@@ -92,7 +92,7 @@ def _headers(row: ProbeRow, host: str, key: bytes) -> list[tuple[str, str]]:
 
 
 def beneath(prefix: str, target: bytes) -> bytes:
-    """A target beneath a prefix; one that is no path, as it is."""
+    """A target beneath a prefix; a target that is no path stays as it is."""
     if target.startswith(b"http://"):
         slash = target.index(b"/", len(b"http://"))
         return target[:slash] + prefix.encode() + target[slash:]
@@ -100,7 +100,7 @@ def beneath(prefix: str, target: bytes) -> bytes:
 
 
 def _joined(body: bytes) -> bytes:
-    """A body out of its chunks."""
+    """Join the chunks of a body."""
     whole = b""
     while body:
         size, _, rest = body.partition(b"\r\n")

@@ -1,6 +1,6 @@
-"""The rows of a probe: what was sent to real workers, and what they answered, in order.
+"""The rows of a probe: requests to real workers and their answers, in order.
 
-The first line of the file explains the fields; `README.md` beside it tells what the file is.
+The first line of the file explains the fields; `README.md` describes the file.
 """
 
 import gzip
@@ -14,11 +14,11 @@ PROBE = Path(__file__).parent / "probe-3.9.1.jsonl.gz"
 RELEASE = "3.9.1"
 
 Repeated = list[tuple[str, int]]
-"""Texts, each with how often it comes: what would be long otherwise."""
+"""Texts with their numbers of repetitions: a short form of long bodies."""
 
 
 class ProbeRow(msgspec.Struct, frozen=True):
-    """One row. Those without a `kind` in the file are requests."""
+    """One row. A row without a `kind` in the file is a request."""
 
     n: int
     kind: Literal["request", "world", "file", "wait", "sleep", "broker"] = "request"
@@ -50,9 +50,9 @@ class ProbeRow(msgspec.Struct, frozen=True):
     response_headers: dict[str, str] = {}
     answer: str | None = None
     race: bool = False
-    """The answer depends on who came first."""
+    """The answer depends on which of two requests the worker handled first."""
     unstable: bool = False
-    """A second run of the same worker answered otherwise."""
+    """A second run of the same worker gave another answer."""
 
     @property
     def target(self) -> bytes:

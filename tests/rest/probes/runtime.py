@@ -1,9 +1,9 @@
 """Records of running connectors and tasks: statuses, task sets, active topics, offsets.
 
 The probe's workers ran Kafka's file connectors and `lab.PagesSourceConnector`, which writes `rows`
-rows of each of 3 pages per task. Nothing runs here: a `Runtime` reads the target states and writes
-the records that those workers would have written once all was quiet. To the control plane it is a
-foreign writer on the same log, as a real worker is.
+rows of each of 3 pages per task. No connector runs here: a `Runtime` reads the target states and
+writes the records that those workers would have written once all was quiet. The control plane sees
+it as a foreign writer on the same log, like a real worker.
 """
 
 import json
@@ -100,16 +100,16 @@ class Runtime:
         broker.starts = self._starts
 
     def write(self, file: ProbeRow) -> None:
-        """Put a file where connectors may read it."""
+        """Write a file that connectors read."""
         self._files[file.path] = file.lines
 
     async def lead(self) -> None:
-        """Write what a leader writes when it comes: the key that signs requests among workers."""
+        """Write the session key that signs requests among workers, as a new leader does."""
         secret = SessionKey(KEY, "HmacSHA256", NOW_MS)
         await self._append([("connect-configs", *encode_config(secret, self._profile))])
 
     def _starts(self, name: str) -> bool:
-        """True if a connector starts again. The trace of one that does not comes later."""
+        """True if a connector starts again. Its failure's trace comes later."""
         if _failure(self._plane.state.config.connectors[name]) is None:
             return True
         self._restarted.add(name)
@@ -131,7 +131,7 @@ class Runtime:
             self._consume(state)
 
     async def _make_tasks(self) -> None:
-        """Let connectors that start, or have got another config, make their tasks."""
+        """Publish tasks of connectors that start or have a new config."""
         state = self._plane.state
         for name, config in state.config.connectors.items():
             runs = _runs(state, name)
@@ -142,7 +142,7 @@ class Runtime:
                     await self._plane.execute(PublishTasks(name, tuple(tasks)))
 
     def _consume(self, state: ClusterState) -> None:
-        """Let sinks read what there is."""
+        """Let sinks read all records of their topics."""
         for name, config in state.config.connectors.items():
             if _runs(state, name) and _kind(config) == "FileStreamSink":
                 group = group_of(name, config, self._plane.context)
@@ -171,7 +171,7 @@ class Runtime:
     # --- what is reported -----------------------------------------------------------------------
 
     def _reports(self, state: ClusterState) -> Iterator[StatusRecord]:
-        """Every status that differs from how things are."""
+        """Yield every status that differs from the current state."""
         statuses = state.status
         for name in {*statuses.connectors, *statuses.active_topics} - {*state.config.connectors}:
             yield ConnectorStatus(name, None)
@@ -192,7 +192,7 @@ class Runtime:
             yield ConnectorStatus(name, status)
         reported, running = statuses.tasks.get(name, {}), state.config.task_ids(name)
         yield from (TaskStatus(name, task, None) for task in reported if task not in running)
-        failure = f"{_TOLD} task start" if config.get("fail") == "start" else None
+        failure = f"{_FAILED_IN} task start" if config.get("fail") == "start" else None
         status = self._status(name, FIRST_STATES[target], failure)
         for task in running:
             if reported.get(task) != status:
@@ -258,7 +258,7 @@ def _kind(config: Properties) -> str:
     return named.rpartition(".")[2].removesuffix("Connector")
 
 
-_TOLD = "org.apache.kafka.connect.errors.ConnectException: told to fail in"
+_FAILED_IN = "org.apache.kafka.connect.errors.ConnectException: told to fail in"
 
 
 def _failure(config: Properties) -> str | None:
@@ -267,7 +267,7 @@ def _failure(config: Properties) -> str | None:
         if value is None:
             text = "Non-string value found in original settings for key"
             return f"java.lang.ClassCastException: {text} {key}: null"
-    return f"{_TOLD} connector start" if config.get("fail") == "connector" else None
+    return f"{_FAILED_IN} connector start" if config.get("fail") == "connector" else None
 
 
 def _runs(state: ClusterState, name: str) -> bool:

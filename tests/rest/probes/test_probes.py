@@ -1,9 +1,9 @@
-"""Every request that was ever sent to a real worker 3.9.1 by the probe, sent to us.
+"""Replay of the probe: every request that it sent to a real worker 3.9.1 goes to our service.
 
-All nine worlds, in order, beneath `/compat/3.9.1`, byte for byte over a socket: status, headers
-that matter and body are those of the recording, but for a table of exceptions with their reasons.
-The documentation of keys is compared with a catalogue that was harvested from Kafka's jars.
-What ran on those workers is stood in for (`Runtime`), and so are their brokers (`Broker`).
+The replay sends all nine worlds in order to `/compat/3.9.1`, byte for byte over a socket. Status,
+compared headers and body must equal the recording; a table lists the exceptions with reasons. The
+documentation of keys is compared with a catalogue that was harvested from Kafka's jars. Stand-ins
+replace the connectors and tasks of those workers (`Runtime`) and their brokers (`Broker`).
 """
 
 from collections import Counter
@@ -46,7 +46,7 @@ async def test_answers_of_workers(
 
 @pytest.mark.java
 async def test_documentation_is_kafkas_with_a_harvested_catalogue() -> None:
-    """Each answer with a digest in place of Kafka's documentation, asked again."""
+    """With a harvested catalogue, answers that hold documentation equal the recorded ones."""
     request_count = 0
     for about, rest in WORLDS:
         compared = [row for row in rest if row.n not in REASONS]
@@ -76,6 +76,6 @@ def summary(exchanges: list[ProbeExchange]) -> Counter[str]:
 
 
 def difference_text(exchange: ProbeExchange) -> str:
-    """A request whose answer differs, and in what."""
+    """A request whose answer differs, with the differences."""
     request_line = f"{exchange.row.n} {exchange.row.method} {exchange.row.path[:80]}"
     return "\n  ".join([request_line, *(line[:600] for line in exchange.differences)])

@@ -1,4 +1,4 @@
-"""Requests that are put to workers of every minor release and to us, byte for byte."""
+"""Requests for workers of every minor release and for our service, byte for byte."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,13 +23,13 @@ CROSS_ORIGIN: Mapping[str, str] = {
     "access.control.allow.origin": ORIGIN,
     "access.control.allow.methods": "GET,PUT",
 }
-"""Settings of the workers that are asked by browsers."""
+"""CORS settings of the workers that get the requests of browsers."""
 
 LAST_STATELESS = 735
 """Last row of the probe's world `main` before it changes connectors."""
 
 LONG = 9_000
-"""Longer than the head of a request may be."""
+"""Length above the limit for the head of a request."""
 
 LEADERLESS = b"{hmac}"
 
@@ -90,7 +90,7 @@ TYPES = ("text/plain", "application/json", "application/json;charset=utf-8", "*/
 
 
 def bodies() -> Iterator[ProbeRow]:
-    """Bodies that a worker cannot read, or only some releases' workers can."""
+    """Bodies that no worker can read, or that only some releases' workers can read."""
     for body in (*BODIES["create"], *LIMITS):
         yield request("POST", "/connectors", body, JSON)
     for body in BODIES["config"]:
@@ -163,7 +163,7 @@ TARGETS = (
 )
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "BREW")
-"""Methods with which some targets are asked that are refused before any method counts."""
+"""Methods for targets that a server refuses before it looks at the method."""
 
 REFUSED = (b"*", b"/connectors/a%2Fb", b"/connectors/%", b"/connectors/\xff", b"/;x=1/connectors")
 
@@ -207,7 +207,7 @@ def heads() -> Iterator[ProbeRow]:
 
 
 def creations() -> Iterator[ProbeRow]:
-    """Connectors that some releases' workers create, and others refuse."""
+    """Requests that create a connector in some releases and are refused in others."""
     empty = CONFIG | {"offsets.storage.topic": ""}
     blank = CONFIG | {"offsets.storage.topic": " "}
     for config in (empty, blank):
@@ -220,11 +220,11 @@ NAMES = (
     *("a%b", "a%20b", "a%2Fb", "a/b", "a//b", "a?b", "a#b", "a;b", "a|b", "a^b`c", 'a"b', "a<b>c"),
     *("a[b]", "ä", "💎", "\u2028", "a{b}", "a}b", "a{b", "{a}/{b}", "..", ".", "a\\b"),
 )
-"""Names that are escaped in a `Location`, or are not."""
+"""Names that a `Location` escapes, or does not."""
 
 
 def locations() -> Iterator[ProbeRow]:
-    """Connectors that are created, with names that mean something in an address."""
+    """Creations of connectors whose names have characters with a meaning in URLs."""
     for name in NAMES:
         yield _creation(name, CONFIG)
 
@@ -257,13 +257,13 @@ def across() -> Iterator[ProbeRow]:
 
 
 def cases() -> list[ProbeRow]:
-    """All for a worker of usual settings, in the order in which they are asked."""
+    """All requests for a worker with default settings, in the order in which they are sent."""
     made = (probed(), targets(), heads(), bodies(), creations(), locations())
     return _numbered(row for group in made for row in group)
 
 
 def cross_origin_cases() -> list[ProbeRow]:
-    """All for a worker that browsers may ask."""
+    """All requests for a worker with CORS settings."""
     return _numbered(across())
 
 

@@ -1,4 +1,4 @@
-"""Requests that we answer otherwise than the workers that were asked, and why."""
+"""Requests that we answer differently from the recorded workers, with reasons."""
 
 import re
 

@@ -21,7 +21,7 @@ from tests.rest.releases.cases import CROSS_ORIGIN, cases, cross_origin_cases, r
 from tests.rest.releases.recordings import ReleaseAnswer, plain, write
 
 OTHERS = ("2.4.1", "2.5.1", "2.6.1", "2.6.2", "2.6.3", "3.8.0")
-"""Releases with a Jetty or a Jackson of their own, or the only ones of a minor release."""
+"""Releases with their own Jetty or Jackson version, or the only ones of a minor release."""
 
 RELEASES = tuple(sorted({*SOME, *OTHERS}, key=lambda name: [*map(int, name.split("."))]))
 
@@ -32,7 +32,7 @@ TRIES = 600
 ANSWER_S = 30
 
 BUSY = (b"rebalance", b"momentarily", b"is starting", b"Request timed out")
-"""Texts of busy workers, which are asked again."""
+"""Texts in answers of busy workers; the recorder repeats such requests."""
 
 KEY = b""
 
@@ -62,7 +62,7 @@ async def patiently(address: ClientAddress, row: ProbeRow, prefix: str = "") -> 
 async def all_said(
     address: ClientAddress, rows: Sequence[ProbeRow], prefix: str = ""
 ) -> list[ReleaseAnswer]:
-    """Answers to all requests; a connector that one of them creates is deleted behind it."""
+    """Answers to all requests. A connector that a request creates is deleted after it."""
     host, port = address
     answers = []
     for row in rows:

@@ -17,11 +17,11 @@ from tests.rest.probes.rows import ProbeRow
 FOLDER = Path(__file__).parent
 
 HOST = "127.0.0.1:8083"
-"""Host and port in every recorded answer, whatever they were."""
+"""Replacement for the host and port in every recorded answer."""
 
 
 class ReleaseAnswer(NamedTuple):
-    """An answer: status, headers that clients look at, and text. Status 0: no answer came."""
+    """An answer: status, headers that clients use, and text. Status 0: no answer came."""
 
     status: int
     headers: tuple[tuple[str, str], ...]
@@ -43,13 +43,13 @@ def plain(response: Response | None, host: str) -> ReleaseAnswer:
 
 
 def digest(row: ProbeRow) -> str:
-    """Short name of a request: changes when any of its bytes does."""
+    """Digest that identifies a request by its bytes."""
     parts = (row.method, row.target, row.version, row.host, row.headers, row.sent)
     return hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
 
 
 def write(name: str, rows: Sequence[ProbeRow], said: Mapping[str, Sequence[ReleaseAnswer]]) -> None:
-    """Put all into a file, where releases that say the same stand together.
+    """Write all answers to a file; equal answers of several releases share a line.
 
     Answers of other releases to the same requests stay.
     """
@@ -75,10 +75,9 @@ def _lines(name: str) -> list[Any]:
 
 
 def read(name: str, rows: Sequence[ProbeRow], release: str) -> list[ProbeRow]:
-    """The requests, each with what a worker of a release answered.
+    """Return the requests, each with the answer of a worker of this release.
 
-    Raises:
-        ValueError: the file is of other requests, or has no such release.
+    Raises: ValueError if the file is for other requests, or lacks the release.
     """
     return [_answered(row, line, release) for row, line in zip(rows, _lines(name), strict=True)]
 

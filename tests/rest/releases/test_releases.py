@@ -1,6 +1,6 @@
-"""Workers of every minor release were asked the same requests: `/compat/{release}` answers as they.
+"""Comparison of `/compat/{release}` with recorded workers of every minor release.
 
-Status, headers that clients look at, and body are equal; each difference has a reason in a table.
+Status, headers that clients use, and body are equal; a table has a reason for each difference.
 """
 
 import re
@@ -46,7 +46,7 @@ FILE = "org.apache.kafka.connect.file.FileStream"
 
 
 class ReleaseWorker(NamedTuple):
-    """A control plane that is asked as a worker of a release."""
+    """A control plane that answers as a worker of a release."""
 
     app: ASGIApp
     address: ClientAddress
@@ -56,7 +56,7 @@ class ReleaseWorker(NamedTuple):
 
 @asynccontextmanager
 async def served(release: str, settings: Mapping[str, object]) -> AsyncIterator[ReleaseWorker]:
-    """Serve with the settings of the workers that were asked; the root speaks as the release."""
+    """Serve with the settings of the recorded workers; the root answers as the release."""
     source = ValueSource("file", "worker.properties")
     configuration = Configuration(
         {key: SourcedValue(str(value), source) for key, value in settings.items()}
@@ -79,7 +79,7 @@ def _plugins() -> Plugins:
 async def exchanged(
     served: ReleaseWorker, rows: Sequence[ProbeRow]
 ) -> list[tuple[ProbeRow, list[str]]]:
-    """The requests, each with what our answer differs in from the recorded one."""
+    """The requests, each with the differences between our answer and the recorded one."""
     results = []
     for row in rows:
         plain = row.sent is None or "Content-Length" in dict(row.headers)
@@ -134,7 +134,7 @@ async def test_answers_are_those_of_the_release(release: str) -> None:
 
 @pytest.mark.parametrize("release", sampled(RELEASES, *COMPARED))
 async def test_browsers_are_answered_as_by_the_release(release: str) -> None:
-    """Each request of a browser, and each question before one, gets the release's headers."""
+    """Each CORS request and each preflight gets the release's headers."""
     rows = read("cross-origin", cross_origin_cases(), release)
     wrong = await _unexplained(release, CROSS_ORIGIN, rows)
     assert not wrong, "\n".join(wrong)

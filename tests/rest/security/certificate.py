@@ -46,7 +46,7 @@ class IssuedCertificate(NamedTuple):
         return self.certificate.public_bytes(form.Encoding.PEM).decode()
 
     def key_pem(self, password: str | None = None) -> str:
-        """The key alone, with a password if there is one."""
+        """PEM of the private key, encrypted if there is a password."""
         hidden = form.BestAvailableEncryption(password.encode()) if password else None
         return self.key.private_bytes(
             form.Encoding.PEM, form.PrivateFormat.PKCS8, hidden or form.NoEncryption()

@@ -20,16 +20,16 @@ NAMES = {"vera": Role.VIEW, "otto": Role.OPERATE, "ada": Role.ADMINISTER}
 TOKENS = {name: f"token-of-{name}" for name in NAMES}
 
 _CHEAP = Scrypt(1, 1, 1, b"salt", bytes(32))
-"""scrypt as cheap as it can be: these are no passwords."""
+"""The cheapest scrypt parameters; they suit tests only."""
 
 
 def cheap(password: str) -> Scrypt:
-    """A hash that takes no time."""
+    """A hash with these cheapest parameters."""
     return _CHEAP._replace(digest=_CHEAP.digest_of(password))
 
 
 def write_credentials(path: Path, hashes: dict[str, Hash], roles: dict[str, Role] = NAMES) -> str:
-    """A file of these credentials; its path."""
+    """Write a file of these credentials and return its path."""
     lines = [str(Credential(name, roles[name], hashes[name])) for name in hashes]
     path.write_text("# who may come in\n\n" + "\n".join(lines) + "\n", "utf-8")
     return str(path)
@@ -52,7 +52,7 @@ def auth_settings(directory: Path, **settings: Any) -> AuthSettings:
 async def guarded(
     protection: Protection, *, peer: str = "192.0.2.1"
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client, at this address, of an empty control plane that is protected."""
+    """A client at this address, of a protected control plane without connectors."""
     async with ControlPlane.open("memory:") as plane:
         app = protected(plane.app, protection, dialect=Profile.of("kip"))
         transport = httpx.ASGITransport(app, client=(peer, 1))

@@ -1,4 +1,4 @@
-"""CORS headers, and the headers that every answer has."""
+"""CORS headers, and the extra headers of every answer."""
 
 import re
 from pathlib import Path
@@ -90,7 +90,7 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 async def test_as_each_release(case: CorsCase) -> None:
-    """Workers of the release answered so (3.9.1: rows 1867 to 1878 of the probe)."""
+    """The CORS headers equal those of a recorded worker (3.9.1: rows 1867 to 1878 of the probe)."""
     async with guarded(PROTECTION) as client:
         path = f"/compat/{case.release}{case.path}"
         answer = await client.request(case.method, path, headers=case.headers)
@@ -106,7 +106,7 @@ def _cross_origin(headers: httpx.Headers) -> dict[str, str]:
 
 
 async def test_at_the_root_a_browser_may_ask_before_it_says_who_it_is(tmp_path: Path) -> None:
-    """An anonymous preflight shows the CORS settings only; the request itself needs a name."""
+    """An anonymous preflight shows the CORS settings only; the request itself needs credentials."""
     protection = PROTECTION._replace(auth=auth_settings(tmp_path))
     async with guarded(protection) as client:
         request_headers = {"access-control-request-headers": "authorization"}
@@ -141,7 +141,7 @@ async def test_patterns(origin: str, may: bool) -> None:
 
 
 async def test_every_origin() -> None:
-    """With `*` alone the answer names the asking origin."""
+    """With `*` alone the answer repeats the origin of the request."""
     protection = Protection(answers=AnswerSettings(access_control_allow_origin="*"))
     async with guarded(protection) as client:
         answer = await client.get("/compat/3.9.1/", headers={"origin": "http://any"})
@@ -150,7 +150,7 @@ async def test_every_origin() -> None:
 
 
 async def test_without_settings_nothing_is_told() -> None:
-    """Without settings no foreign page may read an answer."""
+    """Without CORS settings no page of another origin may read an answer."""
     async with guarded(Protection()) as client:
         answer = await client.get("/connectors", headers={"origin": HERE})
         assert _cross_origin(answer.headers) == {}
@@ -177,7 +177,10 @@ FOREIGN = {
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
 @pytest.mark.parametrize("case", FOREIGN)
 async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
-    """Browsers send such a POST without a preflight, with the user's credentials."""
+    """A changing request from a foreign origin is refused.
+
+    Browsers send such a POST without a preflight, with the user's credentials.
+    """
     headers, status = FOREIGN[case]
     async with guarded(PROTECTION) as client:
         restart = f"{base}/connectors/x/restart?includeTasks=true"
@@ -186,7 +189,10 @@ async def test_pages_of_others_change_nothing(case: str, base: str) -> None:
 
 
 async def test_pages_of_other_hosts_change_nothing_by_default() -> None:
-    """A browser of this machine reaches even services that listen only on this machine."""
+    """By default, a changing request from another host's page is refused.
+
+    A browser of this machine reaches even services that listen on localhost only.
+    """
     async with guarded(Protection()) as client:
         answer = await client.post("/connectors/x/restart", headers={"origin": HERE})
         assert answer.status_code == 403
@@ -195,7 +201,7 @@ async def test_pages_of_other_hosts_change_nothing_by_default() -> None:
 
 
 async def test_pages_of_the_server_have_no_extra_headers() -> None:
-    """No resource has made them (probe, row 1886)."""
+    """Extra headers go to answers of resources, not to server pages (probe row 1886)."""
     async with guarded(PROTECTION) as client:
         answer = await client.get("/compat/4.3.0/connectors/a%2Fb", headers={"origin": HERE})
         assert answer.status_code == 400
@@ -203,7 +209,7 @@ async def test_pages_of_the_server_have_no_extra_headers() -> None:
         assert _cross_origin(answer.headers) == {}
 
 
-TOLD = {
+EXTRA_HEADERS = {
     "": [],
     "set X-A: b": [ExtraHeader("x-a", "b", adds=False)],
     "set X-A: b ,": [ExtraHeader("x-a", "b", adds=False)],
@@ -220,10 +226,10 @@ TOLD = {
 }
 
 
-@pytest.mark.parametrize("rule", TOLD)
+@pytest.mark.parametrize("rule", EXTRA_HEADERS)
 def test_extra_headers(rule: str) -> None:
     """Header rules are read in the form of KIP-577."""
-    assert extra_headers(rule) == TOLD[rule]
+    assert extra_headers(rule) == EXTRA_HEADERS[rule]
 
 
 @pytest.mark.parametrize(
@@ -242,6 +248,6 @@ def test_extra_headers(rule: str) -> None:
     ],
 )
 def test_headers_that_are_none(rule: str, reason: str) -> None:
-    """A sentence says what is wrong; nothing breaks a line of an answer."""
+    """An invalid header rule is refused with a reason; no value can break a header line."""
     with pytest.raises(SettingsError, match=re.escape(reason)):
         extra_headers(rule)

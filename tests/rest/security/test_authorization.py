@@ -46,7 +46,7 @@ def bearer(name: str) -> dict[str, str]:
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a plane for which there are passwords and tokens."""
+    """A client of a plane with password and token files."""
     async with guarded(Protection(auth_settings(tmp_path))) as client:
         yield client
 
@@ -66,7 +66,7 @@ async def test_known_users_are_let_in(client: httpx.AsyncClient) -> None:
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 async def test_names_of_any_script(tmp_path: Path, encoding: str) -> None:
-    """Clients that know no UTF-8 send Latin-1."""
+    """A password header may be encoded in UTF-8, or in Latin-1 by older clients."""
     file = write_credentials(tmp_path / "passwords", {"ü": cheap("ß")}, {"ü": Role.VIEW})
     async with guarded(Protection(AuthSettings(password_file=file))) as client:
         answer = await client.get("/connectors", headers=basic("ü", "ß", encoding))
@@ -99,7 +99,7 @@ async def test_a_password_is_verified_once(tmp_path: Path, monkeypatch: pytest.M
 async def test_a_failed_login_costs_the_same_whoever_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Hashes of a file may differ in cost: neither a name nor its hash shows in the time."""
+    """A failed login takes equal time for every name, even if the hashes differ in cost."""
     costs: list[tuple[int, int, int]] = []
     scrypt = hashlib.scrypt
 
@@ -206,7 +206,7 @@ async def test_head_is_refused_without_a_body(client: httpx.AsyncClient) -> None
 
 
 async def test_two_proofs_are_none(client: httpx.AsyncClient) -> None:
-    """Two Authorization headers are refused: a proxy may have checked either of them."""
+    """A request with two Authorization headers is refused: a proxy may have checked either one."""
     sent = [("authorization", f"Bearer {TOKENS[name]}") for name in ("vera", "ada")]
     answer = await client.get("/connectors", headers=sent)
     assert answer.status_code == 401
@@ -244,7 +244,7 @@ async def test_roles(client: httpx.AsyncClient, name: str, method: str, path: st
 
 
 async def test_the_principal_is_on_record(tmp_path: Path) -> None:
-    """The log and the trail of commands have the user's name."""
+    """The log and the audit trail have the user's name."""
     async with ControlPlane.open("memory:") as plane:
         app = protected(plane.app, Protection(auth_settings(tmp_path)))
         transport = httpx.ASGITransport(app)
@@ -259,7 +259,7 @@ async def test_the_principal_is_on_record(tmp_path: Path) -> None:
 
 
 async def test_beneath_a_mount(tmp_path: Path) -> None:
-    """In another application the same roles count; the mount is no part of a path."""
+    """Beneath a mount, the roles are the same: the mount is no part of a path."""
     async with ControlPlane.open("memory:") as plane:
         inner = protected(plane.app, Protection(auth_settings(tmp_path)))
         transport = httpx.ASGITransport(Starlette(routes=[Mount("/connect", inner)]))
@@ -285,7 +285,7 @@ async def test_beneath_a_mount(tmp_path: Path) -> None:
 async def test_a_large_body_without_rights_is_refused_unread(
     client: httpx.AsyncClient, headers: dict[str, str], status: int
 ) -> None:
-    """A body is not read before the right to change something is known."""
+    """A request without the right to write is refused before its body is read."""
     read = 0
 
     async def body() -> AsyncIterator[bytes]:
@@ -313,7 +313,7 @@ async def test_health_is_open_by_default(client: httpx.AsyncClient, tmp_path: Pa
 
 
 async def test_somebody_without_a_name_may_be_let_in(tmp_path: Path) -> None:
-    """An anonymous user has the anonymous role; wrong credentials are refused all the same."""
+    """Requests without credentials get `anonymous_role`; wrong credentials are refused."""
     async with guarded(Protection(auth_settings(tmp_path, anonymous_role="view"))) as client:
         assert (await client.get("/connectors")).status_code == 200
         refused = await client.delete("/connectors/x")
@@ -333,7 +333,10 @@ async def test_nothing_told_lets_everybody_in() -> None:
 
 @pytest.mark.parametrize("case", sorted({*WRONG} - {"no Base64"}))
 async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, case: str) -> None:
-    """Plain text that is called JSON, no challenge; the path and the method come first."""
+    """Beneath `/compat` the refusal has Connect's text, without a challenge.
+
+    As in Connect, the content type says JSON, and 404, 405, 406 and 415 come before 401.
+    """
     base, headers = "/compat/3.9.1", WRONG[case][0]
     refused = await client.get(f"{base}/connectors", headers=headers)
     assert (refused.status_code, refused.text) == (401, CONNECTS_TEXT)
@@ -368,10 +371,7 @@ async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, cas
 async def test_requests_between_workers_need_no_name(
     client: httpx.AsyncClient, request_: str, base: str, status: int
 ) -> None:
-    """Requests between workers are signed, or refused as unsigned.
-
-    Releases before signatures require a name.
-    """
+    """Requests between workers need a signature in place of a name; old releases need a name."""
     method, path = request_.split()
     json = {"content-type": "application/json"}
     url = f"{base}/connectors/x/{path}"
@@ -422,7 +422,7 @@ async def test_a_proxy_is_believed(peer: str, believed: bool) -> None:
     [({}, 403), ({"x-forwarded-role": "Operate"}, 404), ({"x-forwarded-role": "root"}, 401)],
 )
 async def test_a_proxy_tells_the_role(role_headers: dict[str, str], status: int) -> None:
-    """The least role applies without a role header; an unknown role is refused."""
+    """A request without a role header gets the lowest role; an unknown role is refused."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         headers = {"x-forwarded-user": "ann"} | role_headers
         answer = await client.put("/connectors/x/pause", headers=headers)
@@ -431,7 +431,7 @@ async def test_a_proxy_tells_the_role(role_headers: dict[str, str], status: int)
 
 @pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
 async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
-    """Names in UTF-8 and Latin-1 are read; header bytes have no encoding of their own."""
+    """A proxy's user name may be encoded in UTF-8 or Latin-1."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         name = {b"x-forwarded-user": "jörg".encode(encoding)}
         refused = await client.delete("/connectors/x", headers=name)
@@ -439,7 +439,7 @@ async def test_a_proxy_tells_names_of_any_script(encoding: str) -> None:
 
 
 async def test_a_name_told_twice_is_none() -> None:
-    """The client has sent one through a proxy that adds its own, so the request is refused."""
+    """A request with two user headers is refused: the client may have sent one of them."""
     async with guarded(Protection(PROXY), peer="10.0.0.7") as client:
         sent = [("x-forwarded-user", "ada"), ("x-forwarded-user", "ann")]
         assert (await client.get("/connectors", headers=sent)).status_code == 401
@@ -454,7 +454,7 @@ async def test_a_name_told_twice_is_none() -> None:
     ],
 )
 async def test_settings_that_protect_nothing(settings: AuthSettings, reason: str) -> None:
-    """Settings that protect nothing are refused at the start."""
+    """Incomplete or unreadable authentication settings are refused at the start."""
     with pytest.raises(SettingsError, match=reason):
         async with guarded(Protection(settings)):
             pass

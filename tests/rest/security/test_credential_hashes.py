@@ -1,4 +1,4 @@
-"""Passwords and tokens as they are kept, line by line, file by file."""
+"""Stored passwords and tokens: hashes, lines and files."""
 
 import hashlib
 import hmac
@@ -100,13 +100,13 @@ BAD_PASSWORDS = {
 
 @pytest.mark.parametrize("line", BAD_PASSWORDS)
 def test_lines_that_keep_no_password(line: str) -> None:
-    """A sentence says what is wrong with one."""
+    """The error says what is wrong with a password line."""
     with pytest.raises(BadCredentialLine, match=re.escape(BAD_PASSWORDS[line])):
         password_line(line)
 
 
 def test_lines_that_keep_no_token() -> None:
-    """A token itself is none; the sentence does not repeat it."""
+    """A plain token in the file is refused; the error does not repeat it."""
     with pytest.raises(BadCredentialLine) as refused:
         token_line("ci:view:t0ken")
     assert "64 hexadecimal digits" in str(refused.value)
@@ -114,7 +114,7 @@ def test_lines_that_keep_no_token() -> None:
 
 
 class Noted:
-    """A logger that keeps its events."""
+    """A logger that records its events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, dict[str, Any]]] = []
@@ -153,7 +153,7 @@ def test_a_file_is_read_again_when_it_changes(tmp_path: Path) -> None:
 
 
 def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path) -> None:
-    """`tokens:2` looks like a secret behind its name, and would be hidden."""
+    """The log keeps `tokens:2`, although redaction hides text that follows such a name."""
     path, printed = tmp_path / "tokens", StringIO()
     path.write_text("")
     file = CredentialFile(path, token_line, logger(printed))
@@ -163,7 +163,7 @@ def test_a_log_line_about_a_bad_token_file_keeps_its_line_number(tmp_path: Path)
 
 
 def test_files_that_are_none(tmp_path: Path) -> None:
-    """One that is missing, too large or no text is refused at the start."""
+    """A missing, oversized or binary file is refused at the start."""
     path = tmp_path / "passwords"
     reasons = {"cannot be read .No such file": None, "has more than": b"#" * (FILE_BYTES + 1)}
     for reason, content in (reasons | {"not UTF-8 text": b"\xff"}).items():

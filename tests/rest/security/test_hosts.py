@@ -55,7 +55,7 @@ OTHERS = [
 
 @pytest.mark.parametrize("host", LOCAL)
 async def test_names_of_this_server_are_answered(host: str) -> None:
-    """Workers, compose services, Kubernetes and LANs go on working."""
+    """Names of workers, compose services, Kubernetes and LANs are accepted."""
     async with guarded(KNOWN) as client:
         assert (await client.get("/connectors", headers={"host": host})).status_code == 200
 
@@ -63,7 +63,7 @@ async def test_names_of_this_server_are_answered(host: str) -> None:
 @pytest.mark.parametrize("path", ["/connectors", "/compat/3.9.1/connectors", "/health", "/metrics"])
 @pytest.mark.parametrize("host", OTHERS)
 async def test_a_rebound_name_reads_nothing(host: str, path: str) -> None:
-    """The browser takes the page for one of ours; the header tells that it is not."""
+    """A read with a foreign `Host` header is refused (DNS rebinding)."""
     async with guarded(KNOWN) as client:
         answer = await client.get(path, headers={"host": host})
         assert answer.status_code == 403
@@ -72,7 +72,7 @@ async def test_a_rebound_name_reads_nothing(host: str, path: str) -> None:
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
 async def test_a_rebound_name_changes_nothing(base: str) -> None:
-    """Origin and host of the request are equal, so that no rule about origins holds it back."""
+    """A write with a foreign `Host` is refused, although its origin equals its host."""
     headers = {"host": EVIL, "origin": f"http://{EVIL}", "sec-fetch-site": "same-origin"}
     body = {"name": "x", "config": {"connector.class": "FileStreamSource", "topic": "t"}}
     async with guarded(Protection()) as client:
@@ -82,7 +82,7 @@ async def test_a_rebound_name_changes_nothing(base: str) -> None:
 
 
 async def test_a_forwarded_host_is_not_believed() -> None:
-    """Anybody can send such a header."""
+    """Forwarded hosts are ignored: any client can send such headers."""
     headers = {"host": EVIL, "x-forwarded-host": "localhost", "forwarded": "host=localhost"}
     async with guarded(Protection()) as client:
         assert (await client.get("/connectors", headers=headers)).status_code == 403
@@ -98,7 +98,10 @@ async def test_this_machine_knows_its_names() -> None:
 
 
 async def test_authenticated_requests_may_name_any_host(tmp_path: Path) -> None:
-    """A rebound page has no password. The host is checked again where no password is needed."""
+    """An authenticated request may name any host: a rebound page has no password.
+
+    The host is checked again for requests that need no password.
+    """
     headers = {"host": EVIL}
     async with guarded(Protection(auth_settings(tmp_path))) as client:
         answer = await client.get("/connectors", headers=headers, auth=("vera", "vera"))
@@ -108,7 +111,7 @@ async def test_authenticated_requests_may_name_any_host(tmp_path: Path) -> None:
 
 
 async def test_settings_name_the_hosts() -> None:
-    """Listeners, the advertised name and `allowed.hosts`."""
+    """Listeners, the advertised name and `allowed.hosts` name the accepted hosts."""
     settings = {
         "listeners": "http://one.example.org:8083,http://two.example.org:8084",
         "admin.listeners": "http://admin.example.org:9083",
@@ -127,6 +130,6 @@ async def test_settings_name_the_hosts() -> None:
 
 
 async def test_every_host_may_be_allowed() -> None:
-    """For a proxy in front that takes care of it."""
+    """`*` accepts every host, for a proxy in front that checks it."""
     async with guarded(Protection(hosts=("*",))) as client:
         assert (await client.get("/connectors", headers={"host": EVIL})).status_code == 200

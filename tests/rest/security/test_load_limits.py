@@ -1,4 +1,4 @@
-"""Large heads, large bodies, slow bodies, too many requests at once."""
+"""Limits for heads, bodies, slow bodies and simultaneous requests."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -20,7 +20,7 @@ JSON = {"content-type": "application/json"}
 
 @pytest.fixture
 async def client() -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a plane within narrow bounds."""
+    """A client of a plane with low limits."""
     async with guarded(Protection(limits=LIMITS)) as client:
         yield client
 
@@ -36,7 +36,7 @@ def _bodies(size: int) -> list[bytes | AsyncIterator[bytes]]:
 
 
 async def test_a_body_is_read_up_to_its_limit(client: httpx.AsyncClient) -> None:
-    """One byte above the limit gives 413 and ends the connection, announced or not."""
+    """A body one byte above the limit gets 413 and closes the connection, also without a length."""
     put = "/connectors/x/config"
     for body in _bodies(100):
         answer = await client.put(put, content=body, headers=JSON)
@@ -60,7 +60,7 @@ async def test_a_body_that_nobody_reads_breaks_no_bound(client: httpx.AsyncClien
 
 @pytest.mark.parametrize("base", ["", "/compat/3.9.1"])
 async def test_heads(client: httpx.AsyncClient, base: str) -> None:
-    """A target and headers that are too long: our sentence, or the page of Jetty."""
+    """An oversized target gets 414, oversized headers 431: our message, or the page of Jetty."""
     fits = await client.get(f"{base}/connectors?" + "x" * 200)
     assert fits.status_code == 200
     long_target = await client.get(f"{base}/connectors?" + "x" * 500)
@@ -81,7 +81,7 @@ async def test_heads(client: httpx.AsyncClient, base: str) -> None:
 
 
 class Waiting:
-    """An application that reads the body, and answers when it is let."""
+    """An application that reads the body, and answers once `let` is set."""
 
     def __init__(self) -> None:
         self.let = asyncio.Event()
@@ -109,14 +109,14 @@ def scope(path: str = "/connectors") -> Scope:
 
 
 class RawClient:
-    """A client: what it sends, what it has got."""
+    """A client with the messages that it sends and the status that it received."""
 
     def __init__(self, *sent: Message) -> None:
         self.sent = [*sent]
         self.status = 0
 
     async def receive(self) -> Message:
-        """The next thing that it sends; when that was all it says nothing more."""
+        """Return the next message; wait for ever after the last one."""
         if not self.sent:
             await asyncio.Event().wait()
         return self.sent.pop(0)
@@ -131,7 +131,7 @@ HALF = {"type": "http.request", "body": b"x", "more_body": True}
 
 
 async def test_as_many_at_once_as_may_be() -> None:
-    """A request above the limit gets 503 at once; after an answer there is room again."""
+    """A request above the limit gets 503 at once; each answer frees a place."""
     app = Waiting()
     bounds = LoadLimiter(app, LIMITS, Profile.of("kip"))
     clients = [RawClient(EMPTY) for _ in range(LIMITS.requests_max + 2)]
@@ -153,7 +153,7 @@ async def test_as_many_at_once_as_may_be() -> None:
 
 
 async def test_watchers_above_the_limit_are_refused() -> None:
-    """Watchers have a limit of their own."""
+    """Watchers have their own limit; more get 503."""
     app = Waiting()
     bounds = LoadLimiter(app, HttpLimits(watches_max=1), Profile.of("kip"))
     watcher, other = RawClient(EMPTY), RawClient(EMPTY)
@@ -180,7 +180,7 @@ async def test_a_slow_body() -> None:
 
 
 async def test_a_body_that_is_cut_off(tmp_path: Path) -> None:
-    """Half of a config is none: nothing is done with it, and no room is lost."""
+    """An incomplete body runs no command and frees its place."""
     async with guarded(Protection(limits=LIMITS)) as client:
         app = client._transport.app  # type: ignore[attr-defined]
         for _ in range(LIMITS.requests_max + 1):

@@ -28,23 +28,23 @@ def test_every_endpoint(endpoint: str) -> None:
 
 
 def test_no_need_is_of_nothing() -> None:
-    """Each row of the role table names an existing endpoint."""
+    """Each row of the role table is about an existing endpoint."""
     assert {f"{method} {'/'.join(template)}" for method, template in NEEDS} <= {*ENDPOINTS}
 
 
 @pytest.mark.parametrize("method", ["PUT", "POST", "PATCH", "DELETE", "BREW", "get", ""])
 def test_unknown_paths_take_the_highest_role(method: str) -> None:
-    """Examples are a missing path, and a name with a slash that looks like another path."""
+    """An unknown path needs the highest role, also if it resembles a known path."""
     for path in ((), ("",), ("nix",), ("connectors", "a/pause"), ("connectors", "a", "pause", "")):
         assert needed(method, path) is Role.ADMINISTER
 
 
 def test_head_takes_what_get_takes() -> None:
-    """HEAD takes the role of GET, since its length tells as much."""
+    """HEAD needs the role of GET, since its length reveals as much."""
     assert needed("HEAD", ("connectors",)) is needed("OPTIONS", ("connectors",)) is Role.VIEW
 
 
 def test_roles_build_on_each_other() -> None:
-    """Names are read in any case; each may what those before it may."""
+    """Role names ignore case; each role includes the roles below it."""
     assert [Role.of(name) for name in ("View", "OPERATE", "administer")] == sorted(Role)
     assert str(Role.OPERATE) == "operate"

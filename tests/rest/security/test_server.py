@@ -42,7 +42,7 @@ async def served(
 
 
 async def ask(address: ServerAddress, sent: bytes, tls: ssl.SSLContext | None = None) -> bytes:
-    """Send bytes on a connection of their own, and read the status line."""
+    """Send bytes on a new connection, and return the status line."""
     reader, writer = await asyncio.open_connection(*address, ssl=tls)
     writer.write(sent)
     line = await reader.readline()
@@ -64,7 +64,7 @@ async def test_a_head_that_does_not_come(sent: bytes) -> None:
 
 
 async def test_the_second_head_is_waited_for_as_the_first() -> None:
-    """On a connection that has been used; a whole request in time is answered."""
+    """On a used connection, the next head has the same time limit as the first."""
     async with served(HttpLimits(head_patience_ms=300)) as address:
         reader, writer = await asyncio.open_connection(*address)
         for _ in range(2):
@@ -77,7 +77,7 @@ async def test_the_second_head_is_waited_for_as_the_first() -> None:
 
 
 async def test_an_answer_that_nobody_takes() -> None:
-    """The connection is cut off, so that the application does not wait for ever."""
+    """A client that reads nothing loses its connection, so the application can go on."""
     cut_off = asyncio.Event()
 
     async def much(_: Scope, receive: Receive, send: Send) -> None:
@@ -96,7 +96,7 @@ async def test_an_answer_that_nobody_takes() -> None:
 
 
 async def until_the_end(reader: asyncio.StreamReader) -> bytes:
-    """All that comes until the connection ends; one that is cut off may end with a reset."""
+    """Read until the connection ends; a reset ends it, too."""
     parts = []
     with suppress(ConnectionResetError):
         while part := await reader.read(1_024):
@@ -133,7 +133,7 @@ def test_room_for_connections() -> None:
 
 
 async def test_a_peer_is_who_connects() -> None:
-    """X-Forwarded-For does not change the peer."""
+    """`X-Forwarded-For` does not change the peer's address."""
     async with served() as address:
         reader, writer = await asyncio.open_connection(*address)
         writer.write(GET[:-2] + b"X-Forwarded-For: 10.0.0.7\r\nConnection: close\r\n\r\n")
@@ -156,7 +156,10 @@ async def test_a_head_without_end() -> None:
     ],
 )
 async def test_a_request_with_two_lengths_closes_the_connection(lengths: bytes) -> None:
-    """A proxy in front may believe the other length: what follows would be smuggled past it."""
+    """A request with two lengths closes the connection.
+
+    A proxy in front may use the other length, and pass on a smuggled request.
+    """
     paths = []
 
     async def noting(scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,7 +193,7 @@ def flag_configuration(**settings: str) -> Configuration:
 
 
 def pem(directory: Path, made: IssuedCertificate) -> dict[str, str]:
-    """A key store in PEM, with a password."""
+    """Settings for a key store in PEM, with a password."""
     path = directory / "mine.pem"
     path.write_text(made.key_pem(SECRET) + made.certificate_pem, "ascii")
     return {
@@ -201,7 +204,7 @@ def pem(directory: Path, made: IssuedCertificate) -> dict[str, str]:
 
 
 def inline(_: Path, made: IssuedCertificate) -> dict[str, str]:
-    """Key and certificate in the settings themselves."""
+    """Settings that contain the key and the certificate."""
     return {
         "ssl_keystore_type": "PEM",
         "ssl_keystore_key": made.key_pem(),
@@ -221,7 +224,7 @@ def pkcs12(directory: Path, made: IssuedCertificate) -> dict[str, str]:
 async def test_tls(
     tmp_path: Path, store: Callable[[Path, IssuedCertificate], dict[str, str]], prefix: str
 ) -> None:
-    """By the settings of a worker, with the prefix of listeners or without; never in the clear."""
+    """TLS is set by a worker's settings, with or without a prefix; plain requests get no answer."""
     made = IssuedCertificate.of("mine")
     settings = {prefix + key: text for key, text in store(tmp_path, made).items()}
     tls = Protection.from_configuration(flag_configuration(**settings)).tls
@@ -233,7 +236,7 @@ async def test_tls(
 
 
 async def test_a_refused_connection_is_not_read(caplog: pytest.LogCaptureFixture) -> None:
-    """TLS decrypts a request that follows at once, although the connection is closing."""
+    """A request on a refused TLS connection is not read, although TLS has decrypted it."""
     made = IssuedCertificate.of("mine")
     tls = Protection.from_configuration(flag_configuration(**inline(Path(), made))).tls
     async with served(HttpLimits(connections_max=1), tls) as address:
@@ -258,7 +261,7 @@ async def test_a_refused_connection_is_not_read(caplog: pytest.LogCaptureFixture
 async def test_administrators_may_be_shown_another_key(
     tmp_path: Path, keys: dict[str, str], shown: tuple[str, str]
 ) -> None:
-    """All of what is for their listener alone, or else all of the worker's own (KIP-495)."""
+    """Admin listeners use all settings of their own prefix, or all of the worker's (KIP-495)."""
     made = {name: IssuedCertificate.of(name) for name in keys.values()}
     settings = {
         prefix + key: text
@@ -317,7 +320,7 @@ def test_all_of_the_prefix_or_none_of_it(tmp_path: Path) -> None:
 
 
 def test_without_https_there_is_no_tls() -> None:
-    """Keys alone do not switch TLS on."""
+    """Key settings without an `https` listener do not enable TLS."""
     assert Protection.from_configuration(Configuration()).tls is None
 
 

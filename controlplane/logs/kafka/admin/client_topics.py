@@ -17,7 +17,7 @@ class ClientTopics:
     """Partitions of topics, asked for once and again after `max_age_ms`.
 
     `auto_create`: a missing topic is created by the brokers when it is asked for, if they are
-    configured so (`auto.create.topics.enable`). That is how Kafka's clients behave.
+    configured so (`auto.create.topics.enable`). Kafka's clients behave the same way.
     """
 
     def __init__(self, cluster: Cluster, max_age_ms: int) -> None:

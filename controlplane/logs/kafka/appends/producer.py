@@ -135,8 +135,8 @@ class KafkaProducer:
     ) -> None:
         """Send the batches of one partition, in order.
 
-        aiokafka queues one batch per partition. Of several callers that wait for it, all but the
-        first would count their waiting time more than once, and give up too early.
+        aiokafka queues one batch per partition. If several callers waited for it, all but the first
+        would count their waiting time more than once, and give up too early.
         """
         (topic, partition) = place = batches[indexes[0]].place
         sent: list[asyncio.Future[Any]] = []

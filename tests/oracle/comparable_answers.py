@@ -1,15 +1,16 @@
-"""Two answers to one case, Kafka's and ours, in one form, so that they can be compared with `==`.
+"""Common form of Kafka's answer and ours to one case, so that `==` compares them.
 
-What became of a record is taken from Kafka by this rule, which our fold adopts:
+The fate of a record in Kafka follows from exceptions and log lines; our fold uses the same fates:
 
-* an exception left the store: it *loses the batch* if it is a `KafkaException`, which is all that
-  `KafkaBasedLog#poll` catches; anything else is *poison*;
-* the config store logged that it could not convert the value: the record is *undecodable*, and the
-  config offset stays where it was;
-* a store logged anything else at WARN or ERROR: the record is *ignored* (an offset with an odd key
-  is kept under its raw bytes all the same, but never listed);
-* otherwise it is *accepted*, whether or not it changed anything. So is a record of which only one
-  field is complained about (`kafkas_answer.DEFECTS`).
+* *loses the batch*: the store threw a `KafkaException`, the only exception that
+  `KafkaBasedLog#poll` catches;
+* *poison*: the store threw another exception;
+* *undecodable*: the config store logged that it could not convert the value. The config offset
+  stays where it was;
+* *ignored*: a store logged anything else at WARN or ERROR. An offset with an odd key is ignored:
+  the store keeps it under its raw bytes, but never lists it;
+* *accepted*: any other record, even one that changes no state. A log line about a single field
+  (`kafkas_answer.DEFECTS`) leaves the record accepted.
 """
 
 import json
@@ -19,12 +20,12 @@ from typing import Any
 
 from controlplane.core.fold import FateKind
 
-Common = dict[str, Any]
+ComparableAnswer = dict[str, Any]
 """An answer by dotted names: `record 3`, `config.tasks`, `offsets.data`, …"""
 
 
 UNREAD = "unread"
-"""In place of the fate of a record that never reached its store."""
+"""Fate of a record that never reached its store."""
 
 
 def compact(kind: FateKind, thrown: str | None, calls: list[Any]) -> Any:
@@ -33,12 +34,12 @@ def compact(kind: FateKind, thrown: str | None, calls: list[Any]) -> Any:
 
 
 def rows_of(rows: Mapping[str, Any] | None) -> Any:
-    """Rows without the empty ones, which look like absent ones."""
+    """Rows without empty ones: an empty row equals an absent row."""
     return {name: row for name, row in (rows or {}).items() if row}
 
 
 def in_order(items: list[Any]) -> list[str]:
-    """Items of any types in a defined order."""
+    """Items of any types in a canonical order."""
     return sorted(json.dumps(item, sort_keys=True) for item in items)
 
 
@@ -48,7 +49,7 @@ def each_in_order(offsets: Mapping[str, list[Any]]) -> Any:
 
 
 def typed(value: Any) -> Any:
-    """A value with its type: Python thinks that `1`, `1.0` and `True` are equal, Java does not."""
+    """A value with its type: `1`, `1.0` and `True` are equal in Python, but not in Java."""
     if isinstance(value, bool):
         return {"boolean": value}
     if isinstance(value, float):
@@ -60,7 +61,7 @@ def typed(value: Any) -> Any:
     return value
 
 
-def differences(kafka: Common, ours: Common) -> Mapping[str, tuple[Any, Any]]:
+def differences(kafka: ComparableAnswer, ours: ComparableAnswer) -> Mapping[str, tuple[Any, Any]]:
     """Differences between two answers: name → (Kafka's, ours)."""
     if kafka == ours:
         return {}
