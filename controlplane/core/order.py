@@ -3,8 +3,8 @@
 Kafka orders records within a partition only. Sometimes the order between partitions decides what a
 worker sees (edge 20 of `tests/core/test_edges.py`). The project orders records by the running
 maximum of the timestamp within the partition, then by partition, then by offset. This order is
-close to the order of writing, and the same on every reading. Clocks of several writers differ, so timestamps
-can run backwards; their running maximum cannot.
+close to the order of writing, and the same on every reading. Clocks of several writers differ, so
+timestamps can run backwards; their running maximum cannot.
 
 A point in time is a cut through all partitions: a vector of end offsets.
 """
