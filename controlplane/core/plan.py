@@ -151,14 +151,14 @@ _SENTENCES: Mapping[Reason, str] = {
     Reason.NO_SUCH_CONNECTOR: "There is no such connector",
     Reason.NO_SUCH_TASK: "There is no such task",
     Reason.NO_SUCH_LOGGER_LEVEL: "There is no such logger level: use DEBUG, INFO, WARN or ERROR",
-    Reason.NO_STATUS: "Nothing is reported of the connector yet: try again when it has started",
-    Reason.ALREADY_EXISTS: "There is such a connector already",
-    Reason.INVALID: "The command cannot be fulfilled as it is",
+    Reason.NO_STATUS: "No status of the connector is known yet: try again once it has started",
+    Reason.ALREADY_EXISTS: "A connector of this name exists already",
+    Reason.INVALID: "The command is invalid",
     Reason.NOT_STOPPED: "The connector must be stopped first",
     Reason.FORBIDDEN: "The worker's settings do not allow it",
     Reason.CONFLICT: "Another change of the same object is in progress: try again",
     Reason.NOT_OFFERED: "This release of Kafka has no such command: use another profile",
-    Reason.FAILED: "The worker fails at it, and does not say why",
+    Reason.FAILED: "The worker failed to do it, and gave no reason",
 }
 
 

@@ -190,7 +190,8 @@ def test_hooks_in_python_are_asked_or_believed(
     log = embedded(tmp_path / "log.db", config(made, stopped))
     arguments = ("plan", log, "DELETE", "/connectors/a/offsets")
     result = call(*arguments, "--believe-hooks")
-    assert "assumed: alterOffsets of acting.A takes these offsets; it was not asked" in result.out
+    assumption = "alterOffsets of acting.A accepts these offsets; it was not called"
+    assert f"assumed: {assumption}" in result.out
     assert not done.exists()
     assert "assumed: alterOffsets of acting.A returns true" in call(*arguments).out
     assert done.exists()
@@ -374,8 +375,8 @@ def test_undo_with_offsets_stops_what_runs() -> None:
     document = planned("--as-of", "config@30", *undo)
     steps = ["stop-tasks", "stop-state", "put-config", "offsets-write", "resume-state"]
     assert [step["name"] for step in document["steps"]] == steps
-    doubt = "no task of pages commits offsets once it is stopped; to be sure, stop it and see them"
-    assert f"{doubt} gone first" in document["assumed"]
+    doubt = "no task of pages commits offsets after the stop; to be sure, stop it and wait until"
+    assert f"{doubt} its tasks are gone" in document["assumed"]
     fenced = planned("--as-of", "config@30", "--exactly-once", *undo)
     assert not any(doubt in sentence for sentence in fenced["assumed"])
     document = planned("--as-of", "config@57", *undo)

@@ -164,9 +164,9 @@ def test_an_undo_that_lets_a_paused_connector_run_warns(changed: ClusterCalls) -
     place = changed.json("history", "orders")["events"][-1]["record"]["offset"]
     changed.output("delete", "orders")
     undo = "plan", changed.where, "--undo", "orders", "--to", f"config@{place}", "--release"
-    message = "it does no harm that orders may run before it is told to pause: 3.4.1 cannot create"
+    message = "orders may run for a moment before the command pause reaches it: 3.4.1 creates"
     assert message in " ".join(call(*undo, "3.4", columns=200).out.split())
-    assert "may run before" not in call(*undo, "3.9").out
+    assert "may run for a moment" not in call(*undo, "3.9").out
 
 
 def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> None:
@@ -177,7 +177,7 @@ def test_an_undo_with_yes_warns_of_what_it_assumes(changed: ClusterCalls) -> Non
     changed.output("resume", "orders")
     result = changed.ask("undo", "orders", "--to", "config@0", "--offsets", "--yes")
     assert (result.code, result.out) == (0, "orders: put back to config@0\n")
-    assert "Warning: assumed: no task of orders commits offsets once it is stopped" in result.err
+    assert "Warning: assumed: no task of orders commits offsets after the stop" in result.err
 
 
 def test_a_long_run_of_offsets_is_shortened_for_people(cluster: ClusterCalls) -> None:

@@ -60,7 +60,7 @@ async def test_a_hook_is_believed(command: AnyCommand) -> None:
         await plane.execute(CreateConnector("orders", CONFIG, Target.STOPPED))
         plan = await plane.plan(command, believe_hooks=True)
         assert isinstance(plan, Plan)
-        message = f"alterOffsets of {__name__}.Outside takes these offsets; it was not asked"
+        message = f"alterOffsets of {__name__}.Outside accepts these offsets; it was not called"
         assert plan.assumed == (message,)
         assert Outside.calls == 0
         assert isinstance(await plane.plan(command), Rejected)

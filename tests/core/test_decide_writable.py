@@ -93,7 +93,7 @@ def test_names_are_text(command: AnyCommand) -> None:
     [
         ({"v": "x" * 20_000_001}, "The value of 'v' in the config has more than 20000000"),
         ({"v": "\U0001f600" * 10_000_001}, "The value of 'v' in the config has more than 20000000"),
-        ({"ä" * 25_001: "x"}, "..., has more than 50000 bytes, which nobody could read back"),
+        ({"ä" * 25_001: "x"}, "..., has more than 50000 bytes, which no reader accepts"),
     ],
     ids=["value", "pairs", "key"],
 )

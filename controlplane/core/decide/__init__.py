@@ -128,7 +128,7 @@ def _config_faults(config: Any) -> Iterator[str]:
         elif len(key.encode("utf-8", "surrogatepass")) > NAME_BYTES.maximum:
             size = f"more than {NAME_BYTES.maximum} bytes"
             fault = f"A key of the config, {key[:_QUOTED_CHARACTERS]!a}..., has {size}"
-            yield f"{fault}, which nobody could read back: shorten it"
+            yield f"{fault}, which no reader accepts: shorten it"
         elif value is not None and type(value) is not str:
             fault = "Every value of a config must be text or null, and that of"
             yield f"{fault} {key!a} is {_type_text(value)}"
@@ -137,7 +137,7 @@ def _config_faults(config: Any) -> Iterator[str]:
 
 
 _TOO_LONG = (
-    f"has more than {STRING_UNITS.maximum} characters, which nobody could read back: shorten it"
+    f"has more than {STRING_UNITS.maximum} characters, which no reader accepts: shorten it"
 )
 
 _QUOTED_CHARACTERS = 40

@@ -125,8 +125,8 @@ def store_of(
     kind = _STORES.get(plugin.type)
     if kind is None:
         text = (
-            f"Whether connector {name} is a source or a sink is not known, and so not where its "
-            f"offsets lie: list its class {plugin.class_name} with its type in the plugin catalogue"
+            f"The offsets of connector {name} cannot be found, because it may be a source or a "
+            f"sink: list its class {plugin.class_name} with its type in the plugin catalogue"
         )
         return Rejected(Reason.FAILED, text)
     refused = unreachable(state, name, config, context) if kind is SourceOffsets else None

@@ -72,7 +72,7 @@ IMPORT_AGAIN = "`import` of that dump with --partitions {}=N sets the number"
 
 def hook_assumption(question: AskHook) -> str:
     """Assumption that a connector's hook, which was not called, accepts the offsets."""
-    return f"alterOffsets of {question.connector_class} takes these offsets; it was not asked"
+    return f"alterOffsets of {question.connector_class} accepts these offsets; it was not called"
 
 
 def partition_assumptions(

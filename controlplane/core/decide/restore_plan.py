@@ -285,9 +285,10 @@ _SINK_REFUSED = (
     "Connect: undo without them"
 )
 _RUNS_BRIEFLY = (
-    "it does no harm that {0} may run before it is told to {1}: {2} cannot create a connector in "
-    "another state than RUNNING (initial_state, KIP-980)"
+    "{0} may run for a moment before the command {1} reaches it: {2} creates connectors only as "
+    "RUNNING (initial_state needs KIP-980)"
 )
 _TASKS_ENDED = (
-    "no task of {0} commits offsets once it is stopped; to be sure, stop it and see them gone first"
+    "no task of {0} commits offsets after the stop; to be sure, stop it and wait until its tasks "
+    "are gone"
 )

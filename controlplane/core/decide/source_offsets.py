@@ -169,7 +169,7 @@ def unreachable(
         return None
     text = (
         f"The offsets of connector {name} lie on the Kafka cluster {servers}, where this control "
-        "plane does not write: ask a control plane of that cluster, or take away "
+        "plane does not write: use a control plane of that cluster, or remove "
         "producer.override.bootstrap.servers"
     )
     return Rejected(Reason.FAILED, text)

@@ -15,7 +15,7 @@ class LogEnd(NamedTuple):
     reason: str = ""
 
 
-_UNKNOWN_END = LogEnd(None, "no cluster has been asked for it")
+_UNKNOWN_END = LogEnd(None, "it was not requested from a cluster")
 
 
 class PartitionProgress(NamedTuple):

@@ -176,7 +176,7 @@ class KafkaClients:
             servers = client_overrides(client.config, "producer").get("bootstrap.servers")
             raise ConnectError(
                 f"The offsets of connector {client.task.connector} would lie on the Kafka cluster "
-                f"{servers}, which this worker does not read: take away "
+                f"{servers}, which this worker does not read: remove "
                 "producer.override.bootstrap.servers"
             )
 

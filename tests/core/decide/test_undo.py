@@ -180,9 +180,9 @@ def test_an_old_target_state_is_not_taken_over() -> None:
 @pytest.mark.parametrize(
     ("state", "release", "warned"),
     [
-        ("PAUSED", "3.4", "to pause: 3.4.1 cannot"),
-        ("PAUSED", "3.6", "to pause: 3.6.2 cannot"),
-        ("STOPPED", "3.6", "to stop: 3.6.2 cannot"),
+        ("PAUSED", "3.4", "command pause reaches it: 3.4.1 creates"),
+        ("PAUSED", "3.6", "command pause reaches it: 3.6.2 creates"),
+        ("STOPPED", "3.6", "command stop reaches it: 3.6.2 creates"),
         ("STARTED", "3.4", None),
         ("PAUSED", "3.9", None),
         ("STOPPED", "kip", None),
