@@ -91,7 +91,7 @@ async def test_command_topic(log: MemoryLog) -> None:
 
 @pytest.mark.parametrize(("command", "has_plan"), [(STOP, True), (PauseConnector("orders"), False)])
 async def test_the_log_keeps_plans(log: MemoryLog, command: AnyCommand, *, has_plan: bool) -> None:
-    """The command topic keeps the plan after the command's end, except for a single batch."""
+    """*accepted* keeps the plan in the log after the command's end; a single batch needs none."""
     async with plane_on(log) as plane:
         await plane.execute(command)
     begun, *_ = await entries(log, [COMMANDS])
@@ -141,7 +141,7 @@ async def test_one_line_per_command(log: MemoryLog) -> None:
 
 
 async def test_the_line_of_a_logger(log: MemoryLog) -> None:
-    """A log line has the logger's namespace and level, beside the command's own level field."""
+    """A log line has namespace and level of the changed logger, as `logger_level`."""
     lines = NoticeFacts()
     async with plane_on(log, notices=lines) as plane:
         await plane.execute(SetLoggerLevel("org.apache", "DEBUG"))

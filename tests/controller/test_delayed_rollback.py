@@ -29,7 +29,7 @@ LATER = Settings(limits=CommandLimits(retry_last_ms=60_000))
 
 
 class UnreachableKafka(Kafka):
-    """Kafka that sets offsets, reports a failure, and is unreachable until it is `back`."""
+    """Kafka that sets offsets, but reports a failure; it is unreachable until it is `back`."""
 
     def __init__(self) -> None:
         super().__init__(LawClock())

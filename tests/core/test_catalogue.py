@@ -106,7 +106,7 @@ def test_keys_in_few_words() -> None:
 
 
 def test_histories_keys_are_checked(histories: Any) -> None:
-    """The config of the recorded clusters' connector is checked by their catalogue."""
+    """The catalogue of the recorded clusters declares a key with a least value of 1."""
     plugins = parse_catalogue((histories / "catalogue.json").read_bytes())
     plugin = plugins.at(NEWEST).connector("PagesSource")
     assert isinstance(plugin, Plugin)

@@ -123,7 +123,7 @@ def test_old_producers_are_fenced_and_then_counted(
 
 @pytest.mark.parametrize("class_name", [SINK, "no.such.Class"])
 def test_only_sources_are_fenced(class_name: str) -> None:
-    """Fencing a sink, or a class that cannot be loaded, is refused."""
+    """Fencing is refused for a sink, and for a class that the catalogue lacks."""
     log = [("connector-a", f'{{"properties":{{"connector.class":"{class_name}"}}}}')]
     rejected = Rejected(Reason.INVALID, "Connector a is not a source connector")
     assert refused(log, FenceTasks("a"), "3.9") == refused(log, FenceTasks("a")) == rejected

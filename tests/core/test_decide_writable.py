@@ -147,7 +147,7 @@ def test_task_configs_can_be_too_large() -> None:
 
 
 def test_a_name_can_be_read_back() -> None:
-    """A name must fit as a string into its config."""
+    """A name longer than a string that a reader accepts is refused."""
     assert refused([], CreateConnector("x" * 20_000_001, PROPERTIES)).sentence.startswith(
         "The connector of a command has more than 20000000 characters"
     )

@@ -42,7 +42,7 @@ _CATALOGUE: list[dict[str, str]] = [
 PLUGINS = catalogued(msgspec.json.encode(_CATALOGUE))
 """Three sources and a sink.
 
-The hooks of two sources answer perhaps and surely; the third source checks its config.
+One source has no declared hook, one has a hook that accepts all, and one checks the offsets.
 """
 
 SOURCE_CONFIG = {"connector.class": SOURCE, "tasks.max": "2"}

@@ -104,7 +104,7 @@ class TestFailures:
         ids=["3", "4", "5"],
     )
     async def test_also_where_it_cannot_be_written(self, refuses: Any, step: str) -> None:
-        """Each of the three writing steps can fail to be written; the error names it."""
+        """If the log refuses the records of one of the three steps, the error names the step."""
         log = RefusingLog()
         await log_of(*LEFT_OVER, log=log)
         async with serving(log, limits=NEVER_RETRIED) as service:
@@ -247,7 +247,7 @@ class TestPlan:
         ("state", "target"), [(None, Target.STARTED), ("STOPPED", Target.STOPPED)]
     )
     async def test_standalone(self, tmp_path: Path, state: str | None, target: Target) -> None:
-        """A standalone worker keeps initial offsets, with and without a state, across restarts."""
+        """A single process keeps initial offsets, with and without a state, across restarts."""
         where = f"sqlite:///{tmp_path / 'state.db'}"
         around = Surroundings(plugins=PLUGINS)
         body = msgspec.json.encode(creation_body(initial_state=state))

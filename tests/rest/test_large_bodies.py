@@ -88,7 +88,7 @@ async def test_a_large_odd_body_is_answered_as_a_small_one() -> None:
 
 
 async def test_few_large_bodies_are_read_at_once() -> None:
-    """A large body above the limit is refused as too busy; a cancelled request ends its process."""
+    """A further large body is refused as too busy; a cancelled request ends its process."""
     processes = BodyProcesses()
     body = b" " * (PLAIN_BYTES + 1)
     reading = [asyncio.ensure_future(processes.read(len, body)) for _ in range(PROCESSES_MAX)]

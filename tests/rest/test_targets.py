@@ -138,7 +138,7 @@ async def test_offsets_of_a_sink_that_nobody_knows() -> None:
 
 
 async def test_a_group_without_offsets_is_gone() -> None:
-    """A group is deleted with its last offset, as in the probe, also the second time."""
+    """A group is deleted with its last offset; a second removal fails, as in the probe."""
     broker = SimulatedBroker()
     broker.ends["t"] = 5
     broker.consume("connect-sink", "t")

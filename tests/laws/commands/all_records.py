@@ -47,7 +47,7 @@ def a4(life: Life) -> Iterator[None]:
 
 
 def a5(life: Life) -> Iterator[None]:
-    """Resetting the topics of an unknown connector without topics succeeds."""
+    """A reset without active topics succeeds and writes nothing, also for an unknown connector."""
     for act, _ in life.acts_of(ResetTopics):
         if life.profile.status_topics and not act.before.topics(act.name):
             assert act.answer is None or act.succeeded()

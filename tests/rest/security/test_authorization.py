@@ -371,7 +371,10 @@ async def test_beneath_compat_it_is_connects_text(client: httpx.AsyncClient, cas
 async def test_requests_between_workers_need_no_name(
     client: httpx.AsyncClient, request_: str, base: str, status: int
 ) -> None:
-    """Requests between workers need a signature in place of a name; old releases need a name."""
+    """Beneath `/compat`, a request between workers needs a signature in place of a name.
+
+    Releases before signatures require a name; so does the root.
+    """
     method, path = request_.split()
     json = {"content-type": "application/json"}
     url = f"{base}/connectors/x/{path}"
