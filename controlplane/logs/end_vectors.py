@@ -1,9 +1,8 @@
 """Vectors of end offsets given by a caller, fitted to a log.
 
-A vector taken from a cluster seldom fits a dump of it exactly. Its ends count transaction markers,
-which a dump lacks. It has an end for each partition, while a dump shows only partitions with
-records. A vector that still has a clear meaning is accepted, with a notice for each deviation. Any
-other vector is refused.
+A vector taken from a cluster seldom fits a dump of that cluster exactly. Its ends count transaction
+markers, which a dump lacks. It has an end for each partition, while a dump shows only partitions
+with records. An unambiguous vector is accepted, with a notice per deviation; others are refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +44,7 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
 
 
 def padded(cut: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Return an end for each partition, none beyond the end of the log; missing ends are 0."""
+    """Return the cut with an end for each partition: at most the log's end, 0 if it is missing."""
     return [min(at, end) for at, end in zip_longest(cut, ends, fillvalue=0)][: len(ends)]
 
 

@@ -11,7 +11,7 @@ from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
 T = TypeVar("T")
 
 PARTITIONS_LIMIT = 10_000
-"""Partitions per topic. 25 are usual; the limit keeps a typing error from filling the memory."""
+"""Maximum partitions per topic. 25 are usual; a typing error must not fill the memory."""
 
 _TIMESTAMPS = range(-(2**63), 2**63)
 
@@ -36,7 +36,10 @@ def check_topic(topic: str, wanted: int) -> None:
 
 
 def check_partitions(topic: str, wanted: int, there: int) -> None:
-    """Raise `LogNotUsable` unless a topic is new, or is `there` with `wanted` partitions."""
+    """Raise `LogNotUsable` if a topic exists with another number of partitions.
+
+    `there`: its present number; 0: the topic is new.
+    """
     check_topic(topic, wanted)
     if there not in (0, wanted):
         message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
@@ -77,7 +80,7 @@ def by_place(entries: Iterable[Entry]) -> Mapping[TopicPartition, list[Entry]]:
 
 
 def conflict(entry: Entry, reason: str) -> LogNotUsable:
-    """Build the error for an entry that cannot be taken over."""
+    """Build the error for an entry that cannot be imported."""
     return LogNotUsable(f"The entry {position_text(entry.position)} cannot be taken over: {reason}")
 
 

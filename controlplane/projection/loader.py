@@ -1,4 +1,4 @@
-"""Loader: reads what a worker reads at start, and folds it in the one order.
+"""Loader: reads the topics that a worker reads at start, and folds them in the one order.
 
 A worker reads three topics, and this project's command topic if it exists. The connector configs
 name further offsets topics, so the config topic comes first. If the log has snapshots, only records
@@ -52,13 +52,13 @@ async def load(  # noqa: PLR0913 - settings, by name only
 
 
 async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
-    """Fold further topics, which the fold has not read yet, up to their ends."""
+    """Fold topics that the fold has not read yet, up to `ends`; start from their snapshots."""
     stop = {topic: ends[topic] for topic in topics}
     begun = await start_snapshots(log, fold, stop)
-    loading = await _gathered(log, fold, begun, stop)
+    loading = await _load_batches(log, fold, begun, stop)
     for topic, snapshot in begun.items():
         fold.adopt(topic, snapshot.part, snapshot.about.ends)
-    # In a thread: it may take long, and must not block the event loop.
+    # In a thread: it may take long, and would block the event loop.
     contested = await asyncio.to_thread(loading.finish)
     if contested:
         batches = [batch async for batch in _read(log, contested, begun, stop)]
@@ -68,27 +68,35 @@ async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends:
             fold.advance(topic, partition, end)
 
 
-async def _gathered(
+async def _load_batches(
     log: ReadableLog, fold: Fold, begun: dict[str, FoundSnapshot], stop: Ends
 ) -> BulkLoader:
-    """Read the records after the snapshots; drop a snapshot that a later record contradicts."""
+    """Read the records after the snapshots.
+
+    A late record precedes the end of its topic's snapshot in the one order. Then that snapshot is
+    dropped from `begun`, and everything is read again.
+    """
     while True:
-        loading, topics_read, overtaken = BulkLoader(fold), set(), set()
+        loading, topics_read, contradicted = BulkLoader(fold), set(), set()
         async for batch in _read(log, stop, begun, stop):
             if (batch.topic, batch.partition) not in topics_read and precedes_snapshot_end(
                 batch, begun
             ):
-                overtaken.add(batch.topic)
+                contradicted.add(batch.topic)
             topics_read.add((batch.topic, batch.partition))
             loading.add(batch)
-        if not overtaken:
+        if not contradicted:
             return loading
-        for topic in overtaken:
+        for topic in contradicted:
             del begun[topic]
 
 
 async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
-    """Return the cluster's topics that the log has; the config topic must be among them."""
+    """Return those of Connect's topics that the log has.
+
+    Raises:
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
     present = await log.topics()
     missing_topics(topics, present)
     names = (topics.config, topics.offsets, topics.status, topics.commands)
@@ -96,7 +104,7 @@ async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
 
 
 async def own_topics(log: ReadableLog, fold: Fold) -> list[str]:
-    """Return the existing offsets topics of connectors that have their own."""
+    """Return the existing offsets topics that belong to single connectors (KIP-618), sorted."""
     state = fold.snapshot()
     named = {topic for name in state.config.connectors for topic in offsets_topics(state, name)}
     present = await log.topics() if named - {fold.topics.offsets} else {}
