@@ -1,4 +1,4 @@
-"""Command line entry point. Each command is imported on use, so that start-up stays fast."""
+"""Entry point of the command line. It imports a command only on use, to start fast."""
 
 import sys
 from importlib import import_module
@@ -111,11 +111,11 @@ class CommandGroup(click.Group):
     """Group of all commands, with one form of error: a sentence, exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which a newcomer needs them."""
+        """Return the names of the commands in the order of the help text."""
         return [*COMMANDS, *super().list_commands(ctx)]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command and return it."""
+        """Import a command and return it; None: there is no such command."""
         if cmd_name not in COMMANDS:
             return super().get_command(ctx, cmd_name)
         module, _, name = COMMANDS[cmd_name].place.partition(":")
@@ -130,14 +130,14 @@ class CommandGroup(click.Group):
                 formatter.write_dl([(name, entry.about) for name, entry in commands.items()])
 
     def make_context(self, *given: Any, **more: Any) -> click.Context:
-        """Parse the words in front of the command; a reader that closes the pipe is no error."""
+        """Parse the options before the command; a reader that closes the pipe causes no error."""
         with well_ended():
             return super().make_context(*given, **more)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command, and give it the options about a cluster that stand before it."""
+        """Find the command, and pass it the cluster options that stand before it."""
         check_command(self, ctx, args[0])
         name, command, rest = super().resolve_command(ctx, args)
         values = {flag: ctx.params.get(parameter) for parameter, flag in BEFORE.items()}
@@ -149,7 +149,7 @@ class CommandGroup(click.Group):
         return name, command, [*before, *rest]
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; an error ends it with one sentence and its exit code."""
+        """Run the command; report an error as one sentence, with its exit code."""
         with well_ended(), one_sentence():
             return super().invoke(ctx)
 

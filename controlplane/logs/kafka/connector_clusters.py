@@ -37,8 +37,8 @@ class ConnectorClusters:
 
     The settings of an admin client are, by precedence: `admin.override.*` of the connector's
     config, `admin.*` of the worker's settings, the worker's own settings (Kafka:
-    `Worker#adminConfigs`). Connections to the worker's own cluster stay open. Connections to another
-    cluster are opened per request, as a worker does.
+    `Worker#adminConfigs`). Connections to the worker's own cluster stay open. Connections to other
+    clusters are opened per request, as a worker does.
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration) -> None:

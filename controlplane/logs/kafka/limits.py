@@ -56,8 +56,8 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Time-outs, sizes and pauses of a `KafkaLog`."""
 
     append_timeout_ms: int = 30_000
-    """Longest wait of an append, a claim or the creation of a topic: as long as a worker waits for a
-    write (`READ_WRITE_TOTAL_TIMEOUT_MS`). After it, the outcome of an append is unknown."""
+    """Longest wait of an append, a claim or the creation of a topic: as long as a worker waits for
+    a write (`READ_WRITE_TOTAL_TIMEOUT_MS`). After it, the outcome of an append is unknown."""
 
     transaction_timeout_ms: int = 60_000
     """Age at which a broker aborts an open transaction and fences its writer. Readers of committed
@@ -72,7 +72,7 @@ class WriteLimits(msgspec.Struct, frozen=True, kw_only=True):
     once: it takes 20 ms with this default, 120 ms with aiokafka's default of 100 ms."""
 
     batch_max_bytes: int = 512 << 10
-    """Bytes of a record batch: half of a broker's limit (`message.max.bytes`, 1 MiB). A larger single
+    """Bytes of a record batch: half of a broker's limit (`message.max.bytes`, 1 MiB). A larger
     record becomes a batch of its own."""
 
     group_max_records: int = 5_000

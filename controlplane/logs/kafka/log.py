@@ -97,7 +97,7 @@ class KafkaLog(KafkaReader):
         return cls(cluster, settings, layout.cluster_id)
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Last stable offset of each partition, or the end of this object's records if that is greater.
+        """Last stable offset of each partition, or the end of the own records if that is greater.
 
         A commit returns before its marker is written. Until then the last stable offset lies before
         the committed records.
@@ -229,7 +229,7 @@ class KafkaLog(KafkaReader):
         return positions
 
     async def _append_beside(self, records: Sequence[Record]) -> list[Position]:
-        """Append without an epoch; claim this object's id again if a broker's time-out has fenced it."""
+        """Append without an epoch; claim the object's own id again if a time-out has fenced it."""
         if len({(record.topic, record.partition) for record in records}) == 1:
             positions = await self._idempotent.append(records)
             if positions is not None:

@@ -13,7 +13,7 @@ _NO_TOPIC_CONFIGS = ("topic", "partitions", "replication.factor", "file.filename
 
 
 def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]:
-    """Return the settings of new topics, by topic; the command topic gets those of the config topic.
+    """Return the settings of new topics, by topic; the command topic gets the config topic's.
 
     Raises:
         SettingsError: a setting is invalid.

@@ -89,8 +89,8 @@ class GroupAdmin:
     """Consumer groups and transactional producers of one cluster.
 
     The coordinator is looked up for each request. Transient errors are retried for
-    `ReadLimits.admin_patience_ms`; then methods raise `LogUnavailable`. They raise `GroupRefusal` or
-    `LogNotUsable` if the cluster refuses. Every change can be repeated.
+    `ReadLimits.admin_patience_ms`; then methods raise `LogUnavailable`. If the cluster refuses,
+    they raise `GroupRefusal` or `LogNotUsable`. Every change can be repeated.
     """
 
     def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
