@@ -174,6 +174,7 @@ class ControlPlane:
         loggers = around.loggers or Loggers(around.now_ms)
         notices = around.notices or _default_logger(loggers)
         context = _context(settings, around, notices)
+        # Closed in reverse: upkeep, controller, watchers, last snapshots, follower, lock, log.
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
             if isinstance(log, HasWriterLock):  # an embedded log has one control plane at a time

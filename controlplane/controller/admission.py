@@ -19,7 +19,7 @@ CommandAnswer = Outcome | Rejected
 
 
 class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a controller (`controller.`)."""
+    """Limits of a controller (`controller.`): queue, retries, time-outs, records of refusals."""
 
     commands_waiting: int = 10_000
     """Maximum commands that run or wait, about 2 kB each; others are refused with `TooMany`."""

@@ -27,8 +27,8 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
     Topics and partitions that the vector does not name get the end 0.
 
     Raises:
-        UnknownMoment: the vector has no end of the config topic, an offset that no log has, or an
-            end in a partition that does not exist.
+        UnknownMoment: the vector lacks the end of the config topic, or has an impossible offset, or
+            an end in a missing partition.
     """
     if config_topic not in vector:
         raise UnknownMoment(f"a vector needs the end of {config_topic}, which names the connectors")

@@ -236,7 +236,7 @@ def new_names(topics: Topics, renamed: Topics) -> dict[str, str]:
 
 
 def partition_text(place: TopicPartition) -> str:
-    """Format a partition for messages."""
+    """Format a partition for messages: `topic-0`."""
     return f"{place[0]}-{place[1]}"
 
 

@@ -62,14 +62,14 @@ class ReadProgress(LazyBatch):
         return 0
 
     def entries(self) -> Iterator[Entry]:
-        """Iterate over nothing."""
+        """Return an iterator without entries."""
         return iter(())
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
         """Do nothing: there are no values."""
 
     def decode(self) -> ColumnBatch:
-        """Return empty columns."""
+        """Return a batch with empty columns."""
         return ColumnBatch(self.topic, self.partition, (), (), (), ())
 
 

@@ -1,4 +1,4 @@
-"""Limits of following a log."""
+"""Limits of a follower: memory, poll intervals and retries."""
 
 from typing import Annotated
 
@@ -7,7 +7,7 @@ from msgspec import Meta
 
 
 class FollowerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of following a log (`follower.`): memory and poll intervals."""
+    """Limits of a follower (`follower.`)."""
 
     profiles_kept: int = 8
     """Maximum releases followed at once: each costs a state and a share of every entry."""

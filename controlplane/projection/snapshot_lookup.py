@@ -80,7 +80,7 @@ class FoundSnapshot(NamedTuple):
 
 
 StartSnapshots = Mapping[str, FoundSnapshot]
-"""Snapshots by topic."""
+"""Snapshots from which a fold starts, by topic."""
 
 
 async def start_snapshots(log: object, fold: Fold, stop: Ends) -> dict[str, FoundSnapshot]:

@@ -26,7 +26,7 @@ SLICE_BYTES = 4 * 2**20
 
 
 class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedule and number of snapshots."""
+    """Settings of snapshots: when one is due, and how many are kept."""
 
     tail_records: int = 10_000
     """Number of new records in a topic after which its next snapshot is due. 10,000 records of the

@@ -172,7 +172,7 @@ class Collector:
             self.problem(Problem(number, _MAY_BE_LOST, taken=True))
 
     def dump(self) -> Dump:
-        """Return the collected contents."""
+        """Return the collected contents, with all entries and problems sorted."""
         problems = sorted([*self._problems, *self._reader.doubts(), *self._missing()])
         entries = [self._taken[position][1] for position in sorted(self._taken)]
         about = self._reader.about

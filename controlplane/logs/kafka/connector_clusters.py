@@ -92,9 +92,9 @@ def client_access(
 ) -> BrokerAccess:
     """Return brokers and security of a connector's client.
 
-    By precedence, they come from `overrides` (`<client>.override.*` of the connector's config,
-    without the prefix), from `<client>.*` of the worker's settings, and from the worker's own
-    settings. A non-empty `bootstrap` replaces the worker's own `bootstrap.servers`.
+    Sources by precedence: `overrides` (`<client>.override.*` of the connector's config, without the
+    prefix); `<client>.*` of the worker's settings; the worker's own settings. A non-empty
+    `bootstrap` replaces the worker's own `bootstrap.servers`.
 
     Raises:
         SettingsError: a setting is invalid.

@@ -118,6 +118,7 @@ class AppendQueue:
         if self._runner is None:
             self._runner = asyncio.create_task(self._run_queue(), name="append queue")
         try:
+            # A time-out or a cancelled caller cancels `result`: if it is done, the caller has gone.
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
                 return await queued.result
         except TimeoutError:

@@ -41,7 +41,7 @@ class _OpenTransaction(msgspec.Struct):
 
     identity: ProducerIdentity
     positions: list[Position] = []
-    """Position of each record."""
+    """Position of each record, in the order of the append."""
     batch_starts: Sequence[Position] = ()
     """First position of each batch; set just before the commit request. Empty: no commit was
     requested, so the transaction is not committed."""

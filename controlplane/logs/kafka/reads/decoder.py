@@ -113,7 +113,7 @@ class UndecodedBatch(LazyBatch):
         return int(self._frames[-1].batch.next_offset)
 
     def decode(self) -> ColumnBatch:
-        """Decode all columns."""
+        """Decode all record batches to columns."""
         columns = _ColumnBuilder()
         for frame, aborted in zip(self._frames, self._aborted, strict=True):
             try:

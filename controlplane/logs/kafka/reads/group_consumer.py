@@ -31,7 +31,7 @@ CLOSE_S = 5.0
 """Longest time for a consumer to leave its group; afterwards its session expires."""
 
 POLL_INTERVAL_MS = 300_000
-"""Default of `max.poll.interval.ms`."""
+"""Default of `max.poll.interval.ms`, as in Kafka's consumer."""
 
 RETRY_FIRST_MS, RETRY_LAST_MS = 100, 2_000
 """First and longest pause between two attempts to start a consumer."""
@@ -177,7 +177,7 @@ class GroupConsumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions of this consumer."""
+        """Partitions that the group has assigned to this consumer."""
         return frozenset(self._positions)
 
     def position(self, partition: TopicPartition) -> int:
@@ -218,7 +218,7 @@ class GroupConsumer:
             raise LogUnavailable(str(failure) or repr(failure)) from failure
 
     async def close(self) -> None:
-        """Leave the group, within `CLOSE_S`."""
+        """Leave the group within `CLOSE_S`; afterwards close the connections at once."""
         self._closing = True
         for callback in self._callbacks:
             _release_rebalance(callback)
