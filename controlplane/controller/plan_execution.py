@@ -74,7 +74,7 @@ class NotTakenBack(LogUnavailable):
     """
 
     def __init__(self, failed: Rejected, step: Step, why: Rejected) -> None:
-        super().__init__(f"what a failed command has done cannot be taken back yet: {why.sentence}")
+        super().__init__(f"actions of a failed command cannot be taken back yet: {why.sentence}")
         self.failed = failed
         self.step = step.name
 
@@ -304,11 +304,13 @@ class LogWriter:
             for draft, partition in placed
         ]
         positions = await retried(partial(self._log.append, records, self._epoch), self._limits)
+        patience_s = self._limits.write_patience_ms / 1_000
         try:
-            async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
+            async with asyncio.timeout(patience_s):
                 await self._reader.wait_for_records(positions)
         except TimeoutError:
-            raise LogUnavailable("what was written could not be read back") from None
+            text = f"the records were written, but not read back within {patience_s:g} s"
+            raise LogUnavailable(text) from None
         return len(records)
 
     async def _placed(self, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:

@@ -158,7 +158,7 @@ def _missing_topic_error(role: str, topic: str, existing: list[str], naming: str
     without = "" if role == "config" else ", or leave it unnamed if there is none"
     return LogNotUsable(
         f"there is no topic {topic} (found: {listed}): "
-        f"name the {role} topic as it is called here{without}{hint}"
+        f"give the name of the {role} topic in this log{without}{hint}"
     )
 
 

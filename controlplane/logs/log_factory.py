@@ -157,16 +157,16 @@ def check_whole(where: str, dump: Dump) -> None:
     lost = unread(dump)
     if isinstance(promised, int) and promised > present and not lost:
         raise LogNotUsable(
-            f"{where} is cut off, {present} of {promised} records are there: {_ANEW}"
+            f"{where} is cut off, {present} of {promised} records are there: {_ADVICE}"
         )
     if lost:
         suffix = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
         raise LogNotUsable(
-            f"{where} cannot be read whole, {problem_text(lost[0])}{suffix}: {_ANEW}"
+            f"{where} cannot be read whole, {problem_text(lost[0])}{suffix}: {_ADVICE}"
         )
 
 
-_ANEW = "get the file anew, or take what is there with `controlplane import --partial`"
+_ADVICE = "fetch the file again, or import the readable part with `controlplane import --partial`"
 
 
 def remarks(dump: Dump) -> tuple[str, ...]:

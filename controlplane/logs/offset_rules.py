@@ -75,13 +75,13 @@ def by_place(entries: Iterable[Entry]) -> Mapping[TopicPartition, list[Entry]]:
             raise conflict(entry, f"its timestamp {entry.timestamp} does not fit into 64 bits")
         earlier = taken.setdefault(entry.offset, entry)
         if earlier is not entry and earlier != entry:
-            raise conflict(entry, "another entry with this place was given")
+            raise conflict(entry, "another given entry has the same position")
     return {place: _ascending(taken) for place, taken in places.items()}
 
 
 def conflict(entry: Entry, reason: str) -> LogNotUsable:
     """Build the error for an entry that cannot be imported."""
-    return LogNotUsable(f"The entry {position_text(entry.position)} cannot be taken over: {reason}")
+    return LogNotUsable(f"The entry {position_text(entry.position)} cannot be imported: {reason}")
 
 
 OTHER_ENTRY = "another entry lies there, so import into a new log"

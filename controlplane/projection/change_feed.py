@@ -53,7 +53,7 @@ class _WatcherQueue:
         if self.failure is not None:
             return
         if self.events.qsize() + len(events) > CHANGES_WAITING:
-            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken"))
+            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait in the queue"))
             return
         for event in events:
             self.events.put_nowait(event)
@@ -155,9 +155,7 @@ class ChangeFeed:
         """End the present watchers, because the log was replaced; later ones watch the new log."""
         del self._by_release[watchers.release]
         for queue in watchers.queues:
-            queue.fail(
-                LogNotUsable("the log is another one now: look at the state, and watch anew")
-            )
+            queue.fail(LogNotUsable("the log was replaced: read the state again, then watch again"))
 
     def _leave(self, queue: _WatcherQueue, watchers: _ReleaseWatchers) -> None:
         watchers.queues.discard(queue)

@@ -113,7 +113,7 @@ async def test_missing_file(tmp_path: Path, create: bool, read_only: bool) -> No
 
 async def test_missing_directory(tmp_path: Path) -> None:
     """A directory is not made on the way: its name may be a slip of the pen."""
-    with pytest.raises(LogUnavailable, match="cannot be made"):
+    with pytest.raises(LogUnavailable, match="cannot be created"):
         await SqliteLog.open(tmp_path / "no-such" / "control.log")
     assert everything_below(tmp_path) == {}
 

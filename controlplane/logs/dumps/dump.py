@@ -183,10 +183,8 @@ class Collector:
         total_remarks = [noted for noted in self._remarks if noted.total]
         total = sum(noted.total for noted in total_remarks)
         if total > self._records:
-            reason = f"tells of {total} records, and {self._records} are there"
+            reason = f"reports {total} records, but the file has {self._records}"
             yield Problem(total_remarks[-1].line, reason, taken=True)
 
 
-_MAY_BE_LOST = (
-    "holds U+FFFD: if some tool wrote that for bytes that are no UTF-8, those bytes are lost"
-)
+_MAY_BE_LOST = "holds U+FFFD: if a tool wrote it for bytes that are not UTF-8, those bytes are lost"

@@ -31,10 +31,8 @@ def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
         message = f"There is a file {path} already: name one that is not there"
         raise LogNotUsable(message) from None
     except OSError as error:
-        message = f"The backup {path} cannot be made ({error.strerror or error}): check that its"
-        raise LogUnavailable(
-            f"{message} directory is there, may be written, and has room"
-        ) from error
+        message = f"The backup {path} cannot be created ({error.strerror or error}): check that its"
+        raise LogUnavailable(f"{message} directory exists, is writable, and has room") from error
 
 
 def _check_free(path: Path) -> None:

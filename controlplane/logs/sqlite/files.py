@@ -88,8 +88,8 @@ def create(path: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        message = f"The log {path} cannot be made ({error.strerror}): check that its directory"
-        raise LogUnavailable(f"{message} is there, may be written, and has room") from error
+        message = f"The log {path} cannot be created ({error.strerror}): check that its directory"
+        raise LogUnavailable(f"{message} exists, is writable, and has room") from error
 
 
 def place(draft: Path, path: Path) -> None:

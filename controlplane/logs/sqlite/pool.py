@@ -13,7 +13,7 @@ from controlplane.logs.sqlite.files import FileIdentity, connect, is_frozen, wal
 
 T = TypeVar("T")
 
-_NOT_AT_REST = "(its directory may not be written), but somebody writes to it now: open it again"
+_NOT_AT_REST = "because its directory is read-only, but a process writes to it now: open it again"
 
 
 class ConnectionPool:
@@ -61,7 +61,7 @@ class ConnectionPool:
             if self._closed:
                 raise LogUnavailable(f"The log {self._path} is closed: open it again")
             if self._frozen and wal_of(self._path).exists():
-                raise LogUnavailable(f"{self._path} was read as a file at rest {_NOT_AT_REST}")
+                raise LogUnavailable(f"{self._path} was opened as immutable, {_NOT_AT_REST}")
             if self._idle:
                 return self._idle.pop()
         return self._open_another()

@@ -38,7 +38,7 @@ class _ErrorMeaning(NamedTuple):
 _TOPIC_ERRORS = {
     OFFSET_OUT_OF_RANGE: _ErrorMeaning(
         LogNotUsable,
-        "no longer has the record to be read next: it was deleted, or the topic was made anew; "
+        "no longer has the record to be read next: it was deleted, or the topic was recreated; "
         "read it again from its start",
     ),
     2: _ErrorMeaning(
@@ -188,7 +188,7 @@ def _too_old(broker: str, _: BaseException) -> LogError:
 
 _LOGIN_REFUSALS = {
     33: "does not offer the SASL mechanism asked for: check sasl.mechanism",
-    34: "wants another way of logging in: check security.protocol",
+    34: "expects another login: check security.protocol",
     58: "refuses the name or the password, or the token: check them",
 }
 """End of the message for a failed login, by Kafka error code."""

@@ -1,4 +1,4 @@
-"""Decoder of record batches: checks checksums at once, decodes records on access."""
+"""Decoder of record batches: verifies checksums at once, decodes records on access."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence

@@ -104,7 +104,7 @@ def corrupt(partition: TopicPartition, offset: int, failure: BaseException) -> L
     why = str(failure) or type(failure).__name__
     return LogCorrupt(
         f"topic {topic}, partition {number}: the record batch at offset {offset} is damaged "
-        f"({why}); nothing behind it can be trusted"
+        f"({why}); nothing after it can be trusted"
     )
 
 
