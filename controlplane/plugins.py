@@ -68,8 +68,12 @@ def kafkas_own() -> KafkaPlugins:
     """Return Kafka's own plugins and definitions of all releases; cached."""
     folder = resources.files("controlplane") / "catalogues"
     plugins = parse_plugins((folder / "plugins.json").read_bytes())
-    own = KafkaPlugins(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
-    return with_descriptions(own, parse_descriptions((folder / "descriptions.json").read_bytes()))
+    kafka_plugins = KafkaPlugins(
+        plugins, parse_definitions((folder / "definitions.json").read_bytes())
+    )
+    return with_descriptions(
+        kafka_plugins, parse_descriptions((folder / "descriptions.json").read_bytes())
+    )
 
 
 def catalogued(

@@ -66,9 +66,9 @@ def _notices(topic: str, vector: Ends, ends: Sequence[int]) -> Iterator[str]:
             yield f"the vector does not name {topic}: nothing of it is read"
         return
     if any(ends[len(offsets) :]):
-        named = f"{len(offsets)} of {len(ends)} partitions of {topic}"
-        yield f"the vector names {named}: the rest is out"
+        counted = f"{len(offsets)} of {len(ends)} partitions of {topic}"
+        yield f"the vector names {counted}: the rest is out"
     for partition, (at, end) in enumerate(zip(offsets, ends, strict=False)):
         if at > end:
-            where = f"{topic} partition {partition}" if len(ends) > 1 else topic
-            yield f"{where} ends at {end}: it is read to there, not to {at}"
+            partition_name = f"{topic} partition {partition}" if len(ends) > 1 else topic
+            yield f"{partition_name} ends at {end}: it is read to there, not to {at}"

@@ -89,9 +89,9 @@ class LogCopy:
         if claimed != before:
             # An earlier writer, which is fenced now, has appended records meanwhile.
             lacking = await self._first_lacking(sizes, claimed)
-        for place, offset in lacking.items():
-            if offset is not None and place[0] != self._commands:
-                await self._append_rest(place, offset, epoch)
+        for topic_partition, offset in lacking.items():
+            if offset is not None and topic_partition[0] != self._commands:
+                await self._append_rest(topic_partition, offset, epoch)
         await self._append_commands(epoch)
 
     async def _sizes(self) -> dict[str, int]:
@@ -148,41 +148,44 @@ class LogCopy:
             for partition in range(size)
         }
 
-    async def _first_lacking_in(self, place: TopicPartition, ends: Ends) -> int | None:
+    async def _first_lacking_in(self, topic_partition: TopicPartition, ends: Ends) -> int | None:
         """Compare the copy of one partition with its source; return as `_first_lacking` does."""
-        copy_place = self._renamed[place[0]], place[1]
+        topic, partition = topic_partition
+        copy_partition = self._renamed[topic], partition
         # An empty topic may not exist yet.
-        target_ends = {copy_place[0]: ends[place[0]]} if ends[place[0]][place[1]] else {}
+        target_ends = {copy_partition[0]: ends[topic]} if ends[topic][partition] else {}
         async with (
-            aclosing(_committed(self._target, copy_place, 0, target_ends)) as copies,
-            aclosing(_committed(self._source, place, 0, self._stop)) as originals,
+            aclosing(_committed(self._target, copy_partition, 0, target_ends)) as copies,
+            aclosing(_committed(self._source, topic_partition, 0, self._stop)) as originals,
         ):
             superseded: set[bytes | None] = set()
             async for copy in copies:
-                if place[0] == self._commands and _is_mark(copy):
+                if topic == self._commands and _is_mark(copy):
                     self.marked = True
                     continue
                 original = await _original_of(copy, originals, superseded)
                 if original is None:
                     raise LogNotUsable(
-                        f"{partition_text(copy_place)} already has records, and the one at offset "
-                        f"{copy.offset} is not of the source: {_OTHER_TOPICS}"
+                        f"{partition_text(copy_partition)} already has records, and the one at "
+                        f"offset {copy.offset} is not of the source: {_OTHER_TOPICS}"
                     )
                 self.runs.add(original.position, copy.offset)
                 self._advance(1)
             if superseded:
                 raise LogNotUsable(
-                    f"{partition_text(copy_place)} already has records, and lacks some before its "
-                    f"last one: {_OTHER_TOPICS}"
+                    f"{partition_text(copy_partition)} already has records, and lacks some before "
+                    f"its last one: {_OTHER_TOPICS}"
                 )
             first = await anext(originals, None)
             return None if first is None else first.offset
 
-    async def _append_rest(self, place: TopicPartition, offset: int, epoch: int) -> None:
+    async def _append_rest(self, topic_partition: TopicPartition, offset: int, epoch: int) -> None:
         """Append the records of a partition from an offset on, in batches."""
         batch: list[Entry] = []
         size = 0
-        async with aclosing(_committed(self._source, place, offset, self._stop)) as entries:
+        async with aclosing(
+            _committed(self._source, topic_partition, offset, self._stop)
+        ) as entries:
             async for entry in entries:
                 batch.append(entry)
                 size += len(entry.key or b"") + len(entry.value or b"")
@@ -196,8 +199,10 @@ class LogCopy:
         """Append all commands in one append, or the mark. This completes the copy."""
         commands: list[Entry] = []
         for partition in range(len(self._stop.get(self._commands, ()))):
-            place = self._commands, partition
-            async with aclosing(_committed(self._source, place, 0, self._stop)) as entries:
+            topic_partition = self._commands, partition
+            async with aclosing(
+                _committed(self._source, topic_partition, 0, self._stop)
+            ) as entries:
                 commands += [entry async for entry in entries]
         if commands:
             await self._append(commands, epoch)
@@ -332,10 +337,10 @@ def _is_mark(entry: Entry) -> bool:
 
 
 async def _committed(
-    log: ReadableLog, place: TopicPartition, start: int, ends: Ends
+    log: ReadableLog, topic_partition: TopicPartition, start: int, ends: Ends
 ) -> AsyncGenerator[Entry, None]:
     """Yield the committed records of one partition from `start` on, up to its end in `ends`."""
-    topic, partition = place
+    topic, partition = topic_partition
     if partition >= len(ends.get(topic, ())):
         return
     # Other partitions start at their ends, so the read yields this partition only.

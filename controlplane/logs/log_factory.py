@@ -85,11 +85,11 @@ async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
     try:
         existing = await opened.log.topics()
         missing = missing_topics(how.topics, existing, named=how.named, naming=how.naming)
-        wrong = (*missing, *split_config(how.topics, existing))
+        topic_problems = (*missing, *split_config(how.topics, existing))
     except BaseException:
         await opened.log.close()
         raise
-    return opened._replace(problems=(*wrong, *opened.problems))
+    return opened._replace(problems=(*topic_problems, *opened.problems))
 
 
 async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
@@ -125,8 +125,10 @@ def check_form(where: str, format_found: str, form: DumpForm) -> None:
     accepted_options = _OPTIONS_BY_FORMAT.get(format_found, _EVERY_DUMP)
     ignored = [name for name in given_options if name not in accepted_options]
     if ignored:
-        which = "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
-        raise LogNotUsable(f"{where} {which}: leave out --{ignored[0]}")
+        form_text = (
+            "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
+        )
+        raise LogNotUsable(f"{where} {form_text}: leave out --{ignored[0]}")
 
 
 _EVERY_DUMP = ("format", "partitions")

@@ -191,10 +191,12 @@ class MemoryLog:
         """Append all records in order, or none."""
         self._check_open()
         check_epoch(epoch, self._epoch)
-        places = {(record.topic, record.partition) for record in records}
-        columns = {place: self._columns(*place) for place in places}
-        for place, each in columns.items():
-            check_room(*place, each.end, len(records))
+        topic_partitions = {(record.topic, record.partition) for record in records}
+        columns = {
+            topic_partition: self._columns(*topic_partition) for topic_partition in topic_partitions
+        }
+        for topic_partition, each in columns.items():
+            check_room(*topic_partition, each.end, len(records))
         positions = [
             Position(topic, partition, columns[topic, partition].append(record))
             for record in records
@@ -207,8 +209,8 @@ class MemoryLog:
         """Import entries of another log unchanged; return the number of new entries."""
         self._check_open()
         new: list[tuple[PartitionColumns, list[Entry]]] = []
-        for place, ascending in by_place(entries).items():
-            columns = self._columns(*place)
+        for topic_partition, ascending in by_place(entries).items():
+            columns = self._columns(*topic_partition)
             border = bisect_left(ascending, columns.end, key=lambda entry: entry.offset)
             columns.check_holds(ascending[:border])
             new.append((columns, ascending[border:]))

@@ -66,17 +66,20 @@ def by_place(entries: Iterable[Entry]) -> Mapping[TopicPartition, list[Entry]]:
     Raises `LogNotUsable` for an offset or timestamp out of range, and for two different entries
     with the same offset in one partition.
     """
-    places: dict[TopicPartition, dict[int, Entry]] = {}
+    entries_by_partition: dict[TopicPartition, dict[int, Entry]] = {}
     for entry in entries:
-        taken = places.setdefault((entry.topic, entry.partition), {})
+        entries_by_offset = entries_by_partition.setdefault((entry.topic, entry.partition), {})
         if not 0 <= entry.offset < OFFSET_LIMIT:
             raise conflict(entry, f"offsets lie between 0 and {OFFSET_LIMIT - 1}")
         if entry.timestamp not in _TIMESTAMPS:
             raise conflict(entry, f"its timestamp {entry.timestamp} does not fit into 64 bits")
-        earlier = taken.setdefault(entry.offset, entry)
+        earlier = entries_by_offset.setdefault(entry.offset, entry)
         if earlier is not entry and earlier != entry:
             raise conflict(entry, "another given entry has the same position")
-    return {place: _ascending(taken) for place, taken in places.items()}
+    return {
+        topic_partition: _ascending(entries_by_offset)
+        for topic_partition, entries_by_offset in entries_by_partition.items()
+    }
 
 
 def conflict(entry: Entry, reason: str) -> LogNotUsable:
@@ -88,5 +91,5 @@ OTHER_ENTRY = "another entry lies there, so import into a new log"
 GAP = "the log continues after this position and has a gap there, so import into a new log"
 
 
-def _ascending(taken: Mapping[int, Entry]) -> list[Entry]:
-    return [taken[offset] for offset in sorted(taken)]
+def _ascending(entries_by_offset: Mapping[int, Entry]) -> list[Entry]:
+    return [entries_by_offset[offset] for offset in sorted(entries_by_offset)]

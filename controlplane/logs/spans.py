@@ -28,10 +28,10 @@ def spans(
     """
     ranges = []
     for topic in dict.fromkeys(topics):
-        upto = topic_in(ends, topic)
-        first = _padded(topic, (start or {}).get(topic, ()), [0] * len(upto))
-        last = _padded(topic, (stop or {}).get(topic, ()), upto)
-        for partition, end in enumerate(upto):
+        topic_ends = topic_in(ends, topic)
+        first = _padded(topic, (start or {}).get(topic, ()), [0] * len(topic_ends))
+        last = _padded(topic, (stop or {}).get(topic, ()), topic_ends)
+        for partition, end in enumerate(topic_ends):
             lower, upper = max(0, first[partition]), min(last[partition], end)
             if lower < upper:
                 ranges.append(OffsetSpan(topic, partition, lower, upper))

@@ -94,12 +94,12 @@ def progress_to(ends: Ends, read: Ends) -> Iterator[ReadProgress]:
 
 def further(start: Ends, ends: Ends) -> dict[str, list[int]]:
     """Return the next start of a tail by topic: the ends, or the start if it lies past them."""
-    return {topic: _further(start.get(topic, ()), upto) for topic, upto in ends.items()}
+    return {topic: _further(start.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}
 
 
 def _further(at: Iterable[int], ends: Iterable[int]) -> list[int]:
     """Return the next start per partition: the end, or the start if it lies past it."""
-    upto = list(ends)
+    topic_ends = list(ends)
     for partition, offset in enumerate(at):
-        upto[partition] = max(offset, upto[partition])
-    return upto
+        topic_ends[partition] = max(offset, topic_ends[partition])
+    return topic_ends

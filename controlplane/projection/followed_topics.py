@@ -73,6 +73,6 @@ class FollowedTopics:
         if fold is None:
             return set(await ends_now(self._log, self._topics))
         configs = fold.state().config.connectors.values()
-        named = (config.get(OFFSETS_TOPIC) for config in configs)
-        own = (topic for topic in named if isinstance(topic, str))
-        return {*msgspec.structs.astuple(self._topics), *own} & existing
+        configured = (config.get(OFFSETS_TOPIC) for config in configs)
+        own_topics = (topic for topic in configured if isinstance(topic, str))
+        return {*msgspec.structs.astuple(self._topics), *own_topics} & existing

@@ -99,17 +99,17 @@ async def _limit(
     stop_after[partition] = offset + 1
     topic_partition = topic, partition
     earlier = [prefix for prefix in marks.get(topic_partition, ()) if prefix.end <= offset]
-    begun = {topic_partition: earlier[-1]} if earlier else {}
-    for batch, ranks in await _rank_records(log, {topic: stop_after}, begun):
+    prefixes_read = {topic_partition: earlier[-1]} if earlier else {}
+    for batch, ranks in await _rank_records(log, {topic: stop_after}, prefixes_read):
         if offset in batch.offsets:
             return ranks[batch.offsets.index(offset)]
     return None
 
 
 async def _ends(log: ReadableLog, limit: Rank, stop: Ends, marks: Marks) -> Ends:
-    begun = _included_before(marks, limit)
-    batches = await _rank_records(log, _excluded_after(stop, marks, limit), begun)
-    return ends_within(batches, limit, begun)
+    prefixes_read = _included_before(marks, limit)
+    batches = await _rank_records(log, _excluded_after(stop, marks, limit), prefixes_read)
+    return ends_within(batches, limit, prefixes_read)
 
 
 def _included_before(marks: Marks, limit: Rank) -> SkippedPrefixes:
@@ -136,23 +136,25 @@ def _excluded_after(stop: Ends, marks: Marks, limit: Rank) -> Ends:
     }
 
 
-def _rank(topic_partition: tuple[str, int], begun: SkippedPrefix) -> Rank:
+def _rank(topic_partition: tuple[str, int], prefixes_read: SkippedPrefix) -> Rank:
     """Return the rank at a snapshot position.
 
     No record before it in its partition has a greater rank, none after it a smaller one.
     """
     topic, partition = topic_partition
-    return begun.latest_ms, partition, begun.end - 1, topic
+    return prefixes_read.latest_ms, partition, prefixes_read.end - 1, topic
 
 
 async def _rank_records(
-    log: ReadableLog, stop: Ends, begun: SkippedPrefixes = MappingProxyType({})
+    log: ReadableLog, stop: Ends, prefixes_read: SkippedPrefixes = MappingProxyType({})
 ) -> list[RankedBatch]:
-    """Read and rank the records between `begun` and `stop`."""
+    """Read and rank the records between `prefixes_read` and `stop`."""
     nothing = SkippedPrefix(0, 0)
     start = {
-        topic: [begun.get((topic, partition), nothing).end for partition in range(len(parts))]
+        topic: [
+            prefixes_read.get((topic, partition), nothing).end for partition in range(len(parts))
+        ]
         for topic, parts in stop.items()
     }
     batches = [batch async for batch in log.read(list(stop), start, stop)]
-    return await asyncio.to_thread(lambda: list(rank_batches(batches, begun)))
+    return await asyncio.to_thread(lambda: list(rank_batches(batches, prefixes_read)))

@@ -72,9 +72,9 @@ class Past:
         async with self._lock:
             ends, notices = await self._cut(moment, now)
             key = profile.release, _key(ends)
-            kept = self._states.use(key)
+            cached = self._states.use(key)
             return PastState(
-                kept or self._states.put(key, await self._load(profile, ends)), notices
+                cached or self._states.put(key, await self._load(profile, ends)), notices
             )
 
     def forget(self) -> None:
@@ -88,10 +88,10 @@ class Past:
         `now` is a part of the key, because a later record can belong before the moment.
         """
         key = moment, _key(now)
-        kept = self._cuts.use(key)
-        if kept is None:
-            kept = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
-        return kept
+        cached = self._cuts.use(key)
+        if cached is None:
+            cached = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
+        return cached
 
     async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
         fold = await load(
@@ -200,12 +200,12 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Fi
         return await _fit_vector(log, read_vector(moment), topics, names)
     stop = {**await log.ends(names), **now}
     position = await moment_position(log, moment, topics, stop)
-    own = await _own_topics(log, topics, await _padded_cut(log, position.ends, names))
-    own_ends = await log.ends([topic for topic in own if topic not in stop])
+    connector_topics = await _own_topics(log, topics, await _padded_cut(log, position.ends, names))
+    own_ends = await log.ends([topic for topic in connector_topics if topic not in stop])
     ends = {**position.ends, **await ends_up_to(log, position.limit, own_ends)}
-    cut = FittedEnds(await _padded_cut(log, ends, [*names, *own]))
+    cut = FittedEnds(await _padded_cut(log, ends, [*names, *connector_topics]))
     # A moment before the end of the log is not checked: a writer's clock may be ahead of this one.
-    if cut.ends == await _padded_cut(log, stop, [*names, *own]):
+    if cut.ends == await _padded_cut(log, stop, [*names, *connector_topics]):
         check_not_future(moment, now_ms())
     return cut
 

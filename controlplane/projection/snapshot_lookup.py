@@ -102,8 +102,8 @@ async def snapshot_headers(
 ) -> list[tuple[int, SnapshotHeader]]:
     """Return the number and header of each snapshot of a topic (and kind), the newest first."""
     with suppress(LogCorrupt):
-        kept = await store.stored(topic, kind)
-        headers = ((snapshot.number, _open_header(topic, snapshot)) for snapshot in kept)
+        stored = await store.stored(topic, kind)
+        headers = ((snapshot.number, _open_header(topic, snapshot)) for snapshot in stored)
         return [(number, header) for number, header in headers if header is not None]
     return []
 
@@ -115,7 +115,7 @@ async def _nearest_snapshot(
     within = [
         (number, about)
         for number, about in await snapshot_headers(store, topic, kind)
-        if all(end <= upto for end, upto in zip(about.ends, stop, strict=False))
+        if all(end <= stop_offset for end, stop_offset in zip(about.ends, stop, strict=False))
     ]
     for number, about in sorted(within, key=lambda numbered: sum(numbered[1].ends), reverse=True):
         digest, decoder = digest_of(), SnapshotDecoder(fold.topics, topic)

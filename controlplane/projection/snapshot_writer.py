@@ -58,9 +58,9 @@ async def keep_snapshots(
     store, settings = snapshot_store_of(log), settings or SnapshotSettings()
     written_topics = []
     if store is not None:
-        for topic, upto in state.ends_by_topic.items():
+        for topic, topic_ends in state.ends_by_topic.items():
             writer = _SnapshotWriter(log, store, state, topic, settings)
-            if await writer.is_due(upto) and await writer.make(upto):
+            if await writer.is_due(topic_ends) and await writer.make(topic_ends):
                 written_topics.append(topic)
     return written_topics
 
@@ -90,9 +90,11 @@ class _SnapshotWriter:
         constant share of all writes.
         """
         newest = await self._newest()
-        begin = newest.seen if newest else (await self._log.starts([self._topic]))[self._topic]
+        first_counted = (
+            newest.seen if newest else (await self._log.starts([self._topic]))[self._topic]
+        )
         rows = newest.rows if newest else 0
-        return sum(upto) - sum(begin) >= max(self._settings.tail_records, rows)
+        return sum(upto) - sum(first_counted) >= max(self._settings.tail_records, rows)
 
     async def make(self, upto: Sequence[int]) -> bool:
         """Store a snapshot of the settled records; return False if a removal dropped it."""
@@ -114,15 +116,15 @@ class _SnapshotWriter:
         headers = await snapshot_headers(self._store, self._topic, self._kind)
         return headers[0][1] if headers else None
 
-    async def _watermark(self, upto: Sequence[int]) -> Watermark:
+    async def _watermark(self, topic_ends: Sequence[int]) -> Watermark:
         """Return the watermark before which no late record is expected."""
         newest = await self._newest()
         ends, latest = (newest.ends, newest.latest) if newest else ([], [])
-        added = len(upto) - len(ends)
+        added = len(topic_ends) - len(ends)
         mark = Watermark(
             self._settings.lateness_ms, [*ends, *[0] * added], [*latest, *[NEVER_MS] * added]
         )
-        start, stop = {self._topic: mark.ends.copy()}, {self._topic: upto}
+        start, stop = {self._topic: mark.ends.copy()}, {self._topic: topic_ends}
         async for batch in self._log.read([self._topic], start, stop):
             await asyncio.to_thread(mark.add, batch)
         return mark

@@ -84,8 +84,8 @@ def _check(name: str, value: Any, kind: inspect.Type) -> None:
     if not (value is None and may_be_none) and not any(
         _fits(alternative, value) for alternative in kinds
     ):
-        shown = _shortened(repr(redacted_value(name, value)))
-        raise BadValue(name, f"is {shown}: use {_allowed(kinds)}")
+        shown_value = _shortened(repr(redacted_value(name, value)))
+        raise BadValue(name, f"is {shown_value}: use {_allowed(kinds)}")
 
 
 def _fits(kind: inspect.Type, value: Any) -> bool:

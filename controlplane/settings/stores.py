@@ -71,8 +71,8 @@ def _inline_identity(settings: StoreSettings, prefix: str) -> Secret | None:
     key, chain = settings.ssl_keystore_key, settings.ssl_keystore_certificate_chain
     if (key is None) != (chain is None):
         other = f"{prefix}ssl.keystore.certificate.chain"
-        wrong = f"and {other} belong together: give both"
-        raise BadValue(f"{prefix}ssl.keystore.key", wrong, because=other)
+        problem = f"and {other} belong together: give both"
+        raise BadValue(f"{prefix}ssl.keystore.key", problem, because=other)
     return Secret(f"{key.reveal()}\n{chain}\n") if key else None
 
 

@@ -185,8 +185,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if shared is not None:
             first, second = (_TOPIC_KEYS[role] for role in shared)
             name = getattr(self.topics, shared[0])
-            wrong = f"is {name}, and so is {first}: give each topic a name of its own"
-            raise BadValue(second, wrong, because=first)
+            problem = f"is {name}, and so is {first}: give each topic a name of its own"
+            raise BadValue(second, problem, because=first)
 
     @property
     def topics(self) -> Topics:

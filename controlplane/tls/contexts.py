@@ -36,8 +36,10 @@ def server_context(tls: ServerTls) -> ssl.SSLContext:
     Raises:
         SettingsError: a missing or invalid file, or a wrong password.
     """
-    asks = tls.client_auth != "none"
-    context = _context_with_trust(tls.trusted if asks else None, ssl.Purpose.CLIENT_AUTH)
+    verifies_clients = tls.client_auth != "none"
+    context = _context_with_trust(
+        tls.trusted if verifies_clients else None, ssl.Purpose.CLIENT_AUTH
+    )
     context.verify_mode = _VERIFY_MODES[tls.client_auth]
     _load_identity(context, tls.identity, tls.identity_password)
     return context
@@ -53,12 +55,12 @@ def _context_with_trust(
         else:
             context = ssl.create_default_context(purpose, cadata=authorities)
     except (OSError, ValueError):
-        where, form = "ssl.truststore.certificates", " in PEM"
+        source, form = "ssl.truststore.certificates", " in PEM"
         if isinstance(trusted, JavaStore):
-            where, form = str(trusted.path), ""
+            source, form = str(trusted.path), ""
         elif isinstance(trusted, Path):
-            where = str(trusted)
-        raise SettingsError(f"{where} holds no certificates{form} that can be read") from None
+            source = str(trusted)
+        raise SettingsError(f"{source} holds no certificates{form} that can be read") from None
     # As in Java, any trusted certificate may end the chain, not only a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context

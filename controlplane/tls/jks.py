@@ -78,7 +78,7 @@ class _JksCursor:
         return int.from_bytes(self.take(size))
 
     def take(self, size: int) -> bytes:
-        taken = self._rest.read(size)
-        if len(taken) < size:
+        octets = self._rest.read(size)
+        if len(octets) < size:
             raise BadStore("it ends too early")
-        return taken
+        return octets

@@ -42,8 +42,10 @@ def trusted_pem(store: JavaStore) -> str:
         ]
     else:
         opened = _open_pkcs12(store, content, _TRUST)
-        own = [opened.cert] if opened.cert else []
-        certificates = [_pem(trusted.certificate) for trusted in (*own, *opened.additional_certs)]
+        key_certificate = [opened.cert] if opened.cert else []
+        certificates = [
+            _pem(trusted.certificate) for trusted in (*key_certificate, *opened.additional_certs)
+        ]
     if not certificates:
         raise SettingsError(f"{store.path} holds no certificates to trust")
     return "".join(certificates)
@@ -102,9 +104,10 @@ def _open_pkcs12(store: JavaStore, content: bytes, prefix: str) -> "PKCS12KeyAnd
         password = store.password.reveal().encode() if store.password else None
         return pkcs12.load_pkcs12(content, password)
     except (ValueError, UnsupportedAlgorithm):
-        wrong = "is wrong" if store.password else "is missing"
+        password_state = "is wrong" if store.password else "is missing"
         raise SettingsError(
-            f"{store.path} cannot be opened: {prefix}.password {wrong}, or it is no PKCS12 store"
+            f"{store.path} cannot be opened: {prefix}.password {password_state}, or it is no "
+            "PKCS12 store"
         ) from None
 
 
@@ -116,10 +119,12 @@ def _conversion(path: Path) -> str:
     )
 
 
-def _chain(own: "Certificate", certificates: Sequence["Certificate"]) -> "list[Certificate]":
+def _chain(
+    key_certificate: "Certificate", certificates: Sequence["Certificate"]
+) -> "list[Certificate]":
     """Return the chain from a certificate to its root; leave out unrelated certificates."""
     issuers = {certificate.subject: certificate for certificate in certificates}
-    chain = [own]
+    chain = [key_certificate]
     while issuer := issuers.pop(chain[-1].issuer, None):
         chain.append(issuer)
     return chain

@@ -59,9 +59,9 @@ class ConnectorClusters:
             LogNotUsable: an address is invalid.
         """
         limits = self._configuration.settings(ReadLimits, READER)
-        own, home = await self._open_home(limits)
+        home_access, home = await self._open_home(limits)
         access = await asyncio.to_thread(self._access, overrides)
-        if access == own:
+        if access == home_access:
             yield GroupAdmin(home, limits)
             return
         cluster = await asyncio.to_thread(Cluster, *access, limits)

@@ -104,10 +104,10 @@ class KafkaLog(KafkaReader):
         """
         await self._wait_for_decisions()
         topic_names = list(topics)
-        own = {topic: dict(self._own_ends.get(topic, {})) for topic in topic_names}
+        own_ends = {topic: dict(self._own_ends.get(topic, {})) for topic in topic_names}
         stable = await super().ends(topic_names)
         return {
-            topic: [max(end, own[topic].get(number, 0)) for number, end in enumerate(ends)]
+            topic: [max(end, own_ends[topic].get(number, 0)) for number, end in enumerate(ends)]
             for topic, ends in stable.items()
         }
 
@@ -224,8 +224,8 @@ class KafkaLog(KafkaReader):
             self._partitions.clear()
             raise
         for topic, partition, offset in positions:
-            own = self._own_ends.setdefault(topic, {})
-            own[partition] = max(own.get(partition, 0), offset + 1)
+            own_ends = self._own_ends.setdefault(topic, {})
+            own_ends[partition] = max(own_ends.get(partition, 0), offset + 1)
         return positions
 
     async def _append_beside(self, records: Sequence[Record]) -> list[Position]:

@@ -19,8 +19,8 @@ def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
     """Add the entries that the log lacks; return their number (see `EmbeddedLog.put`)."""
     ledger.flush()
     new: list[tuple[Slot, list[Entry]]] = []
-    for place, ascending in by_place(entries).items():
-        slot = ledger.slot(*place)
+    for topic_partition, ascending in by_place(entries).items():
+        slot = ledger.slot(*topic_partition)
         border = bisect_left(ascending, slot.end, key=lambda entry: entry.offset)
         _check_holds(ledger, slot, ascending[:border])
         new.append((slot, ascending[border:]))

@@ -107,15 +107,17 @@ class Ledger:
             LogNotUsable: a topic or partition is missing or full.
         """
         check_epoch(epoch, self.epoch)
-        places = {(record.topic, record.partition) for record in records}
-        slots = {place: self.slot(*place) for place in places}
-        for place, slot in slots.items():
-            check_room(*place, slot.end, len(records))
+        topic_partitions = {(record.topic, record.partition) for record in records}
+        slots = {
+            topic_partition: self.slot(*topic_partition) for topic_partition in topic_partitions
+        }
+        for topic_partition, slot in slots.items():
+            check_room(*topic_partition, slot.end, len(records))
         self._changed.update(slots.values())
         positions = []
         for record in records:
-            topic, partition = place = record.topic, record.partition
-            slot = slots[place]
+            topic, partition = topic_partition = record.topic, record.partition
+            slot = slots[topic_partition]
             offset = slot.end
             slot.end = offset + 1
             self.rows.append(row_of(row_id(slot.number, offset), record))

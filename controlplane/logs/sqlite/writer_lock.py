@@ -26,8 +26,8 @@ class LogHeld(LogNotUsable):
 
     def __init__(self, path: Path, process: str, instead: str = "ask it over HTTP") -> None:
         self.path, self.process = path, process
-        who = f"process {process or 'unknown'} is the control plane of {path}"
-        super().__init__(f"{who}: {instead}, or end it first")
+        holder = f"process {process or 'unknown'} is the control plane of {path}"
+        super().__init__(f"{holder}: {instead}, or end it first")
 
 
 @contextmanager

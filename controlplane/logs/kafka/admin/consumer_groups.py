@@ -251,8 +251,8 @@ class GroupAdmin:
             else missing
             for topic, partition in partitions
         }
-        for broker, led in layout.led().items():
-            led_here = [partition for partition in led if partition in ends]
+        for broker, partitions_led in layout.led().items():
+            led_here = [partition for partition in partitions_led if partition in ends]
             if led_here and broker in layout.brokers:
                 request = read_requests.offsets_request(
                     led_here, read_requests.LATEST, "read_uncommitted"

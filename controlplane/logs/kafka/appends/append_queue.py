@@ -147,21 +147,21 @@ class AppendQueue:
 
     def _take_next(self) -> list[_QueuedOperation]:
         """Take the next operation, or the appends that wait next; skip callers that have gone."""
-        taken: list[_QueuedOperation] = []
-        room = self._limits.group_max_records
-        while self._queue and room > 0:
+        group: list[_QueuedOperation] = []
+        records_left = self._limits.group_max_records
+        while self._queue and records_left > 0:
             queued = self._queue[0]
             alone = queued.records is None
-            if alone and taken:
+            if alone and group:
                 break
             self._queue.popleft()
             if queued.result.done():
                 continue
-            taken.append(queued)
+            group.append(queued)
             if alone:
                 break
-            room -= len(queued.records or ())
-        return taken
+            records_left -= len(queued.records or ())
+        return group
 
     async def _run(self, group: list[_QueuedOperation]) -> None:
         if group and group[0].records is None:

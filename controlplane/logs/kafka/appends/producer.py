@@ -120,11 +120,14 @@ class KafkaProducer:
 
     async def send_each(self, batches: Sequence[RecordBatch]) -> list[int | SendFailed]:
         """Send batches and wait for all; return the first offset of each, or its failure."""
-        places: dict[TopicPartition, list[int]] = {}
+        indexes_by_partition: dict[TopicPartition, list[int]] = {}
         for index, batch in enumerate(batches):
-            places.setdefault(batch.place, []).append(index)
+            indexes_by_partition.setdefault(batch.place, []).append(index)
         outcomes: list[int | SendFailed] = [-1] * len(batches)
-        sending = [self._send_in_order(batches, indexes, outcomes) for indexes in places.values()]
+        sending = [
+            self._send_in_order(batches, indexes, outcomes)
+            for indexes in indexes_by_partition.values()
+        ]
         for result in await asyncio.gather(*sending, return_exceptions=True):
             if isinstance(result, BaseException):  # a defect or a cancellation
                 raise result
@@ -139,13 +142,13 @@ class KafkaProducer:
         loses the race waits again, and aiokafka subtracts its first wait twice from its timeout. So
         only one caller at a time may wait (`_queue_locks`).
         """
-        (topic, partition) = place = batches[indexes[0]].place
+        (topic, partition) = topic_partition = batches[indexes[0]].place
         sent: list[asyncio.Future[Any]] = []
         refusal: Exception = KafkaError("a batch before it was not sent")
         try:
             for index in indexes:
                 builder = batches[index].builder
-                async with self._queue_locks[place]:
+                async with self._queue_locks[topic_partition]:
                     queued = self._producer.send_batch(builder, topic, partition=partition)
                     sent.append(await queued)
         except _FAILURES as failure:
@@ -153,7 +156,7 @@ class KafkaProducer:
         answers = await asyncio.gather(*sent, return_exceptions=True)
         answers += [refusal] * (len(indexes) - len(sent))
         for index, answer in zip(indexes, answers, strict=True):
-            outcomes[index] = _outcome(place, answer)
+            outcomes[index] = _outcome(topic_partition, answer)
 
     async def stop(self) -> None:
         """Send queued batches and close the connections; `drop` after `close_timeout_ms`."""
@@ -192,17 +195,17 @@ _FAILURES = (KafkaError, AssertionError, OSError)
 """Failures of aiokafka to queue or append a batch."""
 
 
-def _outcome(place: TopicPartition, answer: Any) -> int | SendFailed:
+def _outcome(topic_partition: TopicPartition, answer: Any) -> int | SendFailed:
     """Return the first offset of a batch, or its failure."""
     if isinstance(answer, _FAILURES):
-        failed = SendFailed(place, answer)
+        failed = SendFailed(topic_partition, answer)
         failed.__cause__ = answer
         return failed
     if isinstance(answer, BaseException):
         raise answer
     if answer.offset < 0:
         message = "the broker has the batch already, and does not return its offset"
-        return SendFailed(place, KafkaError(message))
+        return SendFailed(topic_partition, KafkaError(message))
     return int(answer.offset)
 
 

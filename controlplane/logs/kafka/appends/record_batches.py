@@ -29,14 +29,14 @@ def record_batches(
     finished: list[RecordBatch] = []
     filling: dict[TopicPartition, RecordBatch] = {}
     for index, record in enumerate(records):
-        place = (record.topic, record.partition)
-        batch = filling.get(place)
+        topic_partition = (record.topic, record.partition)
+        batch = filling.get(topic_partition)
         if batch is None:
-            batch = filling[place] = RecordBatch(place, new_builder(), [])
+            batch = filling[topic_partition] = RecordBatch(topic_partition, new_builder(), [])
         keeps = headers_in is None or record.topic in headers_in
         if not _add(batch, index, record, keeps_headers=keeps):
             finished.append(batch)
-            batch = filling[place] = RecordBatch(place, new_builder(), [])
+            batch = filling[topic_partition] = RecordBatch(topic_partition, new_builder(), [])
             _add(batch, index, record, keeps_headers=keeps)
     return [*finished, *filling.values()]
 

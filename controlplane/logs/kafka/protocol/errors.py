@@ -155,15 +155,15 @@ def _untrusted(broker: str, failure: BaseException) -> LogError:
         return LogNotUsable(
             f"the certificate of broker {broker} has expired: renew it there, or set the clock here"
         )
-    why = getattr(failure, "verify_message", "not trusted")
+    reason = getattr(failure, "verify_message", "not trusted")
     return LogNotUsable(
-        f"the certificate of broker {broker} is refused ({why}): check the trust store"
+        f"the certificate of broker {broker} is refused ({reason}): check the trust store"
     )
 
 
 def _no_tls(broker: str, failure: BaseException) -> LogError:
-    why = getattr(failure, "reason", None) or "no TLS"
-    return LogUnavailable(f"TLS with broker {broker} failed ({why}): check security.protocol")
+    reason = getattr(failure, "reason", None) or "no TLS"
+    return LogUnavailable(f"TLS with broker {broker} failed ({reason}): check security.protocol")
 
 
 def _closed(broker: str, _: BaseException) -> LogError:

@@ -145,8 +145,8 @@ class MetadataRequest(
         if request_struct_class is not _MetadataRequest10:
             return request_struct_class(topics, False)
         tags: dict[int, bytes] = {}
-        named = None if topics is None else [(_NO_ID, topic, tags) for topic in topics]
-        return _MetadataRequest10(named, False, False, False, tags)
+        topic_fields = None if topics is None else [(_NO_ID, topic, tags) for topic in topics]
+        return _MetadataRequest10(topic_fields, False, False, False, tags)
 
 
 def layout(response: Any) -> ClusterLayout:

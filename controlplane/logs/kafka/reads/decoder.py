@@ -176,8 +176,10 @@ class _ColumnBuilder:
         offsets, timestamps, keys, values, headers = zip(*rows, strict=True)
         if any(headers):
             first = len(self._offsets)
-            named = ((first + index, tuple(pairs)) for index, pairs in enumerate(headers) if pairs)
-            self._headers.update(named)
+            indexed_headers = (
+                (first + index, tuple(pairs)) for index, pairs in enumerate(headers) if pairs
+            )
+            self._headers.update(indexed_headers)
         self._offsets.extend(offsets)
         self._timestamps.extend(timestamps)
         self._keys.extend(keys)

@@ -127,14 +127,14 @@ class FetchLoop:
             raise topic_error(topic, fetched.code)
         if not fetched.records:
             return []
-        taken = partition_frames(fetched, self.positions[fetched.partition])
-        if not taken.frames:
+        fetched_frames = partition_frames(fetched, self.positions[fetched.partition])
+        if not fetched_frames.frames:
             raise LogNotUsable(
                 f"topic {topic}, partition {number}: half a record batch came at offset "
-                f"{taken.start}; its broker is older than Kafka 0.11"
+                f"{fetched_frames.start}; its broker is older than Kafka 0.11"
             )
-        self.positions[fetched.partition] = taken.next_offset
-        return [taken]
+        self.positions[fetched.partition] = fetched_frames.next_offset
+        return [fetched_frames]
 
     def _skip_empty_ranges(self, partitions: list[FetchedPartition]) -> None:
         """Advance positions over offsets whose records compaction has removed.
@@ -150,12 +150,12 @@ class FetchLoop:
                 self.positions[fetched.partition] = max(self.positions[fetched.partition], stop)
 
     def _decode_batches(self, frames: list[PartitionFrames]) -> Iterator[Batch]:
-        for taken in frames:
-            stop = self._stops[taken.partition] if self._stops else None
-            batch = decode(taken, stop)
+        for fetched_frames in frames:
+            stop = self._stops[fetched_frames.partition] if self._stops else None
+            batch = decode(fetched_frames, stop)
             if batch is not None:
                 if self._reported is not None:
-                    self._reported[taken.partition] = batch.end
+                    self._reported[fetched_frames.partition] = batch.end
                 yield batch
 
     def _progress(self) -> Iterator[ReadProgress]:

@@ -101,10 +101,10 @@ def partition_frames(fetched: FetchedPartition, start: int) -> PartitionFrames:
 def corrupt(partition: TopicPartition, offset: int, failure: BaseException) -> LogCorrupt:
     """Build the error for a record batch that raised one of `DAMAGE`."""
     topic, number = partition
-    why = str(failure) or type(failure).__name__
+    reason = str(failure) or type(failure).__name__
     return LogCorrupt(
         f"topic {topic}, partition {number}: the record batch at offset {offset} is damaged "
-        f"({why}); nothing after it can be trusted"
+        f"({reason}); nothing after it can be trusted"
     )
 
 

@@ -190,8 +190,8 @@ class GroupConsumer:
             if partition in self._positions:
                 self._positions[partition] = offset
                 self._moves[partition] += 1
-                for place in self._places([partition]):
-                    self._consumer.seek(place, offset)
+                for aiokafka_partition in self._places([partition]):
+                    self._consumer.seek(aiokafka_partition, offset)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Pause these partitions: `poll` returns none of their records."""
@@ -286,8 +286,8 @@ class GroupConsumer:
         Records of paused partitions are dropped: a seek makes aiokafka fetch them again.
         """
         entries: list[Entry] = []
-        for place, records in fetched.records.items():
-            partition = (place.topic, place.partition)
+        for aiokafka_partition, records in fetched.records.items():
+            partition = (aiokafka_partition.topic, aiokafka_partition.partition)
             if fetched.moves.get(partition) != self._moves.get(partition):
                 continue
             if self._attending or partition in self._paused:
@@ -301,7 +301,11 @@ class GroupConsumer:
     def _places(self, partitions: Iterable[TopicPartition]) -> list[Any]:
         """Return those of the partitions that aiokafka has assigned, in its own type."""
         assigned = self._consumer.assignment()
-        return [place for partition in partitions if (place := Place(*partition)) in assigned]
+        return [
+            aiokafka_partition
+            for partition in partitions
+            if (aiokafka_partition := Place(*partition)) in assigned
+        ]
 
     # --- rebalances -------------------------------------------------------------------------------
 
@@ -364,14 +368,14 @@ class GroupConsumer:
         Raises:
             LogNotUsable: the group has no offset, and `auto.offset.reset` is none.
         """
-        place = Place(*partition)
+        aiokafka_partition = Place(*partition)
         try:
-            if self._reset == "none" and await self._consumer.committed(place) is None:
+            if self._reset == "none" and await self._consumer.committed(aiokafka_partition) is None:
                 topic, number = partition
                 raise LogNotUsable(
                     f"Undefined offset with no reset policy for partitions: [{topic}-{number}]"
                 )
-            return int(await self._consumer.position(place))
+            return int(await self._consumer.position(aiokafka_partition))
         except IllegalStateError:  # revoked meanwhile
             return 0
         except KafkaError as failure:
@@ -427,8 +431,11 @@ class _AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # a
         await self._assigned(_sorted_partitions(assigned))
 
 
-def _sorted_partitions(places: Iterable[Any]) -> list[TopicPartition]:
-    return sorted((place.topic, place.partition) for place in places)
+def _sorted_partitions(aiokafka_partitions: Iterable[Any]) -> list[TopicPartition]:
+    return sorted(
+        (aiokafka_partition.topic, aiokafka_partition.partition)
+        for aiokafka_partition in aiokafka_partitions
+    )
 
 
 def _entry(record: Any) -> Entry:

@@ -246,9 +246,9 @@ class KafkaReader:
     async def _offsets_at(
         self, layout: ClusterLayout, timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
-        offsets = {topic: [0] * len(led) for topic, led in layout.leaders.items()}
-        for broker, led in layout.led().items():
-            request = read_requests.offsets_request(led, timestamp, isolation)
+        offsets = {topic: [0] * len(leaders) for topic, leaders in layout.leaders.items()}
+        for broker, partitions_led in layout.led().items():
+            request = read_requests.offsets_request(partitions_led, timestamp, isolation)
             for (topic, number), code, offset in read_requests.offsets(
                 await self._cluster.send(broker, request)
             ):
