@@ -179,7 +179,7 @@ __all__ = [
     "views",
 ]
 
-_PLACES = {
+_NAMES_BY_MODULE = {
     "controlplane.projection.past_states": ("load_at",),
     "controlplane.controller": ("NotWritten", "TimedOut", "TooMany"),
     "controlplane.core.commands": (
@@ -225,26 +225,26 @@ _PLACES = {
     "controlplane.logs.log_factory": ("OpenedLog", "OpenOptions", "open_log"),
     "controlplane.plane": ("ControlPlane", "Refusal", "Settings", "Surroundings"),
 }
-"""Names by the module that has them.
+"""Exported names by module.
 
-Names are imported on first use, so reading a log does not load the writer.
+They are imported on first use, so reading a log does not load the writer.
 """
 
 _MODULES = ("commands", "views")
-"""Modules of the core that are exported whole."""
+"""Modules of `core` that are exported as modules."""
 
-_PLACE_OF = {name: module for module, names in _PLACES.items() for name in names}
+_MODULE_OF_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names}
 
 
 def __getattr__(name: str) -> Any:
     """Import an exported name on first use."""
     if name in _MODULES:
         return import_module(f"controlplane.core.{name}")
-    if name not in _PLACE_OF:
+    if name not in _MODULE_OF_NAME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACE_OF[name]), name)
+    return getattr(import_module(_MODULE_OF_NAME[name]), name)
 
 
 def __dir__() -> list[str]:
-    """List all exported names, also those that are not imported yet."""
+    """List all exported names, including names that are not imported yet."""
     return sorted({*globals(), *__all__})

@@ -1,4 +1,4 @@
-"""The clock of this machine, and the pauses between retries."""
+"""Clock of this machine, and pauses between retries."""
 
 import time
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ def now_ms() -> int:
 
 
 def backoff(first_ms: int, longest_ms: int) -> Iterator[float]:
-    """Yield pauses in seconds without end: each twice the one before, at most `longest_ms`."""
+    """Yield pauses in seconds without end; each is twice the previous one, up to `longest_ms`."""
     pause_ms = first_ms
     while True:
         yield pause_ms / 1_000

@@ -1,4 +1,4 @@
-"""Work in the event loop: long work in slices, and tasks that end together."""
+"""Helpers for the event loop: long work in slices or threads, and groups of tasks."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Iterable
@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 SLICE_S = 0.01
-"""Longest time for which such work holds the event loop."""
+"""Longest time for which sliced work holds the event loop, in seconds."""
 
 
 async def sliced(items: Iterable[T]) -> AsyncIterator[T]:
-    """Iterate in slices of `SLICE_S`. Cancelling the caller ends the work between two slices.
+    """Iterate in slices of `SLICE_S`; other tasks run, and a cancellation acts, between two slices.
 
-    Making one item must not take long; the caller's own work on an item counts as well.
+    A slice includes the caller's work on the items. The work on a single item must be short.
     """
     slice_ = _Slice()
     for item in items:
@@ -24,7 +24,7 @@ async def sliced(items: Iterable[T]) -> AsyncIterator[T]:
 
 
 async def sliced_parts(parts: AsyncIterable[Iterable[T]]) -> AsyncIterator[T]:
-    """Iterate in such slices over the items of several parts, however short the parts are."""
+    """Iterate over the items of all parts, in slices of `SLICE_S` that may span several parts."""
     slice_ = _Slice()
     async for items in parts:
         for item in items:
@@ -33,13 +33,13 @@ async def sliced_parts(parts: AsyncIterable[Iterable[T]]) -> AsyncIterator[T]:
 
 
 class _Slice:
-    """Work that holds the event loop."""
+    """Timer of one slice."""
 
     def __init__(self) -> None:
         self._began = perf_counter()
 
     async def end_if_over(self) -> None:
-        """Let others use the loop if the slice has lasted long enough, and begin the next one."""
+        """If the slice has lasted for `SLICE_S`, let other tasks run, then begin the next slice."""
         if perf_counter() - self._began > SLICE_S:
             await asyncio.sleep(0)
             self._began = perf_counter()
@@ -50,7 +50,7 @@ LARGE = 300
 
 
 async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:
-    """Result of work on some number of parts; above `LARGE` parts, it runs in a thread.
+    """Return the result of `work`; run it in a thread if it has more than `LARGE` parts.
 
     The work must be mostly pure Python: other code may hold the interpreter lock throughout.
     """
@@ -58,9 +58,10 @@ async def in_thread_if_large(work: Callable[[], T], parts: int) -> T:
 
 
 async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
-    """The result of long work in a thread. The work gets a function to ask whether to stop early.
+    """Run long work in a thread; return its result.
 
-    The function answers True once the caller has been cancelled.
+    `work` receives a function that returns True once the caller has been cancelled. Then it should
+    stop early.
     """
     stopped = Event()
     try:
@@ -70,7 +71,7 @@ async def in_thread(work: Callable[[Callable[[], bool]], T]) -> T:
 
 
 async def first_of(*works: Coroutine[Any, Any, None]) -> None:
-    """Run coroutines until the first ends; the others are cancelled. Its error is raised."""
+    """Run coroutines until the first ends; cancel the others, and raise the error of the first."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -81,7 +82,7 @@ async def first_of(*works: Coroutine[Any, Any, None]) -> None:
 
 
 async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
-    """Await work that must not stop half-way: a cancellation is raised when the work has ended."""
+    """Await work that must not stop half-way; raise a cancellation only after its end."""
     task, cancelled = asyncio.ensure_future(work), False
     while not task.done():
         try:
@@ -94,7 +95,7 @@ async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
-    """Cancel tasks and wait until they are gone."""
+    """Cancel tasks and wait for their end; ignore their results and errors."""
     tasks = list(tasks)
     for task in tasks:
         task.cancel()
@@ -102,7 +103,7 @@ async def ended(tasks: Iterable["asyncio.Task[None]"]) -> None:
 
 
 async def close(iterator: AsyncIterator[Any]) -> None:
-    """End an iterator now, not when it is collected as garbage."""
+    """Close an async iterator now, not when it is garbage collected."""
     close = getattr(iterator, "aclose", None)
     if close is not None:
         await close()

@@ -1,9 +1,9 @@
 """Garbage collection settings of a process whose only work is a control plane.
 
-The state lives long and has no cycles; nearly all objects of a command die with its answer.
+The state is long-lived and has no cycles; nearly all objects of a command die with its answer.
 Python's defaults scan the whole heap each time it grows by a quarter, and young objects after every
-700 allocations. These scans cost a busy service a fifth of its time and cause its longest pauses
-(`benchmarks/commands.py`). An embedding program decides this for itself.
+700 allocations. These scans cost a busy service a fifth of its time, and cause its longest pauses
+(`benchmarks/commands.py`). An embedding program chooses its own settings.
 """
 
 import gc
@@ -13,12 +13,12 @@ YOUNG_OBJECTS = 10_000
 MB."""
 YOUNG_ROUNDS = 10
 OLDER_ROUNDS = 100
-"""Collections of one generation that trigger one of the next. 10 young ones mean some 100,000
-objects; every thread waits 10 ms for their collection."""
+"""Number of collections of one generation that trigger one of the next. 10 young collections mean
+some 100,000 objects; collecting them stops every thread for 10 ms."""
 
 
 def freeze_long_lived() -> None:
-    """Exempt all current objects from collection. Call it once, when the start-up is over."""
+    """Exempt all current objects from collection; set the thresholds. Call it after start-up."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_OBJECTS, YOUNG_ROUNDS, OLDER_ROUNDS)

@@ -1,11 +1,11 @@
 """Loggers of a process and their levels, under Log4j's level names (KIP-495, KIP-976).
 
 Python's `logging` has the model of Log4j: a logger exists once it was requested by name, and has
-its own level or that of its nearest ancestor. The loggers shown and set here are therefore
-Python's: `controlplane`, `aiokafka`. A Java name can be set as well; it is remembered, and nothing
-logs under it.
+its own level or that of its nearest ancestor. So this module shows and sets Python's loggers, such
+as `controlplane` and `aiokafka`. A Java name can also be set; its level is stored, but nothing logs
+under it.
 
-Kafka: `Loggers`, and before 3.7 `LoggingResource`.
+Source: `Loggers`, and before 3.7 `LoggingResource`.
 """
 
 import logging
@@ -23,7 +23,7 @@ LOGGER = "controlplane"
 """Logger of a control plane's own events."""
 
 LEVELS = {
-    "ALL": 1,  # 0 means: no level of its own
+    "ALL": 1,  # in Python, 0 means that the logger has no level of its own
     "TRACE": 5,
     "DEBUG": logging.DEBUG,
     "INFO": logging.INFO,
@@ -102,7 +102,7 @@ class Loggers:
         return sorted(changed if profile.rest_unset_loggers else loggers, key=string_order)
 
     def carry_out(self, command: SetLoggerLevel, profile: Profile) -> None:
-        """Set the level that a command gives to the loggers of all workers."""
+        """Set the level of a command here; the command is meant for the loggers of all workers."""
         level = level_named(command.level, profile)
         if isinstance(level, str):
             self.change(command.namespace, level, profile)
@@ -121,10 +121,10 @@ class Loggers:
         return {top: self.named(top)} | beneath
 
     def _logger_body(self, name: str, logger: logging.Logger, profile: Profile) -> dict[str, Any]:
-        shown: dict[str, Any] = {"level": _level_name(logger.getEffectiveLevel())}
+        body: dict[str, Any] = {"level": _level_name(logger.getEffectiveLevel())}
         if profile.rest_logger_times:
-            shown["last_modified"] = self._changed_ms.get(name)
-        return shown
+            body["last_modified"] = self._changed_ms.get(name)
+        return body
 
 
 def separate_hierarchy(level: int = logging.INFO) -> logging.Manager:
@@ -145,5 +145,5 @@ def _root_or(name: str) -> str:
 
 
 def _level_name(number: int) -> str:
-    """Return the name of a level; a number in between gets the next higher level's name."""
+    """Return the name of a level; a number between two levels gets the name of the higher one."""
     return next(name for name, level in LEVELS.items() if level >= min(number, LEVELS["OFF"]))

@@ -1,7 +1,7 @@
 """Log lines: one per event on standard error, as `key=value` pairs or as JSON objects.
 
-Loggers are created here and passed on. Nothing global is set, so that an embedding program keeps
-its own logging. Their level follows a Python logger, which may change at run time
+Loggers are created here and passed as arguments. Nothing global is set, so an embedding program
+keeps its own logging. The level follows a Python logger, which may change at run time
 (`/admin/loggers`).
 """
 
@@ -58,7 +58,7 @@ CONNECTOR_CONTEXT = "connector.context"
 def connector_context(connector: str, *scopes: str) -> Iterator[None]:
     """Mark all log lines of the block as being about a connector: `[name|task-0|offsets]`.
 
-    Kafka: `LoggingContext`. There the text ends with a space, as it is a prefix.
+    Source: `LoggingContext`; there the text is a prefix and ends with a space.
     """
     token = _CONNECTOR.set(f"[{'|'.join((connector, *scopes))}]")
     try:
@@ -67,8 +67,8 @@ def connector_context(connector: str, *scopes: str) -> Iterator[None]:
         _CONNECTOR.reset(token)
 
 
-def _in_context(_logger: Any, _method: str, facts: EventDict) -> EventDict:
-    """Add the connector or task that the present thread or coroutine works for."""
+def _add_context(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Add the connector or task for which the present thread or coroutine works."""
     context = _CONNECTOR.get(None)
     return facts if context is None else {**facts, CONNECTOR_CONTEXT: context}
 
@@ -77,7 +77,7 @@ _MAY_HOLD_SECRETS = re.compile(r"[=:\s]")
 """Characters that precede every secret in a text; most values have none of them."""
 
 
-def _without_secrets(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+def _redact(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     """Hide secrets in all facts: reasons, targets and tracebacks quote untrusted input."""
     return {
         name: redacted_text(fact)
@@ -87,8 +87,8 @@ def _without_secrets(_logger: Any, _method: str, facts: EventDict) -> EventDict:
     }
 
 
-def _one_line(_logger: Any, _method: str, facts: EventDict) -> EventDict:
-    """Escape control characters: clients choose paths and names."""
+def _escape_control_characters(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Escape control characters: clients choose paths and names, and must not forge lines."""
     return {name: _printable(fact) for name, fact in facts.items()}
 
 
@@ -100,34 +100,34 @@ def _printable(fact: Any) -> Any:
     )
 
 
-def _stamped(_logger: Any, _method: str, facts: EventDict) -> EventDict:
-    """Add the time in the format of every other output."""
+def _add_time(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Add the time, in the same format as in all other outputs."""
     return {**facts, "timestamp": time_text(now_ms())}
 
 
 _ORDER = ("timestamp", "level", "event", CONNECTOR_CONTEXT)
 
 
-def _in_order(_logger: Any, _method: str, facts: EventDict) -> EventDict:
-    """Put the common facts of every line first."""
+def _sort_fields(_logger: Any, _method: str, facts: EventDict) -> EventDict:
+    """Put the fields that every line has first."""
     return {name: facts[name] for name in (*_ORDER, *facts) if name in facts}
 
 
 _COMMON: tuple[Processor, ...] = (
     structlog.processors.add_log_level,
     structlog.processors.format_exc_info,
-    _in_context,
-    _without_secrets,
-    _stamped,
+    _add_context,
+    _redact,
+    _add_time,
 )
 _PROCESSORS: dict[LogFormat, tuple[Processor, ...]] = {
     "logfmt": (
         *_COMMON,
-        _one_line,
+        _escape_control_characters,
         structlog.processors.LogfmtRenderer(key_order=_ORDER, drop_missing=True),
     ),
     # JSON itself escapes control characters.
-    "json": (*_COMMON, _in_order, structlog.processors.JSONRenderer(ensure_ascii=True)),
+    "json": (*_COMMON, _sort_fields, structlog.processors.JSONRenderer(ensure_ascii=True)),
 }
 
 
@@ -138,7 +138,7 @@ def logger(
 ) -> Logger:
     """Return a logger that writes one line per event to a stream (default: standard error).
 
-    It writes the events that the logger `level` passes at that moment.
+    It writes an event only if the logger `level` is enabled for the event's level at that moment.
     """
     lines = structlog.WriteLogger(stream or sys.stderr)
     structured: Logger = structlog.wrap_logger(
@@ -159,12 +159,12 @@ class StdlibLogBridge(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Forward one record; `logging` handles a record that cannot be formatted."""
-        tell = self._target.info if record.levelno < logging.WARNING else self._target.warning
+        log_event = self._target.info if record.levelno < logging.WARNING else self._target.warning
         facts: dict[str, Any] = {"exc_info": record.exc_info} if record.exc_info else {}
         if left_out := getattr(record, LEFT_OUT, 0):
             facts[LEFT_OUT] = left_out
         try:
-            tell(record.getMessage(), logger=record.name, **facts)
+            log_event(record.getMessage(), logger=record.name, **facts)
         except Exception:  # noqa: BLE001 - a library's mistake in what it logs
             self.handleError(record)
 
@@ -172,29 +172,29 @@ class StdlibLogBridge(logging.Handler):
 LEFT_OUT = "left_out"
 """Field of a log line: number of equal lines before it that were left out."""
 REPEAT_S = 10.0
-"""Seconds in which a library's warning is written once. A client of Kafka repeats its warnings ten
-times a second while a broker is away: without this, three tasks write 90 MB an hour."""
+"""Seconds in which equal warnings of a library are written once. While a broker is away, a Kafka
+client repeats its warnings ten times a second: three tasks would write 90 MB an hour."""
 MOST_WARNINGS = 1_000
-"""Warnings that are remembered, some 300 bytes each."""
+"""Maximum warnings that are remembered, some 300 bytes each; the oldest is dropped first."""
 
 
 class RepeatedWarnings(logging.Filter):
     """Filter that leaves out equal warnings of a library about the same connector or task.
 
-    One of them passes every `REPEAT_S`. Messages below the level WARNING all pass: the level of the
-    logger has selected them.
+    One of them passes every `REPEAT_S`. All messages below WARNING pass: the user has selected them
+    by the logger's level.
     """
 
     def __init__(self, library: str) -> None:
         super().__init__(library)
         self._passed: dict[tuple[str | None, str, str], tuple[float, int]] = {}
-        """Time of the last warning that passed, and the number left out since."""
+        """Time of the last warning that passed, and number left out since, by context and text."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return False for a record to leave out; set `LEFT_OUT` on a warning that passes."""
         if record.levelno < logging.WARNING or not super().filter(record):
             return True
-        # The unformatted parts are compared: formatting fails if the arguments do not fit.
+        # Compared unformatted, because formatting fails if the arguments do not fit.
         key = (_CONNECTOR.get(None), record.name, f"{record.msg!s} {record.args!r}")
         passed, left_out = self._passed.pop(key, (-REPEAT_S, 0))
         is_due = record.created - passed >= REPEAT_S

@@ -70,7 +70,7 @@ _PartitionCount = Literal[-1] | Annotated[int, msgspec.Meta(ge=1)]
 class Partitions(msgspec.Struct, frozen=True, kw_only=True):
     """Partition counts for the topics of a new log; the defaults are Connect's.
 
-    -1 is the brokers' default on Kafka; an embedded log has none.
+    -1: on Kafka the brokers' default; an embedded log has no such default.
     """
 
     offsets: _PartitionCount = 25
@@ -89,7 +89,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a control plane. The defaults suit one process with one file."""
 
     profile: str = KIP
-    """Release whose behaviour the plane has."""
+    """Release whose behaviour the plane follows."""
     worker: DecisionSettings = DecisionSettings()
     administered: bool = True
     """True if `app` includes the endpoints for administrators (KIP-495)."""
@@ -98,11 +98,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     exactly_once: bool = False
     limits: CommandLimits = CommandLimits()
     follower: FollowerLimits = FollowerLimits()
-    """Limits of following the log. `gather_ms` is always 0: one writer's records arrive in order,
-    and each command waits until its records have been read."""
+    """Limits of following the log. `gather_ms` is always 0: the records of one writer arrive in
+    order, and each command waits until its records have been read."""
     upkeep: UpkeepSettings = UpkeepSettings()
     catalogue: str | None = None
-    """File of connector classes; it is ignored if `Surroundings.plugins` is set."""
+    """File that lists connector classes; ignored if `Surroundings.plugins` is set."""
     trust_unknown_classes: bool = False
     """True to accept undeclared classes; a worker refuses them."""
 
@@ -120,8 +120,7 @@ class Surroundings(NamedTuple):
     stepped: StepListener | None = None
     """Called after each step of a plan; an exception ends the command there."""
     loggers: Loggers | None = None
-    """Loggers of `/admin/loggers`. None: a separate set, so that the embedding program's logging is
-    left alone."""
+    """Loggers of `/admin/loggers`. None: a separate set, so the embedding program keeps its own."""
 
 
 class _ResolvedSettings(NamedTuple):
@@ -155,7 +154,7 @@ class ControlPlane:
         settings: Settings | None = None,
         around: Surroundings | None = None,
     ) -> AsyncIterator["ControlPlane"]:
-        """Open a log (`sqlite:///state.db`, `memory:`, or one that is open) and become its writer.
+        """Open a log (`sqlite:///state.db`, `memory:`, or an open `Log`) and become its writer.
 
         A missing log is created with its topics. In a log with records, topics with configured
         names must exist (see `missing_for_writer`). On Kafka, Connect's topics with records are
@@ -175,6 +174,7 @@ class ControlPlane:
         loggers = around.loggers or Loggers(around.now_ms)
         notices = around.notices or _default_logger(loggers)
         context = _context(settings, around, notices)
+        # Closed in reverse: upkeep, controller, watchers, last snapshots, follower, lock, log.
         async with AsyncExitStack() as stack:
             log = await opened_log(where, stack)
             if isinstance(log, HasWriterLock):  # an embedded log has one control plane at a time
@@ -204,7 +204,7 @@ class ControlPlane:
             upkeep = keep_looking_after(
                 log, plane._own_state, around.now_ms, settings.upkeep, notices
             )
-            stack.push_async_callback(_ended, asyncio.create_task(upkeep, name="upkeep"))
+            stack.push_async_callback(_cancel, asyncio.create_task(upkeep, name="upkeep"))
             yield plane
 
     @property
@@ -213,22 +213,22 @@ class ControlPlane:
         return self._controller.state
 
     def _own_state(self) -> ClusterState | None:
-        """The state while this plane is the writer, to its knowledge; else None."""
+        """Return the state unless this plane knows that it has been fenced; else None."""
         return self.state if self.failure is None else None
 
     @property
     def failure(self) -> LogError | None:
         """Failure that stopped all commands: another process has become the log's writer.
 
-        The plane has stepped down. It goes on reading, and may `claim` the log again.
+        The plane runs no more commands. It continues to read, and may `claim` the log again.
         """
         return self._controller.failure
 
     async def claim(self) -> None:
         """Become the writer again after another one has taken over (`failure`), and fence that one.
 
-        Running commands end first, then the unfinished commands of any writer. Nothing happens
-        while this plane is the writer, to its knowledge.
+        Running commands end first, then the unfinished commands of all writers. Nothing happens
+        while this plane knows of no other writer.
 
         Raises:
             Fenced: another writer has taken over meanwhile.
@@ -237,7 +237,7 @@ class ControlPlane:
         await self._controller.claim()
 
     async def trouble(self) -> LogError | None:
-        """Return the error that would fail a command now; None if the log is available."""
+        """Return the error that a command would get now; None if the log is available."""
         return await self._controller.trouble()
 
     @property
@@ -247,7 +247,7 @@ class ControlPlane:
 
     @property
     def epoch(self) -> int:
-        """Epoch of this writer: a worker appends with it, and is fenced together with it."""
+        """Epoch of this writer; a worker that appends with it is fenced together with it."""
         return self._controller.epoch
 
     @property
@@ -258,7 +258,7 @@ class ControlPlane:
     def compose_service(
         self, commands: "Commands | None" = None, metrics: "WorkerMetrics | None" = None
     ) -> "Service":
-        """Build the service; `commands` replaces this plane, `metrics` are of its connectors."""
+        """Build the service; `commands` replaces this plane, `metrics` describe connectors."""
         from controlplane.rest.endpoints.table import EndpointSet  # noqa: PLC0415 - see `app`
         from controlplane.rest.service import compose  # noqa: PLC0415
 
@@ -277,7 +277,7 @@ class ControlPlane:
 
     @cached_property
     def app(self) -> "App":
-        """Connect's REST API as an ASGI application, to be served or mounted anywhere.
+        """Connect's REST API as an ASGI application, to serve or mount anywhere.
 
             Starlette(routes=[Mount("/connect", plane.app)])
 
@@ -293,7 +293,7 @@ class ControlPlane:
 
         Raises:
             TypeError: the moment or the profile is no text.
-            UnknownMoment: the log has nothing there.
+            UnknownMoment: the text is no moment, or the log has no record there.
             UnknownRelease: there is no such profile.
         """
         _check_text("a moment", moment)
@@ -307,25 +307,26 @@ class ControlPlane:
     ) -> Plan | Rejected:
         """Plan a command (dry run): the records in their order, or the refusal.
 
-        Nothing is written. A connector's hook is called, as in Kafka before the records are
-        written; the hook may change another system. With `believe_hooks` no hook in Python is
-        called: each is assumed to agree, and `Plan.assumed` says so.
+        Nothing is written. A connector's hook is called, as Kafka does before it writes; the hook
+        may change another system. With `believe_hooks`, no hook in Python is called: each is
+        assumed to agree, and `Plan.assumed` lists that.
         """
-        plain = await _plain(command)
+        plain = await _normalized(command)
         return await self._controller.plan(plain, profile, believe_hooks=believe_hooks)
 
     async def execute(
         self, command: AnyCommand, *, principal: str = "embedded", key: str | None = None
     ) -> Outcome:
-        """Run a command; returns when all that it wrote has been read back.
+        """Run a command; return once all its records have been read back.
 
-        `key` is an idempotency key: the same one again gets the same outcome, and the command is
-        run once. Cancelling this leaves no command half-done.
+        `key`: idempotency key. A repeated key gets the same outcome, and the command runs once. A
+        cancelled call leaves no command half done.
 
         Raises:
-            TypeError: it is no command, or holds invalid data; or `principal` or `key` is no text.
+            TypeError: `command` is no command or holds invalid data, or `principal` or `key` is no
+                text.
             ValueError: the key is empty.
-            Refusal: it is refused, and nothing was written.
+            Refusal: the command is refused, and nothing was written.
             TimedOut, TooMany, LogError: the outcome is unknown.
         """
         answer = await self.carry_out(command, principal=principal, key=key)
@@ -341,10 +342,13 @@ class ControlPlane:
         key: str | None = None,
         profile: Profile | None = None,
     ) -> Outcome | Rejected:
-        """Run a command as a worker of any release; return a refusal as a value."""
+        """Run a command as a worker of any release; return a refusal instead of raising it.
+
+        Errors are those of `execute`, without `Refusal`.
+        """
         _check_names(principal, key)
         request = CommandRequest(
-            command=await _plain(command),
+            command=await _normalized(command),
             command_id=self._around.new_id() if key is None else key,
             at_ms=self._around.now_ms(),
             principal=principal,
@@ -356,7 +360,7 @@ class ControlPlane:
         return answer
 
     def command_of(self, key: str) -> AnyCommand | None:
-        """Return the command that was accepted under an idempotency key, while it is remembered.
+        """Return the command that was accepted under an idempotency key; None: it is unknown.
 
         Raises:
             TypeError: the key is no text.
@@ -369,7 +373,7 @@ class ControlPlane:
         """Read the committed offsets of a sink connector's consumer group.
 
         Raises:
-            ExternalActionFailed: the broker cannot be asked.
+            ExternalActionFailed: no broker answers, or it refuses.
         """
         config = self.state.config.connectors.get(connector, {})
         group = group_of(connector, config, self.context)
@@ -381,7 +385,7 @@ class ControlPlane:
         The ends of partitions are unknown without a cluster to ask (`Surroundings.outside`).
 
         Raises:
-            ExternalActionFailed: the broker cannot be asked.
+            ExternalActionFailed: no broker answers, or it refuses.
         """
         config = self.state.config.connectors.get(connector, {})
         return await sink_progress(connector, config, self.context, self._around.outside)
@@ -396,13 +400,12 @@ class ControlPlane:
         return await read_history(self._log, self.state, connector)
 
     async def watch(self) -> AsyncGenerator[Change, None]:
-        """Yield every change of the state from now on, by any writer, with its record.
+        """Yield every change of the state from now on, by any writer; end when the plane is closed.
 
-        Ends when the plane is closed. Only the connectors of new records are compared, so the cost
-        depends on what is written.
+        A new record costs one comparison of its connector.
 
         Raises:
-            TooSlow: more than `CHANGES_WAITING` changes wait, so the next is lost.
+            TooSlow: more than `CHANGES_WAITING` changes waited.
         """
         async with aclosing(self._watching.changes()) as events:
             async for event in events:
@@ -410,7 +413,7 @@ class ControlPlane:
 
 
 def _default_logger(loggers: Loggers) -> Logger:
-    """Return a logger on standard error with this project's level: problems only, by default."""
+    """Return a logger on standard error; the level of `controlplane` is WARNING by default."""
     ours = loggers.named(LOGGER)
     if ours.level == logging.NOTSET:
         ours.setLevel(logging.WARNING)
@@ -431,7 +434,7 @@ def _context(settings: Settings, around: Surroundings, notices: Notices) -> Cont
 
 
 def _plugins(settings: Settings, around: Surroundings) -> Plugins:
-    """Return the embedding program's classes, or else those that can be found."""
+    """Return the plugins of the embedding program, or else those that are installed."""
     plugins = around.plugins
     if plugins is None:
         from controlplane.plugins import installed  # noqa: PLC0415 - reads a large file
@@ -444,7 +447,7 @@ def _check_names(principal: object, key: object) -> None:
     """Check the principal and the idempotency key.
 
     Raises:
-        TypeError: they are no text.
+        TypeError: one of them is no text.
         ValueError: the key is empty; all callers without a key would share it.
     """
     _check_text("a principal", principal)
@@ -459,11 +462,11 @@ def _check_text(name: str, value: object) -> None:
         raise TypeError(f"{name} is text, and not {value!r}")
 
 
-async def _plain(command: AnyCommand) -> AnyCommand:
-    """Normalize a command as the command topic returns it: lists are tuples, mappings dicts.
+async def _normalized(command: AnyCommand) -> AnyCommand:
+    """Return the command as the command topic would return it: with tuples and dicts.
 
     Raises:
-        TypeError: it is no command, or holds what cannot be data.
+        TypeError: the value is no command, or holds invalid data.
     """
     if not isinstance(command, AnyCommand):
         raise TypeError(f"{command!r} is no command: make one of those in controlplane.commands")
@@ -473,15 +476,15 @@ async def _plain(command: AnyCommand) -> AnyCommand:
         raise TypeError(f"{type(command).__name__} cannot hold this: {error}") from None
 
 
-async def _ended(task: "asyncio.Task[None]") -> None:
-    """Cancel a task and wait until it is gone. Raises its error; `event_loop.ended` does not."""
+async def _cancel(task: "asyncio.Task[None]") -> None:
+    """Cancel a task and wait for its end; raise its error, unlike `event_loop.ended`."""
     task.cancel()
     with suppress(asyncio.CancelledError):
         await task
 
 
 async def opened_log(where: str | Log, stack: AsyncExitStack) -> Log:
-    """Open a log and close it with the stack; a log that is passed in open stays open."""
+    """Open a log, and close it with the stack; a `Log` object is returned and stays open."""
     if not isinstance(where, str):
         return where
     check_ours(where)

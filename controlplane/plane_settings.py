@@ -3,8 +3,8 @@
     settings = plane_settings_of_file(Path("connect-distributed.properties"), profile="3.9")
     async with ControlPlane.open("sqlite:///state.db", settings) as plane: ...
 
-An embedding program has its own flags and environment, so `plane_settings_of_file` reads the file
-alone. `plane_settings` takes any configuration.
+An embedding program has its own flags and environment, so `plane_settings_of_file` reads only the
+file. `plane_settings` takes any configuration.
 """
 
 from collections.abc import Mapping
@@ -27,9 +27,9 @@ def plane_settings_of_file(
 ) -> Settings:
     """Read the settings from a worker's `.properties` file; missing keys have their defaults.
 
-    `variables` are the values for `${env:…}` in the file. Unknown keys are ignored; `controlplane
-    config --worker-properties FILE --all` lists them. A worker's file has no release, so `profile`
-    names it.
+    `variables`: values for `${env:…}` in the file. Unknown keys are ignored; `controlplane config
+    --worker-properties FILE --all` lists them. `profile`: the release, which a worker's file does
+    not contain.
 
     Raises:
         SettingsError: the file cannot be read, or a value in it is invalid.
@@ -40,9 +40,9 @@ def plane_settings_of_file(
 def plane_settings(
     configuration: Configuration, *, profile: str = KIP, on_kafka: bool = False
 ) -> Settings:
-    """Build the settings of a control plane that behaves as this release.
+    """Build the settings of a control plane that follows this release.
 
-    `on_kafka`: the log is in Kafka, whose brokers have default numbers of partitions.
+    `on_kafka`: the log is in Kafka, so a partition count of -1 is the brokers' default.
 
     Raises:
         SettingsError: a value is invalid.
@@ -64,7 +64,7 @@ def plane_settings(
 
 
 def _partitions(worker: WorkerSettings, *, on_kafka: bool) -> Partitions:
-    """Return the partition counts of new topics. An embedded log has no broker default."""
+    """Return the partition counts of new topics; in an embedded log, -1 is Connect's default."""
     default = Partitions()
     offsets, status = worker.offset_storage_partitions, worker.status_storage_partitions
     if on_kafka:

@@ -1,10 +1,9 @@
 """Discovery of a worker's plugins: Kafka's own, those of a catalogue file, and those in Python.
 
-Kafka's own plugins and definitions are data files beside this package, generated from Kafka's
-classes (`tests/oracle/definitions.py`). Descriptions of their settings are written by this project.
+Kafka's own plugins and definitions are data files in `catalogues/`, generated from Kafka's classes
+(`tests/oracle/definitions.py`). This project has written the descriptions of their settings.
 
-Python connectors are found by entry points of the group `controlplane.connectors`, which packages
-declare:
+Packages declare Python connectors by entry points of the group `controlplane.connectors`:
 
     [project.entry-points."controlplane.connectors"]
     orders = "example.orders:OrdersSource"
@@ -42,7 +41,7 @@ GROUP = "controlplane.connectors"
 
 
 class Connector(Protocol):
-    """Class of a connector in Python; no attribute needs an instance."""
+    """Class of a connector in Python; all attributes belong to the class."""
 
     kind: ClassVar[Literal["source", "sink"]]
     version: ClassVar[str]
@@ -54,7 +53,7 @@ class Connector(Protocol):
         """Return True if the connector surely reads these offsets on its next start (KIP-875).
 
         Raises:
-            ValueError: they are refused; the client gets the message.
+            ValueError: the offsets are refused; the client gets the message.
             NotImplementedError: the connector's offsets cannot be altered from outside.
         """
         ...
@@ -66,17 +65,21 @@ class Unloadable(Exception):
 
 @cache
 def kafkas_own() -> KafkaPlugins:
-    """Return Kafka's own plugins and definitions, of every release."""
+    """Return Kafka's own plugins and definitions of all releases; cached."""
     folder = resources.files("controlplane") / "catalogues"
     plugins = parse_plugins((folder / "plugins.json").read_bytes())
-    own = KafkaPlugins(plugins, parse_definitions((folder / "definitions.json").read_bytes()))
-    return with_descriptions(own, parse_descriptions((folder / "descriptions.json").read_bytes()))
+    kafka_plugins = KafkaPlugins(
+        plugins, parse_definitions((folder / "definitions.json").read_bytes())
+    )
+    return with_descriptions(
+        kafka_plugins, parse_descriptions((folder / "descriptions.json").read_bytes())
+    )
 
 
 def catalogued(
     text: bytes = b"[]", more: Iterable[Plugin] = (), *, trusting: bool = False
 ) -> Plugins:
-    """Return the plugins of a catalogue file, `more` of them, and Kafka's own.
+    """Return the plugins in the text of a catalogue file, those in `more`, and Kafka's own.
 
     With `trusting`, every other class is accepted as well; a worker refuses it.
 
@@ -115,7 +118,7 @@ def in_python() -> tuple[Plugin, ...]:
     """Return the connectors that installed packages declare, sorted by name.
 
     Raises:
-        Unloadable: one of them cannot be used.
+        Unloadable: a connector cannot be loaded, or is invalid.
     """
     return tuple(_declared(point) for point in declared_connectors())
 
@@ -127,12 +130,12 @@ def declared_connectors() -> Sequence[EntryPoint]:
 
 @cache
 def _entry_points(_search_path: tuple[str, ...]) -> Sequence[EntryPoint]:
-    """Read the metadata of all packages. It takes milliseconds; many planes share the result."""
+    """Read the metadata of all packages; cached, because that takes milliseconds."""
     return sorted(entry_points(group=GROUP), key=lambda point: point.name)
 
 
 def described(connector: type[Any]) -> Plugin:
-    """Return a Python connector as a plugin; `java_name` is the name of its twin in Java, if any.
+    """Return a Python connector as a plugin, named by its `java_name` if it has a twin in Java.
 
     Raises:
         Unloadable: an attribute is missing or invalid.
@@ -160,11 +163,11 @@ def described(connector: type[Any]) -> Plugin:
 
 _KINDS = ("source", "sink", "transformation", "predicate")
 _SUPPORT = {True: "supported", False: "unsupported"}
-"""Words in a plugin for the answers of its class about transactions (KIP-618)."""
+"""Words of a plugin for the boolean attributes of its class about transactions (KIP-618)."""
 
 
 def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
-    """Check the attributes of a class, which may be anything.
+    """Check the attributes of a class, which may have any type.
 
     Raises:
         TypeError: an attribute has the wrong type.
@@ -179,7 +182,7 @@ def _check(kind: object, version: object, config: tuple[object, ...]) -> None:
 
 
 def _declared(point: EntryPoint) -> Plugin:
-    """Load an entry point; an error names the package, since it stops every plane from opening."""
+    """Load an entry point; an error names the package, as it stops every plane from opening."""
     try:
         return described(_loaded(point))
     except Unloadable as error:
@@ -202,7 +205,7 @@ def _loaded(point: EntryPoint) -> type[Connector]:
 
 
 def _hook_outcome(connector: type[Any], config: Mapping[str, Any], offsets: Offsets) -> HookOutcome:
-    """Call the connector's hook; return its answer, or a worker's error for its exception."""
+    """Call the connector's hook; return its answer, or the error of a worker for its exception."""
     try:
         return HookSuccess(definite=bool(connector.alter_offsets(config, offsets)))
     except NotImplementedError:

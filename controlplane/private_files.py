@@ -1,6 +1,6 @@
-"""Private files: readable by their owner alone, replaced atomically, and durable.
+"""Private files: readable only by their owner, replaced atomically, and durable.
 
-Logs, archives, bundles and reports hold configs, and configs hold secrets. Files therefore get mode
+Logs, archives, bundles and reports contain configs, and configs contain secrets. So files get mode
 0600 and folders 0700, whatever the umask; `CONTROLPLANE_FILE_MODE` sets another mode.
 """
 
@@ -17,32 +17,32 @@ from pathlib import Path
 from controlplane.settings.errors import SettingsError
 
 MODE = "CONTROLPLANE_FILE_MODE"
-"""Environment variable with the mode of new files in octal digits, such as `0640`. Folders can be
-entered by everyone who can read the files."""
+"""Environment variable with the mode of new files in octal digits, such as `0640`. Users who may
+read the files may also enter the folders."""
 
 _PRIVATE = 0o600
 _OCTAL = re.compile(r"0?o?[0-7]{3}")
 
 _DRAFT = ".controlplane-draft"
-"""Suffix of drafts. A draft is locked while its process lives; an unlocked draft is abandoned."""
+"""Suffix of drafts. Its process holds a lock on a draft; an unlocked draft is abandoned."""
 
-_VANISHED_MOST = 10
-"""Maximum attempts to create a draft that vanishes at once. Another process may remove one before
-it is locked; some file systems, like `/proc`, fail every attempt like this."""
+_MAX_VANISHED = 10
+"""Maximum attempts that fail with `FileNotFoundError` when a draft is created. Another process may
+remove a draft before it is locked; file systems like `/proc` fail every attempt like this."""
 
 _NAME_BYTES = 200
-"""Maximum bytes of a file's name in the name of its draft; file systems allow 255 in all."""
+"""Maximum bytes of a file's name in the name of its draft; file systems allow 255 bytes in all."""
 
 
 class BadFileMode(SettingsError):
-    """`CONTROLPLANE_FILE_MODE` is no mode, or one that locks the owner out."""
+    """`CONTROLPLANE_FILE_MODE` is no octal mode, or denies access to the owner."""
 
 
 def file_mode() -> int:
     """Return the mode of new files.
 
     Raises:
-        BadFileMode: the variable is no mode, or one by which the owner cannot read and write.
+        BadFileMode: the variable is no octal mode, or denies the owner reading or writing.
     """
     text = os.environ.get(MODE, "").strip()
     if not text:
@@ -75,7 +75,7 @@ def umask() -> int:
 
 
 def make_folders(folder: Path) -> None:
-    """Create a folder and its missing parents; their names survive a loss of power."""
+    """Create a folder and its missing parents, private and durable."""
     missing = []
     while not folder.is_dir():
         missing.append(folder)
@@ -88,29 +88,29 @@ def make_folders(folder: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush the names in a folder to disk, so that they survive a loss of power."""
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    """Flush the names in a folder to disk, so that they survive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 def sync_file(file: Path) -> None:
-    """Flush the bytes of a file to disk, so that they survive a loss of power."""
-    number = os.open(file, os.O_RDONLY)
+    """Flush the bytes of a file to disk, so that they survive a power failure."""
+    descriptor = os.open(file, os.O_RDONLY)
     try:
-        os.fsync(number)
+        os.fsync(descriptor)
     finally:
-        os.close(number)
+        os.close(descriptor)
 
 
 @contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Yield a draft that replaces a file, and its mode, if the block succeeds.
+    """Yield a draft that replaces a file, including its mode, if the block succeeds.
 
-    A link is followed. A device or a pipe is yielded itself. The order of writes makes the change
-    atomic and durable: the bytes are flushed, then the draft is renamed, then the name is flushed.
+    Links are followed. A device or pipe is yielded directly. The order of writes makes the change
+    atomic and durable: flush the bytes, rename the draft, flush the name.
     """
     target = file.resolve()
     if target.exists() and not target.is_file():
@@ -126,20 +126,20 @@ def replacing(file: Path) -> Iterator[Path]:
 
 @contextmanager
 def draft_file(target: Path) -> Iterator[Path]:
-    """Yield a new, empty, private file beside `target`; it is removed if it is still there."""
+    """Yield a new, empty, private file beside `target`; afterwards remove it if it still exists."""
     with _draft(target, _new_file) as draft:
         yield draft
 
 
 @contextmanager
 def draft_folder(target: Path) -> Iterator[Path]:
-    """Yield a new, empty, private folder beside `target`; it is removed if it is still there."""
+    """Yield a new, empty, private folder beside `target`; afterwards remove what is left of it."""
     with _draft(target, _new_folder) as draft:
         yield draft
 
 
 def remove_abandoned(folder: Path) -> None:
-    """Remove the drafts in a folder that killed processes of this user have left."""
+    """Remove the drafts in a folder that killed processes of this user have left behind."""
     with suppress(OSError):
         for path in folder.glob(f".*{_DRAFT}"):
             _remove_if_abandoned(path)
@@ -153,76 +153,76 @@ def is_draft(name: str) -> bool:
 def _new_file(path: Path) -> int:
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     mode = file_mode()
-    number = os.open(path, flags, mode)
-    os.fchmod(number, mode)
-    return number
+    descriptor = os.open(path, flags, mode)
+    os.fchmod(descriptor, mode)
+    return descriptor
 
 
 def _new_folder(path: Path) -> int:
     path.mkdir(0o700)  # its final mode is set once it is complete
-    return _opened(path)
+    return _open_existing(path)
 
 
 @contextmanager
 def _draft(target: Path, new: Callable[[Path], int]) -> Iterator[Path]:
-    draft, number = _locked_draft(target, new)
+    draft, descriptor = _locked_draft(target, new)
     try:
         yield draft
     finally:
         with suppress(OSError):
-            _remove(draft, number)
-        os.close(number)
+            _remove(draft, descriptor)
+        os.close(descriptor)
 
 
 def _locked_draft(target: Path, new: Callable[[Path], int]) -> tuple[Path, int]:
     """Create a draft under the first free name, and lock it.
 
-    Between the two, another process may take it for abandoned and remove it. The path is therefore
-    checked after locking, and the next name is tried.
+    Before the lock is held, another process may remove the draft as abandoned. So the path is
+    checked after locking; if the draft is gone, the next name is tried.
     """
     vanished = 0
     for attempt in count():
-        draft = target.with_name(f".{_cut(target.name)}.{attempt}{_DRAFT}")
+        draft = target.with_name(f".{_shortened(target.name)}.{attempt}{_DRAFT}")
         try:
-            number = new(draft)
+            descriptor = new(draft)
         except FileExistsError:
             continue
         except FileNotFoundError:
             vanished += 1
-            if vanished > _VANISHED_MOST or not target.parent.is_dir():
+            if vanished > _MAX_VANISHED or not target.parent.is_dir():
                 raise
             continue
         with suppress(OSError):  # no locks on this file system, or locked for its removal
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if _is_at(draft, number):
-            return draft, number
-        os.close(number)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _is_at(draft, descriptor):
+            return draft, descriptor
+        os.close(descriptor)
     raise AssertionError
 
 
-def _cut(name: str) -> str:
+def _shortened(name: str) -> str:
     """Return the beginning of a name, short enough for a suffix."""
     return os.fsdecode(os.fsencode(name)[:_NAME_BYTES])
 
 
 def _remove_if_abandoned(path: Path) -> None:
     with suppress(OSError):
-        number = _opened(path)
+        descriptor = _open_existing(path)
         try:
-            if os.fstat(number).st_uid == os.geteuid():
-                fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _remove(path, number)
+            if os.fstat(descriptor).st_uid == os.geteuid():
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _remove(path, descriptor)
         finally:
-            os.close(number)
+            os.close(descriptor)
 
 
-def _opened(path: Path) -> int:
+def _open_existing(path: Path) -> int:
     return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
-def _remove(path: Path, number: int) -> None:
-    """Remove a locked draft, unless its path holds another file by now."""
-    if not _is_at(path, number):
+def _remove(path: Path, descriptor: int) -> None:
+    """Remove a locked draft, unless its path now leads to another file."""
+    if not _is_at(path, descriptor):
         return
     if path.is_dir():
         shutil.rmtree(path)
@@ -230,8 +230,8 @@ def _remove(path: Path, number: int) -> None:
         path.unlink()
 
 
-def _is_at(path: Path, number: int) -> bool:
+def _is_at(path: Path, descriptor: int) -> bool:
     """Return True if a path still leads to the file of a descriptor."""
     with suppress(FileNotFoundError):
-        return os.path.samestat(path.lstat(), os.fstat(number))
+        return os.path.samestat(path.lstat(), os.fstat(descriptor))
     return False

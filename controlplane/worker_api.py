@@ -1,4 +1,4 @@
-"""HTTP interface of a Connect worker: paths of connectors, and meanings of refusals."""
+"""HTTP interface of a Connect worker: paths of connectors, and reasons of refusals."""
 
 import html
 import re
@@ -7,31 +7,31 @@ from urllib.parse import quote
 
 import httpx
 
-_PASSES = ("rebalance", "momentarily", "stale configuration")
-"""Words of a conflict (409) that ends by itself, unlike the conflict of a name in use."""
+_TEMPORARY_CONFLICT = ("rebalance", "momentarily", "stale configuration")
+"""Words in the message of a temporary conflict (409); a name in use is a permanent conflict."""
 
 _REBALANCE = "Request cannot be completed because a rebalance is expected"
-"""Message of endpoints that answer 500 in a rebalance, before they have examined the request
+"""Message of endpoints that answer 500 during a rebalance, before they examine the request
 (`DistributedHerder#checkRebalanceNeeded`)."""
 
-_PAGE = re.compile(r"<th>MESSAGE:</th><td>([^<]*)</td>|<pre>reason: ([^<]*)</pre>")
+_JETTY_REASON = re.compile(r"<th>MESSAGE:</th><td>([^<]*)</td>|<pre>reason: ([^<]*)</pre>")
 """Pattern of the reason in Jetty's error pages."""
 
 
 def connector_path(name: str, *parts: str) -> str:
-    """Path of a connector, or of a part of it; the name is quoted whole.
+    """Return the path of a connector or of a part of it; the whole name is quoted.
 
-    A name of dots alone is quoted as well: an HTTP client would take it for a step upwards.
+    Names of only dots are quoted too: an HTTP client would take `..` for the parent path.
 
     Raises:
-        UnicodeEncodeError: the name holds half of a surrogate pair, so no URL can hold it.
+        UnicodeEncodeError: the name holds half of a surrogate pair, which no URL can hold.
     """
     quoted = name.replace(".", "%2E") if not name.strip(".") else quote(name, safe="")
     return "/".join(["/connectors", quoted, *parts])
 
 
 def json_of(answer: httpx.Response) -> Any | None:
-    """JSON body of an answer; None if it has none."""
+    """Return the JSON body of an answer; None if the body is no JSON."""
     try:
         return answer.json()
     except ValueError:
@@ -39,38 +39,40 @@ def json_of(answer: httpx.Response) -> Any | None:
 
 
 def reason_of(answer: httpx.Response) -> str:
-    """Reason of a refusal, as the server gives it; proxies and Jetty answer with HTML pages.
+    """Return the server's reason for a refusal, from JSON, an HTML page of Jetty, or plain text.
 
-    It may contain secrets: a worker repeats configs in its messages.
+    It may contain secrets, because a worker quotes configs in its messages.
     """
     document = json_of(answer)
     return str(
         (document.get("message") if isinstance(document, dict) else None)
-        or _on_page(answer)
+        or _jetty_reason(answer)
         or _plain_text(answer)
         or f"HTTP {answer.status_code} {answer.reason_phrase}"
     )
 
 
 def is_temporary(answer: httpx.Response) -> bool:
-    """True if a refusal is temporary: Connect refuses nearly everything in a rebalance.
+    """Return True for a temporary refusal: during a rebalance Connect refuses nearly every request.
 
-    The worker has changed nothing, so the request may be sent again.
+    The worker has changed nothing, so the request may be repeated.
     """
     if not answer.is_error:
         return False
     message, conflict = reason_of(answer), answer.status_code == httpx.codes.CONFLICT
-    return message == _REBALANCE or (conflict and any(word in message for word in _PASSES))
+    return message == _REBALANCE or (
+        conflict and any(word in message for word in _TEMPORARY_CONFLICT)
+    )
 
 
-def _on_page(answer: httpx.Response) -> str | None:
-    """Reason in an error page of Jetty; None: it is no such page."""
-    match = _PAGE.search(answer.text)
+def _jetty_reason(answer: httpx.Response) -> str | None:
+    """Return the reason in an error page of Jetty; None for other bodies."""
+    match = _JETTY_REASON.search(answer.text)
     return match and html.unescape(match[1] or match[2])
 
 
 def _plain_text(answer: httpx.Response) -> str | None:
-    """Text of a refusal that is neither JSON nor HTML, as REST extensions send it."""
+    """Return the text of a refusal that is neither JSON nor HTML, as REST extensions send it."""
     text = answer.text.strip()
     is_refusal = answer.is_error and json_of(answer) is None
     return text if is_refusal and not text.startswith("<") else None

@@ -1,4 +1,4 @@
-"""Admission of commands: their limits, their order per connector, and what they may share.
+"""Admission of commands: limits, order per connector, shared runs of one action.
 
 A flood of commands must not exhaust memory, the command topic or the log. Commands of one connector
 run one after the other; commands of different connectors run side by side.
@@ -19,10 +19,10 @@ CommandAnswer = Outcome | Rejected
 
 
 class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of a controller (`controller.`)."""
+    """Limits of a controller (`controller.`): queue, retries, time-outs, records of refusals."""
 
     commands_waiting: int = 10_000
-    """Commands that run or wait, some 2 kB each. Further ones are refused with `TooMany`."""
+    """Maximum commands that run or wait, about 2 kB each; others are refused with `TooMany`."""
 
     write_patience_ms: int = 30_000
     """Longest time for retries of one step while the log is unavailable: as long as a worker waits
@@ -35,11 +35,12 @@ class CommandLimits(msgspec.Struct, frozen=True, kw_only=True):
     """Longest pause between two retries."""
 
     request_timeout_ms: int = 90_000
-    """Longest time for which a caller waits; the command goes on (`RestServer`'s timeout)."""
+    """Longest time for which a caller waits; afterwards the command goes on. The default is the
+    request timeout of Connect's REST server (`HerderRequestHandler`)."""
 
     refusal_max_bytes: int = 16_384
-    """Size of a refused command's record; a larger one is kept as an excerpt. With 600 a minute
-    that is 10 MB a minute at most."""
+    """Maximum size of a refused command's record; a larger one is cut to an excerpt. At 600 records
+    a minute that is at most 10 MB a minute."""
 
     refusals_per_minute: int = 600
     """Refused commands that the command topic records per minute; the others are only logged."""
@@ -50,14 +51,14 @@ class TooMany(Exception):
 
 
 class QueuedCommand:
-    """A command that waits or runs; callers that send the same command id share it."""
+    """A command that waits or runs; callers with the same command id share it."""
 
     task: "asyncio.Task[CommandAnswer]"
 
     def __init__(self, request: CommandRequest, profile: Profile | None) -> None:
         self.request = request
         self.profile = profile
-        """Release as which the command runs; None: the controller's."""
+        """Release whose rules the command follows; None: the controller's."""
         self.queue = queue_of(request.command)
         self.subject = subject_of(request.command)
         self.callers = 0
@@ -68,7 +69,7 @@ class QueuedCommand:
         """Time at which the command arrived; once it runs, the time at which it began to run."""
 
     def abandon(self) -> None:
-        """Cancel the command, unless it has begun: no caller waits any more."""
+        """Cancel the command unless it has begun. Call it once no caller waits any more."""
         if not self.begun:
             self.task.cancel()
 
@@ -99,7 +100,7 @@ class QueueLocks:
         return name in self._locks
 
     def is_awaited(self, name: str) -> bool:
-        """True if a further command awaits the lock of a queue that a command holds."""
+        """True if at least one command awaits the lock while another holds it."""
         return self._users[name] > 1
 
     @asynccontextmanager
@@ -130,47 +131,48 @@ class RefusalQuota:
 
     def __init__(self, per_minute: int, now_ms: int) -> None:
         self._per_ms = per_minute / 60_000
-        self._most = float(per_minute)
-        self._left = self._most
-        self._at_ms = now_ms
+        self._capacity = float(per_minute)
+        self._tokens = self._capacity
+        self._filled_at_ms = now_ms
 
     def admits(self, now_ms: int) -> bool:
-        """Take a token; False if there is none, and the refusal is not recorded."""
-        gained = max(0, now_ms - self._at_ms) * self._per_ms
-        self._left, self._at_ms = min(self._most, self._left + gained), now_ms
-        if self._left < 1:
+        """Take a token and return True; return False if none is left."""
+        gained = max(0, now_ms - self._filled_at_ms) * self._per_ms
+        self._tokens, self._filled_at_ms = min(self._capacity, self._tokens + gained), now_ms
+        if self._tokens < 1:
             return False
-        self._left -= 1
+        self._tokens -= 1
         return True
 
 
 class SharedAction:
-    """An action that concurrent callers share: one run serves every call from before the run began.
+    """An action that concurrent callers share: one run serves all calls made before it began.
 
-    A run that began before a call is too old for that caller, who waits for the next run. A caller
-    that is cancelled does not cancel the run.
+    A call made during a run waits for the next run: the present one may have read older data. A
+    caller that is cancelled does not cancel the run.
     """
 
     def __init__(self, act: Callable[[], Awaitable[None]]) -> None:
         self._act = act
-        self._now: asyncio.Task[None] | None = None
+        self._current: asyncio.Task[None] | None = None
         self._next: asyncio.Task[None] | None = None
 
     async def __call__(self) -> None:
         """Wait for a run that begins after this call; raises what that run raises."""
         if self._next is None:
-            self._next = asyncio.create_task(self._after(self._now))
+            self._next = asyncio.create_task(self._run_after(self._current))
             self._next.add_done_callback(_retrieve_exception)
         await asyncio.shield(self._next)
 
-    async def _after(self, previous: asyncio.Task[None] | None) -> None:
+    async def _run_after(self, previous: asyncio.Task[None] | None) -> None:
         if previous is not None:
             await asyncio.wait([previous])
-        self._now, self._next = self._next, None
+        # This run has begun, so later calls need another one.
+        self._current, self._next = self._next, None
         await self._act()
 
 
 def _retrieve_exception(task: asyncio.Task[None]) -> None:
-    """Mark the exception as retrieved: asyncio logs one that no caller is left to receive."""
+    """Mark the exception as retrieved; asyncio logs it otherwise if every caller has gone."""
     if not task.cancelled():
         task.exception()

@@ -1,7 +1,7 @@
-"""Commands that may be half done, and ending them.
+"""Recovery of commands that may be half done.
 
-A command stays unfinished if a step could not be written, or could not be taken back. It is ended
-before the next command of its queue begins, or by itself as soon as the log is available.
+A command stays unfinished if a step could not be written or taken back. It is ended before the next
+command of its queue begins, or by a retry in the background once the log is available.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ ReadToEnd = Callable[[], Awaitable[ClusterState]]
 """Reads the log to its end; returns the state there."""
 
 EndCommand = Callable[[CommandRequest, CommandTrace, ReportedFailure | None], Awaitable[None]]
-"""Ends one command, given the failure that its caller got; raises `NotTakenBack` if it cannot."""
+"""Ends one command; the failure is what its caller got. Raises `NotTakenBack` if it cannot yet."""
 
 
 class CommandsInDoubt:
@@ -48,13 +48,13 @@ class CommandsInDoubt:
         self._retrying: asyncio.Task[None] | None = None
 
     def add(self, request: CommandRequest, failure: ReportedFailure) -> None:
-        """Remember a command that may be half done."""
+        """Remember a command that may be half done, and start the retries."""
         self.by_queue.setdefault(queue_of(request.command), {})[request.command_id] = failure
         if self._retrying is None or self._retrying.done():
             self._retrying = asyncio.create_task(self._retry(), name="commands left unfinished")
 
     def add_not_taken_back(self, request: CommandRequest, failure: NotTakenBack) -> None:
-        """Remember a failed command whose actions outside of the log are still to be taken back."""
+        """Remember a failed command whose actions outside of the log must still be taken back."""
         if request.command_id not in self.by_queue.get(queue_of(request.command), ()):
             self._notices.warning(
                 "command_not_taken_back",
@@ -66,7 +66,7 @@ class CommandsInDoubt:
         self.add(request, ReportedFailure(failure.failed.sentence, failure.step))
 
     async def end_all(self) -> None:
-        """End every unfinished command in the log, of any writer, the oldest first."""
+        """End the unfinished commands of all writers in the log, the oldest first."""
         state = await self._read_to_end()
         failures = {
             command_id: failure
@@ -80,20 +80,21 @@ class CommandsInDoubt:
         """End the commands of a queue that are in doubt. The caller holds the queue's lock.
 
         Raises:
-            NotTakenBack: that is not possible yet; no other command of the queue may begin.
+            NotTakenBack: a command cannot be taken back yet; no other command of the queue may
+                begin.
         """
         if queue not in self.by_queue:
             return
         state = await self._read_to_end()
-        left = await self._end_unfinished(
+        failure = await self._end_unfinished(
             state, lambda request: queue_of(request.command) == queue, self.by_queue[queue]
         )
-        if left is not None:
-            raise left
+        if failure is not None:
+            raise failure
         del self.by_queue[queue]
 
     def stop_retrying(self) -> list["asyncio.Task[None]"]:
-        """Cancel the retries; return their task, to be awaited."""
+        """Cancel the retries; return their task for the caller to await."""
         if self._retrying is None:
             return []
         self._retrying.cancel()
@@ -110,9 +111,12 @@ class CommandsInDoubt:
             self._fenced(failure)
 
     async def _end_if_possible(self, queue: str) -> None:
-        """End the commands of a queue; leave them for the next retry if the log is out of order.
+        """End the commands of a queue; leave them for the next retry if the log fails.
 
-        A log that is not usable counts, too: an expired certificate can be renewed.
+        `LogNotUsable` is retried too: an expired certificate can be renewed.
+
+        Raises:
+            Fenced: another writer has taken over.
         """
         try:
             async with self._locks.turn(queue):
@@ -128,21 +132,21 @@ class CommandsInDoubt:
         chosen: Callable[[CommandRequest], bool],
         failures: Mapping[str, ReportedFailure],
     ) -> NotTakenBack | None:
-        """End the chosen commands, the oldest first; return the last failure to take one back."""
-        left = None
+        """End the chosen commands, the oldest first; return the last `NotTakenBack`, if any."""
+        last_failure = None
         for trace in [trace for trace in state.commands.values() if trace.unfinished]:
             request = command_log.request_of(trace)
             if request is None:
-                self._leave_alone(trace)
+                self._warn_unreadable(trace)
             elif chosen(request):
                 try:
                     await self._end(request, trace, failures.get(request.command_id))
                 except NotTakenBack as failure:
                     self.add_not_taken_back(request, failure)
-                    left = failure
-        return left
+                    last_failure = failure
+        return last_failure
 
-    def _leave_alone(self, trace: CommandTrace) -> None:
+    def _warn_unreadable(self, trace: CommandTrace) -> None:
         assert trace.accepted is not None
         self._notices.warning(
             "command_left_alone",

@@ -55,7 +55,7 @@ PROBE_S = 1.0
 
 
 class TimedOut(Exception):
-    """The caller has waited for too long. The command goes on, and may still succeed."""
+    """The caller has waited for `request_timeout_ms`. The command goes on and may still succeed."""
 
 
 class Closed(LogUnavailable):
@@ -63,7 +63,10 @@ class Closed(LogUnavailable):
 
 
 class NotWritten(LogUnavailable):
-    """The log was unavailable for too long. A command that had begun is ended once it is back."""
+    """The log was unavailable for too long.
+
+    A command that had begun is ended once the log is available again.
+    """
 
 
 class Controller:
@@ -93,7 +96,7 @@ class Controller:
         self._locks = QueueLocks(limits.commands_waiting)
         self._refusals = RefusalQuota(limits.refusals_per_minute, world.now_ms())
         self._running: dict[str, QueuedCommand] = {}
-        self._read_to_end = SharedAction(self._read_on)
+        self._read_to_end = SharedAction(self._wait_for_end)
         self._unfinished = CommandsInDoubt(
             self._locks,
             limits,
@@ -116,9 +119,10 @@ class Controller:
         world: WriterEnvironment,
         limits: CommandLimits,
     ) -> "Controller":
-        """Become the only writer, and end the commands that an earlier one left unfinished.
+        """Claim the log, and end the commands that earlier writers left unfinished.
 
         Raises:
+            Fenced: another writer has claimed the log meanwhile.
             LogUnavailable: the log cannot be written.
         """
         controller = cls(log, reader, Decider(context, world.outside), world, limits)
@@ -139,7 +143,7 @@ class Controller:
             self._check_open()
             if self.failure is None:
                 return
-            await self._end_of_commands()
+            await self._wait_for_commands()
             try:
                 await self._take_over()
             except Fenced as failure:
@@ -151,7 +155,7 @@ class Controller:
     async def _take_over(self) -> None:
         """Claim the log, read it to its end, and end the unfinished commands of any writer.
 
-        In this order: after the claim, no earlier writer can append after the end that is read.
+        The claim comes first: it fences earlier writers, so none appends after the end read here.
         """
         self._epoch = await self._log.claim()
         state = await self._reader.state(self._decider.context.profile)
@@ -174,11 +178,11 @@ class Controller:
         await self._unfinished.end_all()
 
     async def _exists(self, connector: str) -> bool:
-        """True if the log has a connector of this name by now, created by any writer."""
+        """True if the log now has a connector of this name, created by any writer."""
         return connector in (await self._state_at_end()).config.connectors
 
     def _step_down(self, failure: Fenced) -> None:
-        """Run no more commands. Reading goes on; `claim` takes the log back."""
+        """Refuse all further commands; keep reading. `claim` takes the log back."""
         if self.failure is None:
             self._world.notices.warning("log_fenced", reason=str(failure))
         self.failure = failure
@@ -214,8 +218,8 @@ class Controller:
     ) -> Plan | Rejected:
         """Plan a command as `execute` would; write nothing.
 
-        Hooks are called, as Kafka calls them before it writes; one may change another system. With
-        `believe_hooks` each is assumed to agree instead.
+        Like Kafka, it calls the plugins' hooks first, and a hook may change another system. With
+        `believe_hooks`, hooks that run code of plugins are assumed to agree instead.
         """
         self._check_open()
         state = await self._state_for(command, profile)
@@ -229,10 +233,10 @@ class Controller:
     async def execute(
         self, request: CommandRequest, profile: Profile | None = None
     ) -> CommandAnswer:
-        """Run a command to its end, once: the same id again gets the same answer.
+        """Run a command to its end, once: a repeated command id gets the same answer.
 
-        The command runs as by a worker of the profile's release; None: the controller's. A call
-        cancelled before the command has begun cancels it, unless another caller waits for it.
+        The command follows the rules of the profile's release; None: the controller's. A cancelled
+        call cancels its command if that has not begun, and no other caller waits for it.
 
         Raises:
             TooMany: too many commands wait.
@@ -253,7 +257,7 @@ class Controller:
         return await self._answer_of(job, profile or self._decider.context.profile)
 
     async def _answer_of(self, job: QueuedCommand, profile: Profile) -> CommandAnswer:
-        """Wait for the answer of a job that other callers may wait for, too."""
+        """Wait for the answer of a job that several callers may share."""
         job.callers += 1
         try:
             async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
@@ -262,7 +266,7 @@ class Controller:
             message = timed_out(job.request.command, profile, job.since_ms, begun=job.begun)
             raise TimedOut(message) from None
         except asyncio.CancelledError:
-            if self._closed and job.task.cancelled():
+            if self._closed and job.task.cancelled():  # by `close`, not by the caller
                 self._check_open()
             if job.callers == 1:
                 job.abandon()
@@ -275,10 +279,10 @@ class Controller:
         self._closed = True
         for job in self._running.values():
             job.abandon()
-        await self._end_of_commands()
+        await self._wait_for_commands()
         self._decider.close()
 
-    async def _end_of_commands(self) -> None:
+    async def _wait_for_commands(self) -> None:
         """Wait for the running commands; stop retrying the unfinished ones."""
         tasks: list[asyncio.Task[Any]] = [job.task for job in self._running.values()]
         tasks += self._unfinished.stop_retrying()
@@ -291,7 +295,7 @@ class Controller:
     # --- one command --------------------------------------------------------------------------
 
     def _earlier_answer(self, request: CommandRequest, state: ClusterState) -> CommandAnswer | None:
-        """Answer of the command that had this id before; None: it is new, or not finished."""
+        """Answer to an earlier command with this id; None: there is none, or it is unfinished."""
         trace = state.commands.get(request.command_id)
         if trace is None or trace.accepted is None:
             return None
@@ -300,7 +304,7 @@ class Controller:
         return command_log.ended(trace)
 
     def _conflict(self, request: CommandRequest) -> Rejected:
-        """Refuse a key of another command. The command topic has that command, not this one."""
+        """Refuse an id that another command has; the command topic has only that command."""
         rejected = command_log.other_command(request)
         self._report(QueuedCommand(request, None), rejected, records=0)
         return rejected
@@ -313,7 +317,7 @@ class Controller:
         return job
 
     async def _run(self, job: QueuedCommand) -> CommandAnswer:
-        """Hold the lock of the queue; end what is in doubt there; run the command."""
+        """Hold the lock of the queue, end commands in doubt there, then run the command."""
         request = job.request
         ending: CommandAnswer | LogError | None = None
         async with self._locks.turn(job.queue):
@@ -359,7 +363,7 @@ class Controller:
             raise NotWritten(message) from failure
 
     def _report(self, job: QueuedCommand, answer: CommandAnswer | LogError, records: int) -> None:
-        """Write the one line about a command to the log of the service."""
+        """Log one event about a command that has ended."""
         command = job.request.command
         outcome, reason = "done", None
         if isinstance(answer, Rejected):
@@ -384,7 +388,7 @@ class Controller:
         """End an unfinished command of any writer, as `recover` decides.
 
         Raises:
-            NotTakenBack: that is not possible yet.
+            NotTakenBack: its actions outside of the log cannot be taken back yet.
         """
         assert trace.accepted is not None
         state = await self._state_for(request.command)
@@ -407,13 +411,13 @@ class Controller:
     # --- the state that a command depends on ----------------------------------------------------
 
     async def _state_to_decide_on(self, job: QueuedCommand) -> ClusterState:
-        """State for a decision; at the end of the log if other writers' records matter."""
+        """State for a decision; read to the end of the log if other writers' records matter."""
         if _depends_on_others(job.request.command):
             await self._read_to_end()
         return await self._state_for(job.request.command, job.profile)
 
     async def _state_for(self, command: AnyCommand, profile: Profile | None = None) -> ClusterState:
-        """State of a release, with every topic that the command may concern."""
+        """State of a release, with every offsets topic that the command may concern."""
         state = self.state
         if isinstance(command, OffsetsCommand):
             topics = own_offsets_topics(state, command)
@@ -426,7 +430,7 @@ class Controller:
         await self._read_to_end()
         return self.state
 
-    async def _read_on(self) -> None:
+    async def _wait_for_end(self) -> None:
         """Wait until every record that is in the log now has been folded.
 
         Raises:
@@ -443,7 +447,7 @@ class Controller:
 
 
 def _depends_on_others(command: AnyCommand) -> bool:
-    """True if the command changes what is in the log: no record of another writer may be missed."""
+    """True if the plan is computed from present records, which another writer may have written."""
     if isinstance(command, CreateConnector):
         return command.initial_offsets is not None
     return isinstance(command, PatchConfig | AlterOffsets | ResetOffsets)

@@ -1,7 +1,7 @@
-"""Actions of a plan outside of the logs, and questions of a decision.
+"""Actions of a plan outside of the logs, and the group offsets that a decision reads.
 
-On Kafka that is the admin client: consumer groups of sinks, transactional producers. An embedded
-control plane has no Kafka behind it, and no workers but its own.
+On Kafka, the admin client performs them on consumer groups and transactional producers. An embedded
+control plane has no Kafka cluster and no workers other than its own.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,13 +23,14 @@ STILL_ACTIVE = (
     "operation can be safely retried. If it doesn't eventually succeed, the Connect cluster may "
     "need to be restarted to get rid of the zombie sink tasks."
 )
-"""Kafka's words for a group that still has members (`Worker#alterSinkConnectorOffsets`)."""
+"""Kafka's message for a group that still has members (`Worker#alterSinkConnectorOffsets`)."""
 
 
 class ExternalActionFailed(Exception):
-    """A system outside of the log refused.
+    """A system outside of the log refused an action or a read.
 
-    `answer` is the worker's answer, `cause` what a worker only logs; the message has both.
+    `answer`: the text that a worker answers. `cause`: the text that it only logs. The message has
+    both.
     """
 
     def __init__(self, answer: str, cause: str = "") -> None:
@@ -42,10 +43,10 @@ class ExternalActions(Protocol):
     """Systems outside of the log: consumer groups, producers, other workers."""
 
     async def perform(self, action: AnyAction) -> None:
-        """Perform an action. If it was done before, nothing more happens.
+        """Perform an action; repeating it has no further effect.
 
         Raises:
-            ExternalActionFailed: it cannot be done.
+            ExternalActionFailed: the action is refused, or the system cannot be reached.
         """
         ...
 
@@ -62,12 +63,12 @@ class ExternalActions(Protocol):
 
 @runtime_checkable
 class HasLogEnds(Protocol):
-    """External systems that also know the ends of partitions, and so the lag of a group."""
+    """External actions that also read the ends of partitions, from which a group's lag follows."""
 
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """Ends of partitions, as far as they are known.
+        """End of each partition; partitions with an unknown end are missing.
 
         Raises:
             ExternalActionFailed: no broker answers.
@@ -78,10 +79,10 @@ class HasLogEnds(Protocol):
 async def sink_progress(
     name: str, config: Properties, context: Context, outside: ExternalActions
 ) -> GroupProgress:
-    """Ask for the committed offsets of a sink's group, and for the ends of their partitions.
+    """Read the committed offsets of a sink's group, and the ends of their partitions.
 
     Raises:
-        ExternalActionFailed: the group cannot be asked. Missing ends are no failure.
+        ExternalActionFailed: the offsets cannot be read. Missing ends are no failure.
     """
     group, admin = group_of(name, config, context), admin_overrides(config)
     offsets = await outside.group_offsets(group, admin)
@@ -94,10 +95,14 @@ async def sink_progress(
 
 
 class Alone:
-    """No Kafka and no other workers: no group to read, no producer or worker to reach."""
+    """External actions without a Kafka cluster and without other workers (`ExternalActions`)."""
 
     async def perform(self, action: AnyAction) -> None:
-        """Do nothing; setting the offsets of a group fails."""
+        """Do nothing.
+
+        Raises:
+            ExternalActionFailed: the action sets offsets of a group.
+        """
         if isinstance(action, AlterGroup) and action.put:
             raise ExternalActionFailed(
                 f"Failed to alter consumer group offsets for connector {action.connector}: this "

@@ -26,15 +26,15 @@ from controlplane.settings.errors import SettingsError
 class KafkaActions:
     """Actions on the clusters that a worker of these settings would use (`ExternalActions`).
 
-    Every action can be repeated. Restarts do nothing: the workers that run tasks read the records
-    of the log, and no tasks run here.
+    Every action can be repeated. Restarts do nothing here: the workers that run the tasks read the
+    restart records from the log.
     """
 
     def __init__(self, clusters: ConnectorClusters) -> None:
         self._clusters = clusters
 
     async def perform(self, action: AnyAction) -> None:
-        """Perform an action. If it was done before, nothing more happens.
+        """Perform an action; repeating it has no further effect.
 
         Raises:
             ExternalActionFailed: a cluster refuses, or cannot be reached.
@@ -62,7 +62,7 @@ class KafkaActions:
     async def log_ends(
         self, partitions: Iterable[TopicPartition], admin: AdminOverrides = UNSET
     ) -> Mapping[TopicPartition, LogEnd]:
-        """Ends of the partitions that a consumer group reads, as far as they are known.
+        """End of each partition that a group reads; partitions with an unknown end are missing.
 
         Raises:
             ExternalActionFailed: no broker answers.
@@ -74,7 +74,7 @@ class KafkaActions:
         answer = f"Failed to alter consumer group offsets for connector {action.connector}"
         put = {(topic, partition): offset for topic, partition, offset in action.put}
         async with self._groups(action.admin, answer, action.connector, "alter") as groups:
-            # Set offsets first, because that creates the group. A missing group has none to remove.
+            # Commits come first: they create a missing group, and a missing group refuses removals.
             await groups.commit(action.group, put)
             await groups.remove(action.group, action.remove)
 
@@ -93,9 +93,11 @@ class KafkaActions:
     async def _groups(
         self, admin: AdminOverrides, answer: str = "", connector: str = "", verb: str = ""
     ) -> AsyncIterator[GroupAdmin]:
-        """Open the groups of a connector's cluster; failures get the worker's words and a reason.
+        """Open the groups of a connector's cluster, and translate failures.
 
-        A worker answers its words only, and logs the reason.
+        Raises:
+            ExternalActionFailed: with `answer` as the worker's answer, and the reason, which a
+                worker only logs. Groups with members get `STILL_ACTIVE`.
         """
         settings = {} if admin is UNSET else admin
         overrides = {key: value for key, value in settings.items() if isinstance(value, str)}

@@ -1,6 +1,6 @@
-"""Messages for a caller whose command does not end in time: Connect's sentences.
+"""Connect's messages for a command that does not end in time.
 
-Kafka: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`, `RestartRequest`.
+Source: `HerderRequestHandler`, `Stage`, `KafkaConfigBackingStore`, `RestartRequest`.
 """
 
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ FENCED = (
     "Failed to write to config topic; this may be due to a transient error and the request can be "
     "safely retried"
 )
-"""Message of a leader that another one has fenced (`PrivilegedWriteException`)."""
+"""Message of a leader that another leader has fenced (`PrivilegedWriteException`)."""
 
 _TARGET_FAILED = "Error writing target state to Kafka"
 
@@ -51,7 +51,7 @@ _FAILURES: Mapping[type, str] = {
 
 
 def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bool) -> str:
-    """Message of a timeout; `since_ms` is the time at which the present stage began."""
+    """Message of a timeout; `since_ms`: epoch milliseconds at which the present stage began."""
     if not profile.rest_timeouts_name_stage:
         return "Request timed out"
     stage = _STAGES.get(type(command), "writing to the config topic").format(command)
@@ -63,7 +63,7 @@ def timed_out(command: AnyCommand, profile: Profile, since_ms: int, *, begun: bo
 
 
 def not_written(command: AnyCommand) -> str:
-    """Message of an outage: the record may be in the log nevertheless, or be written later."""
+    """Message of an outage during a write. The record may still be in the log, now or later."""
     if isinstance(command, commands.RestartConnector):
         return f"Error writing {_restart_request(command)} to Kafka"
     return _FAILURES.get(type(command), "Error writing to Kafka")

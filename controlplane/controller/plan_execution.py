@@ -1,8 +1,8 @@
-"""Executes plans: appends the records of each step, or acts outside of the log; then the next step.
+"""Execution of plans, step by step: a step appends its records, or acts outside of the log.
 
-The first batch also holds the record that the command was accepted, the last one that it finished.
-Batches are atomic, so a plan of one batch has no gap. Each step is read back before the next one.
-After each step lies a crash point with the name of the step: `recover` completes what is missing.
+The first batch includes the "accepted" record of the command, the last batch its "finished" record.
+Batches are atomic, so a plan of one batch is never half done. Each step is read back before the
+next one. A crash may follow any step; `recover` then decides the missing steps.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from controlplane.projection.notices import Notices
 T = TypeVar("T")
 
 StepListener = Callable[[CommandRequest, Step], Awaitable[None]]
-"""Called after each step, when it is durable; an exception ends the command there."""
+"""Called after each durable step; an exception ends the command there."""
 
 ConnectorExists = Callable[[str], Awaitable[bool]]
-"""Returns True if a connector of this name exists by now, created by any writer."""
+"""Returns True if a connector of this name exists now, created by any writer."""
 
 
 async def _no_other_writer(_connector: str) -> bool:
@@ -39,11 +39,11 @@ async def _no_other_writer(_connector: str) -> bool:
 
 
 async def no_listener(_request: CommandRequest, _step: Step) -> None:
-    """Ignore the step."""
+    """Do nothing after a step: the default `StepListener`."""
 
 
 class WriterEnvironment(NamedTuple):
-    """Environment of a controller: clock, actions outside of the logs, listeners."""
+    """Environment of a controller: clock (epoch ms), external actions, notices, step listener."""
 
     now_ms: Callable[[], int]
     outside: ExternalActions
@@ -69,18 +69,18 @@ class NotDone(LogUnavailable):
 class NotTakenBack(LogUnavailable):
     """A command failed, and its actions outside of the log cannot be taken back yet.
 
-    It stays unfinished until then. `failed` is the answer to its caller; `step` is the last step
-    that began.
+    It stays unfinished until then. `failed`: the answer to its caller. `step`: the name of the last
+    step that began.
     """
 
     def __init__(self, failed: Rejected, step: Step, why: Rejected) -> None:
-        super().__init__(f"what a failed command has done cannot be taken back yet: {why.sentence}")
+        super().__init__(f"actions of a failed command cannot be taken back yet: {why.sentence}")
         self.failed = failed
         self.step = step.name
 
 
 class PlanExecution:
-    """Executes plans. `commands_topic` None: the log has no command topic, so none is recorded."""
+    """Executes plans. Without a `commands_topic` it records no commands."""
 
     def __init__(
         self,
@@ -100,45 +100,54 @@ class PlanExecution:
     async def perform(
         self, request: CommandRequest, plan: Plan, *, accepted: bool = False
     ) -> Outcome | Rejected:
-        """Execute all steps; return the answer. `accepted`: the command topic has that record.
+        """Execute all steps; return the answer.
+
+        `accepted`: the command topic already has the "accepted" record.
 
         Raises:
             Fenced: another writer has taken over.
-            NotDone, NotTakenBack, LogUnavailable: for too long; the command is unfinished.
+            NotDone, LogUnavailable: the log was unavailable for too long; the command is
+                unfinished.
+            NotTakenBack: the command failed, and is unfinished until it can be taken back.
         """
         parts = size_of(request.command)
-        begun = [] if accepted else await self._accepted(request, plan, parts)
+        accepted_drafts = [] if accepted else await self._accepted(request, plan, parts)
         finished: list[Step] = []
         for step in plan.steps:
             if step.absent and await self._connector_exists(step.absent):
-                return await self._overtaken(request, begun, step.absent)
+                return await self._overtaken(request, accepted_drafts, step.absent)
             is_last = step is plan.steps[-1]
-            end = await self._finished(request, plan.outcome, parts) if is_last else []
+            finished_drafts = await self._finished(request, plan.outcome, parts) if is_last else []
             if step.action is None and not step.best_effort:
-                failed = await self._write(request, step, [*begun, *step.records, *end])
-            else:  # a step that may fail alone is no part of a batch
-                await self._append(request, begun)
+                failed = await self._write(
+                    request, step, [*accepted_drafts, *step.records, *finished_drafts]
+                )
+            else:  # its failure must not prevent the other records, so it gets no batch with them
+                await self._append(request, accepted_drafts)
                 failed = await self._try(request, step)
-                end = end if failed is None else []
-                await self._append(request, end)
+                finished_drafts = finished_drafts if failed is None else []
+                await self._append(request, finished_drafts)
             if failed is not None:  # an earlier process may have done more steps than this one
                 await self.take_back(request, plan.steps if accepted else [*finished, step], failed)
                 return failed
-            begun = []
+            accepted_drafts = []
             finished.append(step)
             await self._stepped(request, step)
         if not plan.steps:
-            end = await self._finished(request, plan.outcome, parts)
-            await self._append(request, [*begun, *end])
+            finished_drafts = await self._finished(request, plan.outcome, parts)
+            await self._append(request, [*accepted_drafts, *finished_drafts])
         return plan.outcome
 
     async def _overtaken(
-        self, request: CommandRequest, begun: Sequence[Draft], connector: str
+        self, request: CommandRequest, accepted_drafts: Sequence[Draft], connector: str
     ) -> Outcome | Rejected:
-        """Refuse: another writer has created the connector, and may rely on the steps done here."""
+        """Refuse, because another writer has created the connector.
+
+        The finished steps are not taken back: that writer may rely on them.
+        """
         failed = Rejected(Reason.ALREADY_EXISTS, f"Connector {connector} already exists")
-        end = await self._finished(request, failed, size_of(request.command))
-        await self._append(request, [*begun, *end])
+        finished_drafts = await self._finished(request, failed, size_of(request.command))
+        await self._append(request, [*accepted_drafts, *finished_drafts])
         return failed
 
     async def take_back(
@@ -146,22 +155,23 @@ class PlanExecution:
     ) -> None:
         """Take back the steps that began, the last one first; record that the command failed.
 
-        The failed step is taken back too: a part of it may have been done. Records that cannot be
-        taken back, because their topic is no longer usable, stay: no worker reads them.
+        The failed step is taken back too: a part of it may have been done. Records of a topic that
+        is no longer usable stay: no worker reads them.
 
         Raises:
-            NotDone, NotTakenBack: for too long; the command is unfinished.
+            NotDone: the log was unavailable for too long; the command is unfinished.
+            NotTakenBack: an action cannot be taken back yet; the command is unfinished.
         """
         for undo in (step.undo for step in reversed(begun) if step.undo is not None):
-            why = await self._try(request, undo)
-            if why is not None and undo.action is not None:
-                raise NotTakenBack(failed, begun[-1], why)
+            refusal = await self._try(request, undo)
+            if refusal is not None and undo.action is not None:
+                raise NotTakenBack(failed, begun[-1], refusal)
             await self._stepped(request, undo)
         end = await self._finished(request, failed, size_of(request.command))
         await self._append(request, end)
 
     async def refuse(self, request: CommandRequest, rejected: Rejected, most: int) -> None:
-        """Record that a command was refused, in at most so many bytes."""
+        """Record that a command was refused, in at most `most` bytes."""
         assert self._topic is not None
         draft = partial(command_log.refused, self._topic, request, rejected, most)
         await self._append(request, [await in_thread_if_large(draft, size_of(request.command))])
@@ -173,7 +183,7 @@ class PlanExecution:
     async def _write(
         self, request: CommandRequest, step: Step, drafts: Sequence[Draft]
     ) -> Rejected | None:
-        """Append a batch that the plan needs; return the reason if the command fails by it."""
+        """Append a batch that the plan needs; return the refusal if the log is not usable."""
         try:
             await self._append(request, drafts)
         except LogUnavailable as failure:
@@ -183,7 +193,7 @@ class PlanExecution:
         return None
 
     async def _try(self, request: CommandRequest, step: Step) -> Rejected | None:
-        """Execute a step that may fail; return the reason if the command fails by it."""
+        """Execute an action or best-effort step; return the refusal if the command fails by it."""
         try:
             if step.action is None:
                 await self._append(request, step.records)
@@ -204,7 +214,7 @@ class PlanExecution:
             self._written[request.command_id] += await self._writer.append(request, drafts)
 
     async def _accepted(self, request: CommandRequest, plan: Plan, parts: int) -> list[Draft]:
-        """Record that the command was accepted, with its plan unless that is one batch."""
+        """Draft the "accepted" record; it includes the plan unless that is one batch."""
         if self._topic is None:
             return []
         one_batch = len(plan.steps) == 1 and plan.steps[0].action is None
@@ -214,7 +224,7 @@ class PlanExecution:
     async def _finished(
         self, request: CommandRequest, answer: Outcome | Rejected, parts: int
     ) -> list[Draft]:
-        """Record that the command has finished, with its answer."""
+        """Draft the "finished" record, with the answer."""
         if self._topic is None:
             return []
         parts += _size_of_answer(answer)
@@ -252,8 +262,8 @@ class LogWriter:
     """Appends batches as the writer of an epoch, and waits until each has been read back.
 
     Without an epoch it appends beside the writer, as any worker may do for some records. While the
-    log is unavailable, it retries for a bounded time. `LogUnavailable` after that means that the
-    batch may be in the log, all of it, or not at all.
+    log is unavailable, it retries for a bounded time. A later `LogUnavailable` leaves the outcome
+    open: the log has the whole batch, or nothing of it.
     """
 
     def __init__(  # noqa: PLR0913 - settings, by name only
@@ -281,7 +291,7 @@ class LogWriter:
 
         Raises:
             Fenced: another writer has taken over; nothing was appended.
-            LogUnavailable: for too long.
+            LogUnavailable: the log was unavailable for longer than `write_patience_ms`.
         """
         headers: Headers = (
             (COMMAND_ID, request.command_id.encode("utf-8", "surrogatepass")),
@@ -294,17 +304,19 @@ class LogWriter:
             for draft, partition in placed
         ]
         positions = await retried(partial(self._log.append, records, self._epoch), self._limits)
+        patience_s = self._limits.write_patience_ms / 1_000
         try:
-            async with asyncio.timeout(self._limits.write_patience_ms / 1_000):
+            async with asyncio.timeout(patience_s):
                 await self._reader.wait_for_records(positions)
         except TimeoutError:
-            raise LogUnavailable("what was written could not be read back") from None
+            text = f"the records were written, but not read back within {patience_s:g} s"
+            raise LogUnavailable(text) from None
         return len(records)
 
     async def _placed(self, drafts: Sequence[Draft]) -> list[tuple[Draft, int]]:
-        """Return the drafts, each with its partition; missing topics are created.
+        """Return the drafts, each with its partition; create missing topics.
 
-        From now on the reader follows the topics: it could not read the batch back otherwise.
+        The reader follows the topics from now on, so that it can read the batch back.
         """
         for topic in dict.fromkeys(draft.topic for draft in drafts if draft.partition is None):
             if topic not in self._partitions:
@@ -321,16 +333,16 @@ class LogWriter:
         return [(draft, self._partition(draft)) for draft in drafts]
 
     def _partition(self, draft: Draft) -> int:
-        """Partition that the draft states, or else that of Kafka's partitioner for its key."""
+        """Partition of the draft; by default the one that Kafka's partitioner picks for its key."""
         if draft.partition is not None:
             return draft.partition
         partitions = self._partitions[draft.topic]
         return partition_of(draft.key, partitions) if partitions > 1 else 0
 
     async def _find_or_create(self, topic: str) -> None:
-        """Learn the number of partitions of a topic; create a connector's own offsets topic.
+        """Read the number of partitions of a topic; create a connector's missing offsets topic.
 
-        The new topic gets as many partitions as the worker's offsets topic (`TopicAdmin`, KIP-618).
+        The new topic gets as many partitions as the worker's offsets topic (KIP-618, `TopicAdmin`).
         """
         self._partitions = dict(await self._log.topics())
         if topic not in self._partitions:
@@ -343,7 +355,7 @@ async def retried(attempt: Callable[[], Awaitable[T]], limits: CommandLimits) ->
     """Return the result of an attempt, repeated while the log is unavailable.
 
     Raises:
-        LogUnavailable: it was for longer than `limits.write_patience_ms`.
+        LogUnavailable: the log was unavailable for longer than `limits.write_patience_ms`.
     """
     loop = asyncio.get_running_loop()
     deadline = loop.time() + limits.write_patience_ms / 1_000

@@ -1,6 +1,6 @@
-"""Topics of a cluster in a log: checked for the form that a worker needs, and created.
+"""Checks and creation of Connect's topics in a log.
 
-A log without its config topic is refused. Any other deviation is a sentence about its effect.
+A log without its config topic is refused. Any other deviation gives a sentence about its effect.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,30 +15,30 @@ from controlplane.logs.log import EmbeddedLog, Log, LogNotUsable, ReadableLog
 TOPICS_SHOWN = 5
 """Number of topics that a message lists."""
 
-_TOLD_BY = {"offsets": "source offsets", "status": "statuses"}
-"""Facts that are unknown without a topic. Most logs have no commands topic: no entry for it."""
+_UNKNOWN_WITHOUT = {"offsets": "source offsets", "status": "statuses"}
+"""Facts that are unknown without a topic. Most logs have no command topic, so it has no entry."""
 
 
 def missing_topics(
     topics: Topics, there: Iterable[str], *, named: Collection[str] = (), naming: str = ""
 ) -> tuple[str, ...]:
-    """Return a sentence for each topic that is not `there`, about the facts that stay unknown.
+    """Return one sentence per missing topic, about the facts that are then unknown.
 
-    `named` are the topics (`config`, `status`, …) whose names the user has given; `naming` tells
-    the user how to give a name.
+    `there`: names of the existing topics. `named`: topics (`config`, `status`, …) whose names the
+    user has given. `naming`: hint for the user how to give a name.
 
     Raises:
-        LogNotUsable: the config topic is missing, or a topic whose name the user has given.
+        LogNotUsable: the config topic or a topic in `named` is missing.
     """
     existing = sorted(there)
-    called = msgspec.structs.asdict(topics)
-    missing = {role: topic for role, topic in called.items() if topic not in existing}
+    names = msgspec.structs.asdict(topics)
+    missing = {role: topic for role, topic in names.items() if topic not in existing}
     for role, topic in missing.items():
         if role == "config" or role in named:
-            raise _no_topic(role, topic, existing, naming)
+            raise _missing_topic_error(role, topic, existing, naming)
     return tuple(
         f"this log has no {missing[role]}: {unknown} are unknown"
-        for role, unknown in _TOLD_BY.items()
+        for role, unknown in _UNKNOWN_WITHOUT.items()
         if role in missing
     )
 
@@ -59,9 +59,9 @@ async def missing_for_writer(
 ) -> tuple[str, ...]:
     """Return sentences about topics that a writer would add to a log; none about an empty log.
 
-    A writer creates missing topics. In a log with records, a misspelt name would hide the records
-    of the intended topic. An imported log has no commands topic: a new one may have any name.
-    A program may put offsets into a log before the first config (`may_lack_configs`).
+    A writer creates missing topics. So a misspelt name would hide the records of the intended
+    topic. An imported log has no command topic: a new one may have any name. `may_lack_configs`: a
+    program may have written offsets before the first config.
 
     Raises:
         LogNotUsable: the config topic is missing, or a topic whose name the user has given.
@@ -80,8 +80,8 @@ async def missing_for_writer(
 async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
     """Check that topics on Kafka are new, or this project's own.
 
-    Records without any in our command topic are another Connect cluster's. A partition that has had
-    records counts as one with records, since only offsets are compared.
+    If the command topic has no records, the records of the other topics belong to another Connect
+    cluster. Only offsets are compared: a topic counts as filled if its start is below its end.
 
     Raises:
         LogNotUsable: the records are another cluster's, or the topic of configs or commands has
@@ -107,11 +107,13 @@ async def check_own_topics(log: ReadableLog, topics: Topics) -> None:
 
 
 async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) -> None:
-    """Create the missing topics, with these partitions; existing ones keep their partitions.
+    """Create the missing topics.
+
+    `offsets`, `status`: numbers of partitions; existing topics keep theirs.
 
     Raises:
-        LogNotUsable: the log has records, and a name of a topic is probably misspelt; or on Kafka,
-            the records are another cluster's, or a worker would not start with a topic.
+        LogNotUsable: an embedded log has records but lacks a topic, so a name is probably misspelt.
+            On Kafka: the records are another cluster's, or a worker would refuse a topic.
     """
     existing = await log.topics()
     partitions = {
@@ -126,7 +128,7 @@ async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) 
             topic: number for topic, number in partitions.items() if topic not in existing
         }
     else:
-        # Other programs have topics there, too: their records are no sign of a misspelt name.
+        # A cluster has topics of other programs: their records do not show a misspelt name.
         await check_own_topics(log, topics)
         # An existing topic is only verified, as a worker does.
         partitions = {topic: existing.get(topic, number) for topic, number in partitions.items()}
@@ -135,9 +137,9 @@ async def create_topics(log: Log, topics: Topics, *, offsets: int, status: int) 
 
 
 def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
-    """Return one sentence about the effect of a config topic with several partitions.
+    """Return a sentence if the config topic has several partitions.
 
-    Old workers accept such a topic (`KafkaConfigBackingStore#start`), so their logs are read.
+    Old workers accept such a topic (`KafkaConfigBackingStore#start`), so their logs are readable.
     """
     partitions = there.get(topics.config, 1)
     if partitions == 1:
@@ -150,13 +152,13 @@ def split_config(topics: Topics, there: Mapping[str, int]) -> tuple[str, ...]:
     return (effect,)
 
 
-def _no_topic(role: str, topic: str, existing: list[str], naming: str) -> LogNotUsable:
+def _missing_topic_error(role: str, topic: str, existing: list[str], naming: str) -> LogNotUsable:
     listed = _listed(existing) or "none"
     hint = f" ({naming})" if naming else ""
     without = "" if role == "config" else ", or leave it unnamed if there is none"
     return LogNotUsable(
         f"there is no topic {topic} (found: {listed}): "
-        f"name the {role} topic as it is called here{without}{hint}"
+        f"give the name of the {role} topic in this log{without}{hint}"
     )
 
 

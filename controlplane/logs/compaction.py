@@ -6,16 +6,16 @@ from controlplane.core.entry import Batch
 
 
 class CompactionFilter:
-    """Classifies the entries of one partition, given from the newest batch to the oldest.
+    """Classifies the entries of one partition; `sift` takes its batches from newest to oldest.
 
-    The last entry of each key stays. Entries without a key and entries of aborted transactions go;
-    an aborted entry does not supersede an older one. Entries from offset `below` on are ignored,
-    as the cleaner ignores the active segment (None: no entry is ignored).
+    The last entry of each key stays. Entries without a key and aborted entries are superseded; an
+    aborted entry supersedes no other one. Entries from offset `below` on are ignored, as Kafka's
+    cleaner ignores the active segment (None: no entry is ignored).
 
-    `superseded` and `tombstones` are offsets. Superseded entries may be removed at any time and in
-    any order. Tombstones are the last of their key and may be removed only after all superseded
-    entries: otherwise an older value of the key would become visible again. Kafka keeps tombstones
-    for `delete.retention.ms`. Memory grows with the number of keys.
+    `superseded` and `tombstones` are offsets. Superseded entries may be removed in any order.
+    Tombstones, the last entries of their keys, may be removed only after all superseded entries:
+    otherwise an older value would become visible again. Kafka keeps tombstones for
+    `delete.retention.ms`. Memory grows with the number of keys.
     """
 
     def __init__(self, below: int | None = None) -> None:
@@ -25,7 +25,7 @@ class CompactionFilter:
         self._keys_seen: set[bytes] = set()
 
     def sift(self, newest_first: Iterable[Batch]) -> None:
-        """Classify the entries of batches, each older than the one before."""
+        """Classify the entries of batches; each batch is older than the previous one."""
         for batch in newest_first:
             self._sift(batch)
 

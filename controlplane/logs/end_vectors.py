@@ -1,9 +1,8 @@
 """Vectors of end offsets given by a caller, fitted to a log.
 
-A vector taken from a cluster seldom fits a dump of it exactly. Its ends count transaction markers,
-which a dump lacks. It has an end for each partition, while a dump shows only partitions with
-records. A vector that still has a clear meaning is accepted, with a notice for each deviation. Any
-other vector is refused.
+A vector taken from a cluster seldom fits a dump of that cluster exactly. Its ends count transaction
+markers, which a dump lacks. It has an end for each partition, while a dump shows only partitions
+with records. An unambiguous vector is accepted, with a notice per deviation; others are refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,8 +26,8 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
     Topics and partitions that the vector does not name get the end 0.
 
     Raises:
-        UnknownMoment: the vector has no end of the config topic, an offset that Kafka cannot store,
-            or an end in a partition that does not exist.
+        UnknownMoment: the vector lacks the end of the config topic, or has an impossible offset, or
+            an end in a missing partition.
     """
     if config_topic not in vector:
         raise UnknownMoment(f"a vector needs the end of {config_topic}, which names the connectors")
@@ -44,7 +43,7 @@ def fitted(vector: Ends, ends: Ends, config_topic: str) -> FittedEnds:
 
 
 def padded(cut: Sequence[int], ends: Sequence[int]) -> list[int]:
-    """Return an end for each partition, none beyond the end of the log; missing ends are 0."""
+    """Return the cut with an end for each partition: at most the log's end, 0 if it is missing."""
     return [min(at, end) for at, end in zip_longest(cut, ends, fillvalue=0)][: len(ends)]
 
 
@@ -66,9 +65,9 @@ def _notices(topic: str, vector: Ends, ends: Sequence[int]) -> Iterator[str]:
             yield f"the vector does not name {topic}: nothing of it is read"
         return
     if any(ends[len(offsets) :]):
-        named = f"{len(offsets)} of {len(ends)} partitions of {topic}"
-        yield f"the vector names {named}: the rest is out"
+        counted = f"{len(offsets)} of {len(ends)} partitions of {topic}"
+        yield f"the vector names {counted}: the rest is out"
     for partition, (at, end) in enumerate(zip(offsets, ends, strict=False)):
         if at > end:
-            where = f"{topic} partition {partition}" if len(ends) > 1 else topic
-            yield f"{where} ends at {end}: it is read to there, not to {at}"
+            partition_name = f"{topic} partition {partition}" if len(ends) > 1 else topic
+            yield f"{partition_name} ends at {end}: it is read to there, not to {at}"

@@ -1,17 +1,16 @@
 """Contract of logs, and the errors that a log may raise.
 
 A log holds topics; a topic has numbered partitions; a partition holds entries in the order of
-their log offsets, which ascend but may have gaps (compaction, transaction markers). The contract
-promises only what Kafka can keep. A batch of records is appended atomically (a transaction). Order
-holds within a partition. A reader can read to the end. A writer with an old epoch is fenced
-(`transactional.id`). There is no compare-and-append, and no promise which offset comes next: the
-marker of a transaction takes one, too. `EmbeddedLog` adds the methods that only a log of this
-process can offer.
+their offsets, which ascend but may have gaps (compaction, transaction markers). The contract makes
+only promises that Kafka keeps: a batch of records is appended atomically (a transaction); order
+holds within a partition; a reader can read to the end; a writer with an old epoch is fenced
+(`transactional.id`). There is no compare-and-append. The next offset is not predictable, because
+transaction markers also take offsets. `EmbeddedLog` adds methods that need no brokers.
 
-Every method of a closed log but `close` raises `LogUnavailable`; a waiting `tail` wakes up and
-raises it. A topic may be named more than once. Offsets given as `Ends` may lie outside of the log
-and may leave out topics or the last partitions (default: the first record, or the end). More
-offsets than a topic has partitions raise `LogNotUsable`.
+Every method of a closed log except `close` raises `LogUnavailable`; a waiting `tail` wakes up and
+raises it. A topic may be named more than once. `Ends` arguments may exceed the log, and may leave
+out topics or the last partitions (default: the first record, or the end). More offsets than a topic
+has partitions raise `LogNotUsable`.
 """
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
@@ -40,7 +39,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogError(Exception):
-    """Failure of a log; the message says in one sentence what happened and what to do."""
+    """Failure of a log; the message tells in one sentence what happened and what to do."""
 
 
 class LogUnavailable(LogError):
@@ -56,35 +55,35 @@ class LogReplaced(LogUnavailable, LogNotUsable):
 
 
 class LogCorrupt(LogError):
-    """The log's own frames are damaged; no byte after them can be trusted."""
+    """The log's own structure is damaged; no byte after the damage can be trusted."""
 
 
 class Fenced(LogError):
     """Another writer has taken over with a newer epoch, and nothing was appended.
 
-    Never retry with the same epoch. The owner steps down: it may go on reading, and it may `claim`
-    the log again on an explicit request.
+    Never retry with the same epoch. The fenced writer may continue to read. It may `claim` the log
+    again only on an explicit request.
     """
 
 
 @runtime_checkable
 class ReadableLog(Protocol):
-    """A log that can be read: every log, including a cluster that this program never writes to."""
+    """A log that can be read. A cluster to which this program never writes is only this."""
 
     async def topics(self) -> Mapping[str, int]:
         """All topics, each with its number of partitions."""
         ...
 
     async def starts(self, topics: Iterable[str]) -> Ends:
-        """Offset of the first record that the log still holds (the end of an empty partition)."""
+        """Offset of the first record in the log, per partition; the end of an empty partition."""
         ...
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Offset after the last record that can be read now, or soon.
+        """Offset after the last record that can be read now or soon, per partition.
 
-        It lies after every record whose `append` through this object has returned. On Kafka that
-        is the last stable offset or the own record's offset + 1, whichever is greater: a commit
-        returns before its marker is written. Raises `LogNotUsable` for a topic that is missing.
+        It lies after every record whose `append` through this object has returned. On Kafka it is
+        the last stable offset, or the end of this object's last record if that is greater: a commit
+        returns before its marker is written. Raises `LogNotUsable` for a missing topic.
         """
         ...
 
@@ -94,7 +93,7 @@ class ReadableLog(Protocol):
         """Yield batches of these topics from `start` (first record) to `stop` (current end).
 
         Order holds within a partition; batches of several partitions come in any interleaving
-        (`core.order` puts them into the order of the fold). Entries of aborted transactions are
+        (`core.order` sorts them for the fold). Entries of aborted transactions are
         included and marked. No batch is empty.
         """
         ...
@@ -115,10 +114,10 @@ class ReadableLog(Protocol):
 
 @runtime_checkable
 class HasQuickEnds(Protocol):
-    """A log that returns its ends with fewer requests if it was asked for them a moment ago."""
+    """A log that can return its ends with fewer requests, from cached partition leaders."""
 
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
-        """Return what `ends` does; partitions that were added a moment ago may be missing."""
+        """Return the same as `ends`; partitions that were added recently may be missing."""
         ...
 
 
@@ -138,7 +137,7 @@ class HasClusterId(Protocol):
 
     @property
     def cluster_id(self) -> str | None:
-        """Id like that of a Kafka cluster: 22 characters of Base64; None: it has none yet."""
+        """Id in the format of a Kafka cluster id: 22 characters of Base64; None: it has none."""
         ...
 
 
@@ -184,8 +183,8 @@ class Log(ReadableLog, Protocol):
         """Become the only writer: start a new epoch. Every older epoch is `Fenced` from now on.
 
         When this returns, appends of older epochs are decided: their records lie before `ends`, or
-        will never exist. So claim first, then read to the end. An epoch is valid for this object
-        alone; on Kafka it corresponds to a `transactional.id`.
+        will never exist. So claim first, then read to the end. An epoch is valid only for this
+        object; on Kafka it belongs to one `transactional.id`.
         """
         ...
 
@@ -201,16 +200,16 @@ class Log(ReadableLog, Protocol):
             Fenced: the `epoch` is not the newest; nothing was appended.
             LogNotUsable: a topic or partition is missing; nothing was appended.
             LogUnavailable: the log is unreachable. The batch was appended whole or not at all;
-                that is decided before the next answer of `ends`.
+                the outcome is decided before the next call of `ends` returns.
 
-        A caller that cancels this cannot know which of the two happened.
+        After a cancellation the outcome is unknown in the same way.
         """
         ...
 
 
 @runtime_checkable
 class EmbeddedLog(Log, Protocol):
-    """A log without brokers: methods do the work of brokers, and imports that brokers refuse."""
+    """A log without brokers: its methods replace a broker's work, and import foreign entries."""
 
     async def add_partitions(self, topic: str, partitions: int) -> None:
         """Raise the number of partitions of a topic; no effect if it has as many or more."""
@@ -231,7 +230,7 @@ class EmbeddedLog(Log, Protocol):
     async def compact(
         self, topic: str, below: Sequence[int] = (), *, tombstones: bool = False
     ) -> int:
-        """Remove what Kafka's log cleaner may remove; return the number of entries removed.
+        """Remove the entries that Kafka's log cleaner may remove; return their number.
 
         The last entry of each key stays, and so do all ends. `below` gives by partition the offset
         from which on entries are ignored (in Kafka the active segment; default: the end).

@@ -15,7 +15,7 @@ from controlplane.logs.log import EmbeddedLog, Log, LogNotUsable, ReadableLog, R
 from controlplane.logs.position_runs import PositionRuns
 
 BATCH_RECORDS = 5_000
-"""Records per append: the fixed cost of a transaction no longer counts."""
+"""Records per append: enough that the fixed cost of a transaction is negligible."""
 
 BATCH_BYTES = 4 << 20
 """Bytes of keys and values per append."""
@@ -25,19 +25,19 @@ COPY_MARK = b"controlplane-copy"
 that the topics are this project's own (`check_own_topics`)."""
 
 CopyProgress = Callable[[int, int], None]
-"""Takes the number of offsets that are done, and that of all."""
+"""Receives the number of copied offsets, and the number of all offsets."""
 
 
 class LogCopy:
     """Copies the topics of a cluster from one log to another, in which they are empty.
 
     Committed records keep partition, order, time, key, value and headers; offsets may change. The
-    command topic is the last one, in one append. So topics with commands are a complete copy, and
-    those of a copy that was cut off are refused by `check_own_topics`. Such a copy is continued:
-    its records must be the first ones of the source. Kafka may have compacted them meanwhile.
+    command topic is copied last, in one append. So a target with commands is a complete copy, and
+    `check_own_topics` refuses an interrupted copy. A further `run` continues an interrupted copy:
+    its records must equal the first ones of the source, except for those that Kafka has compacted.
 
-    The topics may have other names in the target. Positions are those of the source, except in
-    messages about the target.
+    The topics may have other names in the target. Positions refer to the source, except in messages
+    about the target.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class LogCopy:
         self.added = 0
         """Number of records that `run` has copied."""
         self.marked = False
-        """True if the copy has no commands, and a mark in their place."""
+        """True if the copy has no commands, but a `COPY_MARK` instead."""
 
     async def run(self) -> None:
         """Copy the records that the target lacks, and fence every other writer of it.
@@ -78,7 +78,7 @@ class LogCopy:
         self._stop = await self._source.ends([topic for topic in sizes if topic in source_topics])
         self._all = sum(map(sum, self._stop.values()))
         before = await self._ends(sizes)
-        lacking = await self._matched(sizes, before)
+        lacking = await self._first_lacking(sizes, before)
         if self._is_complete(before):
             self._check_complete(lacking)
             return
@@ -87,11 +87,11 @@ class LogCopy:
         epoch = await self._target.claim()
         claimed = await self._ends(sizes)
         if claimed != before:
-            # Records of a writer that is fenced by now.
-            lacking = await self._matched(sizes, claimed)
-        for place, offset in lacking.items():
-            if offset is not None and place[0] != self._commands:
-                await self._append_rest(place, offset, epoch)
+            # An earlier writer, which is fenced now, has appended records meanwhile.
+            lacking = await self._first_lacking(sizes, claimed)
+        for topic_partition, offset in lacking.items():
+            if offset is not None and topic_partition[0] != self._commands:
+                await self._append_rest(topic_partition, offset, epoch)
         await self._append_commands(epoch)
 
     async def _sizes(self) -> dict[str, int]:
@@ -113,7 +113,7 @@ class LogCopy:
         return sizes
 
     async def _ends(self, sizes: Mapping[str, int]) -> Ends:
-        """Ends of the target's topics; 0 where a topic does not exist."""
+        """Ends of the target's topics, by their name in the source; 0 for a missing topic."""
         target_topics = await self._target.topics()
         copies = [self._renamed[topic] for topic in sizes]
         ends = await self._target.ends([copy for copy in copies if copy in target_topics])
@@ -133,7 +133,7 @@ class LogCopy:
                     f"before offset {offset}: {_OTHER_TOPICS}"
                 )
 
-    async def _matched(
+    async def _first_lacking(
         self, sizes: Mapping[str, int], ends: Ends
     ) -> dict[TopicPartition, int | None]:
         """Offset of the first record that the target lacks, by partition; None: it has all.
@@ -143,46 +143,49 @@ class LogCopy:
         """
         self.runs, self._done = PositionRuns(), 0
         return {
-            (topic, partition): await self._matched_in((topic, partition), ends)
+            (topic, partition): await self._first_lacking_in((topic, partition), ends)
             for topic, size in sizes.items()
             for partition in range(size)
         }
 
-    async def _matched_in(self, place: TopicPartition, ends: Ends) -> int | None:
-        """Compare the copy of one partition with its source; see `_matched` for the result."""
-        copy_place = self._renamed[place[0]], place[1]
+    async def _first_lacking_in(self, topic_partition: TopicPartition, ends: Ends) -> int | None:
+        """Compare the copy of one partition with its source; return as `_first_lacking` does."""
+        topic, partition = topic_partition
+        copy_partition = self._renamed[topic], partition
         # An empty topic may not exist yet.
-        target_ends = {copy_place[0]: ends[place[0]]} if ends[place[0]][place[1]] else {}
+        target_ends = {copy_partition[0]: ends[topic]} if ends[topic][partition] else {}
         async with (
-            aclosing(_committed(self._target, copy_place, 0, target_ends)) as copies,
-            aclosing(_committed(self._source, place, 0, self._stop)) as originals,
+            aclosing(_committed(self._target, copy_partition, 0, target_ends)) as copies,
+            aclosing(_committed(self._source, topic_partition, 0, self._stop)) as originals,
         ):
             superseded: set[bytes | None] = set()
             async for copy in copies:
-                if place[0] == self._commands and _is_mark(copy):
+                if topic == self._commands and _is_mark(copy):
                     self.marked = True
                     continue
                 original = await _original_of(copy, originals, superseded)
                 if original is None:
                     raise LogNotUsable(
-                        f"{partition_text(copy_place)} already has records, and the one at offset "
-                        f"{copy.offset} is not of the source: {_OTHER_TOPICS}"
+                        f"{partition_text(copy_partition)} already has records, and the one at "
+                        f"offset {copy.offset} is not of the source: {_OTHER_TOPICS}"
                     )
                 self.runs.add(original.position, copy.offset)
                 self._advance(1)
             if superseded:
                 raise LogNotUsable(
-                    f"{partition_text(copy_place)} already has records, and lacks some before its "
-                    f"last one: {_OTHER_TOPICS}"
+                    f"{partition_text(copy_partition)} already has records, and lacks some before "
+                    f"its last one: {_OTHER_TOPICS}"
                 )
             first = await anext(originals, None)
             return None if first is None else first.offset
 
-    async def _append_rest(self, place: TopicPartition, offset: int, epoch: int) -> None:
+    async def _append_rest(self, topic_partition: TopicPartition, offset: int, epoch: int) -> None:
         """Append the records of a partition from an offset on, in batches."""
         batch: list[Entry] = []
         size = 0
-        async with aclosing(_committed(self._source, place, offset, self._stop)) as entries:
+        async with aclosing(
+            _committed(self._source, topic_partition, offset, self._stop)
+        ) as entries:
             async for entry in entries:
                 batch.append(entry)
                 size += len(entry.key or b"") + len(entry.value or b"")
@@ -193,11 +196,13 @@ class LogCopy:
             await self._append(batch, epoch)
 
     async def _append_commands(self, epoch: int) -> None:
-        """Append all commands at once, or the mark: now the copy is complete."""
+        """Append all commands in one append, or the mark. This completes the copy."""
         commands: list[Entry] = []
         for partition in range(len(self._stop.get(self._commands, ()))):
-            place = self._commands, partition
-            async with aclosing(_committed(self._source, place, 0, self._stop)) as entries:
+            topic_partition = self._commands, partition
+            async with aclosing(
+                _committed(self._source, topic_partition, 0, self._stop)
+            ) as entries:
                 commands += [entry async for entry in entries]
         if commands:
             await self._append(commands, epoch)
@@ -236,14 +241,14 @@ def new_names(topics: Topics, renamed: Topics) -> dict[str, str]:
 
 
 def partition_text(place: TopicPartition) -> str:
-    """Format a partition for messages."""
+    """Format a partition for messages: `topic-0`."""
     return f"{place[0]}-{place[1]}"
 
 
 async def check_finished(source: ReadableLog, topics: Topics) -> None:
     """Raise `LogNotUsable` if a command of the log has not ended.
 
-    Its plan names the topics of the log, so it could not be ended under other names.
+    Its plan contains names of topics, so it could not be ended in a copy with other names.
     """
     if topics.commands not in await source.topics():
         return
@@ -287,7 +292,7 @@ async def put_all(
         await target.create_topic(names[topic], size)
         async for batch in source.read([topic], stop={topic: stop[topic]}):
             entries = list(batch.entries())
-            await target.put(_under(names[topic], entries))
+            await target.put(_with_topic(names[topic], entries))
             for entry in entries:
                 runs.add(entry.position, entry.offset)
             copied += len(entries)
@@ -295,8 +300,8 @@ async def put_all(
     return runs
 
 
-def _under(topic: str, entries: list[Entry]) -> list[Entry]:
-    """Entries renamed to a topic; unchanged if they have its name."""
+def _with_topic(topic: str, entries: list[Entry]) -> list[Entry]:
+    """Return the entries with this topic name."""
     if entries[0].topic == topic:
         return entries
     return [msgspec.structs.replace(entry, topic=topic) for entry in entries]
@@ -312,10 +317,11 @@ def _content(entry: Entry) -> tuple[object, ...]:
 async def _original_of(
     copy: Entry, originals: AsyncGenerator[Entry, None], superseded: set[bytes | None]
 ) -> Entry | None:
-    """Skip to the original of a record; None: there is none.
+    """Read on to the original of a copied record; None: there is none.
 
-    A skipped record must have been compacted: a later one of its key replaces it. `superseded` are
-    the keys for which no such record has come yet. Kafka also removes tombstones after a time.
+    Skipped originals must have been compacted in the copy. So a later record of the same key must
+    follow; `superseded` collects the keys whose later record has not come yet. Tombstones are
+    exempt, because Kafka removes them after a time.
     """
     async for original in originals:
         if _content(original) == _content(copy):
@@ -331,16 +337,16 @@ def _is_mark(entry: Entry) -> bool:
 
 
 async def _committed(
-    log: ReadableLog, place: TopicPartition, start: int, ends: Ends
+    log: ReadableLog, topic_partition: TopicPartition, start: int, ends: Ends
 ) -> AsyncGenerator[Entry, None]:
     """Yield the committed records of one partition from `start` on, up to its end in `ends`."""
-    topic, partition = place
+    topic, partition = topic_partition
     if partition >= len(ends.get(topic, ())):
         return
-    # From its end on, no other partition has anything to read.
-    begin = [*ends[topic]]
-    begin[partition] = min(start, begin[partition])
-    async for batch in log.read([topic], {topic: begin}, {topic: ends[topic]}):
+    # Other partitions start at their ends, so the read yields this partition only.
+    starts = [*ends[topic]]
+    starts[partition] = min(start, starts[partition])
+    async for batch in log.read([topic], {topic: starts}, {topic: ends[topic]}):
         for entry in batch.entries():
             if not entry.aborted:
                 yield entry

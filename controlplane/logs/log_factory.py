@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 class DumpForm(msgspec.Struct, frozen=True):
-    """Facts about a dump that its file does not contain (see `dumps.read_dump`)."""
+    """Options about a dump that its file does not contain (see `dumps.read_dump`)."""
 
     format: str | None = None
     topic: str | None = None
     partition: int = 0
     null: str = "null"
     partitions: dict[str, int] = {}
-    """Number of partitions by topic (`offsets`, `status`, or a name in full)."""
+    """Number of partitions by topic (`offsets`, `status`, or the full name of a topic)."""
 
 
 class OpenOptions(msgspec.Struct, frozen=True):
@@ -47,11 +47,11 @@ class OpenOptions(msgspec.Struct, frozen=True):
     named: frozenset[str] = frozenset()
     """Topics (`config`, `status`, …) whose names the user has given: they must exist."""
     naming: str = ""
-    """Hint how to name topics: ends the sentence about a missing topic."""
+    """Hint how to name topics; it ends the message about a missing topic."""
 
 
 class OpenedLog(NamedTuple):
-    """An open log, its form, and sentences about missing or doubtful content.
+    """An open log, its form, and messages about missing or doubtful content.
 
     The caller closes the log: `async with await open_log(…) as opened` does.
     """
@@ -85,11 +85,11 @@ async def open_log(where: str, how: OpenOptions | None = None) -> OpenedLog:
     try:
         existing = await opened.log.topics()
         missing = missing_topics(how.topics, existing, named=how.named, naming=how.naming)
-        wrong = (*missing, *split_config(how.topics, existing))
+        topic_problems = (*missing, *split_config(how.topics, existing))
     except BaseException:
         await opened.log.close()
         raise
-    return opened._replace(problems=(*wrong, *opened.problems))
+    return opened._replace(problems=(*topic_problems, *opened.problems))
 
 
 async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
@@ -116,7 +116,7 @@ async def open_any_log(where: str, how: OpenOptions) -> OpenedLog:
 def check_form(where: str, format_found: str, form: DumpForm) -> None:
     """Raise `LogNotUsable` if an option about the form of a dump has no effect on this log.
 
-    Such an option is most likely meant for another file.
+    The user probably meant another file.
     """
     usual = DumpForm()
     given_options = [
@@ -125,17 +125,19 @@ def check_form(where: str, format_found: str, form: DumpForm) -> None:
     accepted_options = _OPTIONS_BY_FORMAT.get(format_found, _EVERY_DUMP)
     ignored = [name for name in given_options if name not in accepted_options]
     if ignored:
-        which = "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
-        raise LogNotUsable(f"{where} {which}: leave out --{ignored[0]}")
+        form_text = (
+            "is no dump" if format_found in ("kafka", "sqlite") else f"is a {format_found} dump"
+        )
+        raise LogNotUsable(f"{where} {form_text}: leave out --{ignored[0]}")
 
 
 _EVERY_DUMP = ("format", "partitions")
 _OPTIONS_BY_FORMAT = {"kafka": (), "sqlite": (), "console": DumpForm.__struct_fields__}
-"""Options by format of dump; every dump takes those of `_EVERY_DUMP`."""
+"""Options that have an effect, by format; other dump formats take those of `_EVERY_DUMP`."""
 
 
 def open_dump(path: Path, how: OpenOptions) -> Dump:
-    """Read a file of records whole."""
+    """Read a whole dump; raises `LogNotUsable` if the file cannot be read."""
     check_file(path)
     form = how.form
     return read_dump(
@@ -144,33 +146,33 @@ def open_dump(path: Path, how: OpenOptions) -> Dump:
 
 
 def unread(dump: Dump) -> list[Problem]:
-    """Problems of the lines that gave no entry."""
+    """Problems of the lines that produced no entry."""
     return [problem for problem in dump.problems if not problem.taken]
 
 
 def check_whole(where: str, dump: Dump) -> None:
     """Raise `LogNotUsable` if lines of a dump could not be read.
 
-    The fold of an incomplete log looks like a state of the cluster, and may be wrong.
+    The fold of an incomplete log looks like a valid state, but may be wrong.
     """
     promised, present = dump.about.get("records"), len(dump.entries)
     lost = unread(dump)
     if isinstance(promised, int) and promised > present and not lost:
         raise LogNotUsable(
-            f"{where} is cut off, {present} of {promised} records are there: {_ANEW}"
+            f"{where} is cut off, {present} of {promised} records are there: {_ADVICE}"
         )
     if lost:
         suffix = f" (and {len(lost) - 1} more lines)" if len(lost) > 1 else ""
         raise LogNotUsable(
-            f"{where} cannot be read whole, {problem_text(lost[0])}{suffix}: {_ANEW}"
+            f"{where} cannot be read whole, {problem_text(lost[0])}{suffix}: {_ADVICE}"
         )
 
 
-_ANEW = "get the file anew, or take what is there with `controlplane import --partial`"
+_ADVICE = "fetch the file again, or import the readable part with `controlplane import --partial`"
 
 
 def remarks(dump: Dump) -> tuple[str, ...]:
-    """Count the lines in which a tool reports about itself: a sentence per tool."""
+    """Return one sentence per tool with the number of its own messages in the dump."""
     counts = Counter(remark.tool for remark in dump.remarks)
     return tuple(
         f"1 line is a remark of {tool}, not a record"
@@ -181,7 +183,7 @@ def remarks(dump: Dump) -> tuple[str, ...]:
 
 
 def problem_text(problem: Problem) -> str:
-    """Format a problem as the end of a sentence."""
+    """Format a problem: its line number and the reason."""
     return f"line {problem.line} {problem.reason}"
 
 
@@ -208,7 +210,7 @@ async def _open_kafka(bootstrap: str, how: OpenOptions) -> "KafkaReader":
         limits=configuration.settings(ReadLimits, READER),
     )
     try:
-        await _check(reader, how)
+        await _check_topics(reader, how)
     except BaseException:
         await reader.close()
         raise
@@ -249,7 +251,7 @@ async def open_kafka_log(
     )
 
 
-async def _check(reader: "KafkaReader", how: OpenOptions) -> None:
+async def _check_topics(reader: "KafkaReader", how: OpenOptions) -> None:
     """Raise `LogNotUsable` where a worker would refuse to start."""
     for topic in (how.topics.config, how.topics.offsets, how.topics.status):
         for problem in await reader.check([topic]):
@@ -274,7 +276,7 @@ def partitions_of(entries: list[Entry]) -> dict[str, int]:
 
 
 def partitions_in(where: str, dump: Dump, how: OpenOptions) -> dict[str, int]:
-    """Number of partitions by topic, from the dump and from the caller.
+    """Number of partitions by topic: at least what the dump shows, else as `form` says.
 
     Raises:
         LogNotUsable: the dump has records in more partitions, or lacks the topic.
@@ -296,7 +298,7 @@ def partitions_in(where: str, dump: Dump, how: OpenOptions) -> dict[str, int]:
 
 
 def assumed_in(dump: Dump, known: Mapping[str, int], topics: Topics) -> frozenset[str]:
-    """Topics whose number of partitions is a guess from the records. A config topic has one."""
+    """Topics whose number of partitions is only inferred from records; never the config topic."""
     return frozenset(partitions_of(dump.entries)) - known.keys() - {topics.config}
 
 

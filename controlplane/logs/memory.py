@@ -23,7 +23,7 @@ from controlplane.logs.spans import OffsetSpan, below_ends, spans, topic_in, tri
 from controlplane.logs.tail import ChangeCounter, follow
 
 BATCH_ENTRIES = 65_536
-"""Entries per batch: few enough that other tasks of the event loop run in between."""
+"""Maximum entries per batch: other tasks of the event loop run between batches."""
 
 
 class PartitionColumns:
@@ -67,7 +67,7 @@ class PartitionColumns:
                 raise conflict(entry, OTHER_ENTRY)
 
     def batches(self, span: OffsetSpan) -> Iterator[Batch]:
-        """Yield the entries of a span. The log may change between two batches."""
+        """Yield the entries of a span, in batches. The log may change between two batches."""
         start = span.start
         while True:
             low = bisect_left(self._offsets, start)
@@ -81,15 +81,15 @@ class PartitionColumns:
         """Remove the entries that compaction may remove; return their number."""
         filter_ = CompactionFilter(below)
         filter_.sift([self._batch(OffsetSpan("", 0, 0, 0), 0, len(self._offsets))])
-        gone = {*filter_.superseded, *(filter_.tombstones if tombstones else ())}
-        self._keep([offset not in gone for offset in self._offsets])
-        return len(gone)
+        removed = {*filter_.superseded, *(filter_.tombstones if tombstones else ())}
+        self._keep([offset not in removed for offset in self._offsets])
+        return len(removed)
 
     def trim(self, below: int) -> int:
         """Remove the entries before an offset; return their number."""
-        before = len(self._offsets)
+        old_count = len(self._offsets)
         self._keep([offset >= below for offset in self._offsets])
-        return before - len(self._offsets)
+        return old_count - len(self._offsets)
 
     def _keep(self, keep: Sequence[bool]) -> None:
         self._offsets = list(compress(self._offsets, keep))
@@ -121,12 +121,12 @@ class PartitionColumns:
 
 
 def _sparse(headers: Sequence[Headers]) -> dict[int, Headers]:
-    """Headers by index, for the records that have any."""
+    """Return the non-empty headers by index."""
     return {index: each for index, each in enumerate(headers) if each} if any(headers) else {}
 
 
 class MemoryLog:
-    """Log that ends with the process. It belongs to one event loop; only `tail` waits."""
+    """Log in memory. It belongs to one event loop; only `tail` waits."""
 
     def __init__(self) -> None:
         self._topics: dict[str, list[PartitionColumns]] = {}
@@ -191,10 +191,12 @@ class MemoryLog:
         """Append all records in order, or none."""
         self._check_open()
         check_epoch(epoch, self._epoch)
-        places = {(record.topic, record.partition) for record in records}
-        columns = {place: self._columns(*place) for place in places}
-        for place, each in columns.items():
-            check_room(*place, each.end, len(records))
+        topic_partitions = {(record.topic, record.partition) for record in records}
+        columns = {
+            topic_partition: self._columns(*topic_partition) for topic_partition in topic_partitions
+        }
+        for topic_partition, each in columns.items():
+            check_room(*topic_partition, each.end, len(records))
         positions = [
             Position(topic, partition, columns[topic, partition].append(record))
             for record in records
@@ -207,8 +209,8 @@ class MemoryLog:
         """Import entries of another log unchanged; return the number of new entries."""
         self._check_open()
         new: list[tuple[PartitionColumns, list[Entry]]] = []
-        for place, ascending in by_place(entries).items():
-            columns = self._columns(*place)
+        for topic_partition, ascending in by_place(entries).items():
+            columns = self._columns(*topic_partition)
             border = bisect_left(ascending, columns.end, key=lambda entry: entry.offset)
             columns.check_holds(ascending[:border])
             new.append((columns, ascending[border:]))

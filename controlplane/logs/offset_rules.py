@@ -11,7 +11,7 @@ from controlplane.logs.log import OFFSET_LIMIT, Fenced, LogNotUsable
 T = TypeVar("T")
 
 PARTITIONS_LIMIT = 10_000
-"""Partitions per topic. 25 are usual; the limit keeps a typing error from filling the memory."""
+"""Maximum partitions per topic. 25 are usual; a typing error must not fill the memory."""
 
 _TIMESTAMPS = range(-(2**63), 2**63)
 
@@ -36,7 +36,10 @@ def check_topic(topic: str, wanted: int) -> None:
 
 
 def check_partitions(topic: str, wanted: int, there: int) -> None:
-    """Raise `LogNotUsable` unless a topic is new, or is `there` with `wanted` partitions."""
+    """Raise `LogNotUsable` if a topic exists with another number of partitions.
+
+    `there`: its present number; 0: the topic is new.
+    """
     check_topic(topic, wanted)
     if there not in (0, wanted):
         message = f"Topic {topic!r} is there with {there} partitions, not with {wanted}"
@@ -63,27 +66,30 @@ def by_place(entries: Iterable[Entry]) -> Mapping[TopicPartition, list[Entry]]:
     Raises `LogNotUsable` for an offset or timestamp out of range, and for two different entries
     with the same offset in one partition.
     """
-    places: dict[TopicPartition, dict[int, Entry]] = {}
+    entries_by_partition: dict[TopicPartition, dict[int, Entry]] = {}
     for entry in entries:
-        taken = places.setdefault((entry.topic, entry.partition), {})
+        entries_by_offset = entries_by_partition.setdefault((entry.topic, entry.partition), {})
         if not 0 <= entry.offset < OFFSET_LIMIT:
             raise conflict(entry, f"offsets lie between 0 and {OFFSET_LIMIT - 1}")
         if entry.timestamp not in _TIMESTAMPS:
             raise conflict(entry, f"its timestamp {entry.timestamp} does not fit into 64 bits")
-        earlier = taken.setdefault(entry.offset, entry)
+        earlier = entries_by_offset.setdefault(entry.offset, entry)
         if earlier is not entry and earlier != entry:
-            raise conflict(entry, "another entry with this place was given")
-    return {place: _ascending(taken) for place, taken in places.items()}
+            raise conflict(entry, "another given entry has the same position")
+    return {
+        topic_partition: _ascending(entries_by_offset)
+        for topic_partition, entries_by_offset in entries_by_partition.items()
+    }
 
 
 def conflict(entry: Entry, reason: str) -> LogNotUsable:
-    """Build the error for an entry that cannot be taken over."""
-    return LogNotUsable(f"The entry {position_text(entry.position)} cannot be taken over: {reason}")
+    """Build the error for an entry that cannot be imported."""
+    return LogNotUsable(f"The entry {position_text(entry.position)} cannot be imported: {reason}")
 
 
 OTHER_ENTRY = "another entry lies there, so import into a new log"
 GAP = "the log continues after this position and has a gap there, so import into a new log"
 
 
-def _ascending(taken: Mapping[int, Entry]) -> list[Entry]:
-    return [taken[offset] for offset in sorted(taken)]
+def _ascending(entries_by_offset: Mapping[int, Entry]) -> list[Entry]:
+    return [entries_by_offset[offset] for offset in sorted(entries_by_offset)]

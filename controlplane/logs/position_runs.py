@@ -13,10 +13,11 @@ class PositionRun(msgspec.Struct):
     topic: str
     partition: int
     source: int
-    """Offset of the first record."""
+    """Offset of the first record in the source."""
     target: int
-    """Offset in the copy."""
+    """Offset of the first record in the copy."""
     records: int = 1
+    """Number of records in the run."""
 
 
 class PositionRuns:
@@ -27,7 +28,7 @@ class PositionRuns:
 
     @property
     def all(self) -> list[PositionRun]:
-        """The runs by topic and partition; within a partition they ascend."""
+        """All runs, sorted by topic, partition and offset."""
         return [run for _, runs in sorted(self._runs.items()) for run in runs]
 
     @property
@@ -48,6 +49,6 @@ class PositionRuns:
             runs.append(PositionRun(topic, partition, offset, target))
 
     def add_all(self, sources: Iterable[Position], targets: Iterable[Position]) -> None:
-        """Add records in the order of their partition."""
+        """Add records with their new positions; both in the order of each partition."""
         for source, target in zip(sources, targets, strict=True):
             self.add(source, target.offset)

@@ -1,4 +1,4 @@
-"""Storage for snapshots of a log: bytes in pieces, which the log does not interpret.
+"""Storage for snapshots of a log: pieces of bytes that the log does not interpret.
 
 Storage is optional. A log that has it keeps snapshots per topic. It drops the snapshots of a topic
 as soon as a record of that topic is removed (by compaction or retention). So a snapshot always
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class StoredSnapshot(NamedTuple):
-    """A complete snapshot: its number, its kind, and the description that its writer gave."""
+    """A complete snapshot: its number, its kind, and the header bytes of its writer (`about`)."""
 
     number: int
     kind: str
@@ -25,11 +25,13 @@ class SnapshotStore(Protocol):
         ...
 
     def pieces(self, number: int) -> AsyncIterator[bytes]:
-        """Pieces of a snapshot in the order of `add`. Pieces removed meanwhile are left out."""
+        """Pieces of a snapshot in the order of `add`, except pieces that were removed meanwhile."""
         ...
 
     async def begin(self, topic: str, kind: str) -> int:
-        """Begin a snapshot and return its number. Call it before reading any of its records.
+        """Begin a snapshot and return its number.
+
+        Call it before you read the records: a later removal of records then drops the snapshot.
 
         An unfinished snapshot of the same topic and kind is dropped.
         """

@@ -28,13 +28,13 @@ def spans(
     """
     ranges = []
     for topic in dict.fromkeys(topics):
-        upto = topic_in(ends, topic)
-        first = _padded(topic, (start or {}).get(topic, ()), [0] * len(upto))
-        last = _padded(topic, (stop or {}).get(topic, ()), upto)
-        for partition, end in enumerate(upto):
-            begin, behind = max(0, first[partition]), min(last[partition], end)
-            if begin < behind:
-                ranges.append(OffsetSpan(topic, partition, begin, behind))
+        topic_ends = topic_in(ends, topic)
+        first = _padded(topic, (start or {}).get(topic, ()), [0] * len(topic_ends))
+        last = _padded(topic, (stop or {}).get(topic, ()), topic_ends)
+        for partition, end in enumerate(topic_ends):
+            lower, upper = max(0, first[partition]), min(last[partition], end)
+            if lower < upper:
+                ranges.append(OffsetSpan(topic, partition, lower, upper))
     return ranges
 
 
@@ -59,7 +59,10 @@ def trim_limits(topic: str, ends: Sequence[int], below: Sequence[int]) -> list[i
 
 
 def _padded(topic: str, offsets: Sequence[int], default: Sequence[int]) -> Sequence[int]:
-    """Return the offsets, filled up with the default for partitions that were left out."""
+    """Return the offsets; missing partitions at the end get the default.
+
+    Raises `LogNotUsable` for more offsets than partitions.
+    """
     if len(offsets) > len(default):
         message = f"Topic {topic!r} has {len(default)} partitions, but {len(offsets)} offsets"
         raise LogNotUsable(f"{message} were given for it")

@@ -1,4 +1,4 @@
-"""Tail of a log: waits for changes, reads on, and reports progress without records."""
+"""Tail of a log in this process: reads on after each change, and reports progress."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -11,8 +11,8 @@ from controlplane.logs.log import ReadableLog
 class ChangeCounter:
     """Counts changes of a log and wakes the tasks that wait for the next one.
 
-    Use it in one event loop. A reader takes the count *before* it reads: then a change during the
-    read is not lost.
+    Use it in one event loop. A reader takes the count *before* it reads, so that it does not miss a
+    change during the read.
     """
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class ChangeCounter:
         self._next = asyncio.Event()
 
     def tell(self) -> None:
-        """Report a change, or a possible change."""
+        """Count a change, or a possible change, and wake the waiting tasks."""
         self.count += 1
         self._next.set()
         self._next = asyncio.Event()
@@ -34,7 +34,7 @@ class ChangeCounter:
 async def follow(
     log: ReadableLog, topics: Iterable[str], start: Ends, changes: ChangeCounter
 ) -> AsyncIterator[Batch]:
-    """Read to the end, wait for a change, read on; never ends."""
+    """Yield batches from `start` to the end, then again after each change, without end."""
     names, at = tuple(topics), start
     while True:
         count = changes.count
@@ -50,7 +50,7 @@ async def follow(
 
 
 class ReadProgress(LazyBatch):
-    """A batch without records: everything before `end` has been read.
+    """Batch without records; it tells that everything before `end` has been read.
 
     Transaction markers and compacted records take offsets, but no reader sees them.
     """
@@ -62,14 +62,14 @@ class ReadProgress(LazyBatch):
         return 0
 
     def entries(self) -> Iterator[Entry]:
-        """Iterate over nothing."""
+        """Return an iterator without entries."""
         return iter(())
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
-        """Leave the values as they are."""
+        """Do nothing: there are no values."""
 
     def decode(self) -> ColumnBatch:
-        """Return empty columns."""
+        """Return a batch with empty columns."""
         return ColumnBatch(self.topic, self.partition, (), (), (), ())
 
 
@@ -82,9 +82,9 @@ def read_offsets(start: Ends, ends: Ends) -> dict[str, list[int]]:
 
 
 def progress_to(ends: Ends, read: Ends) -> Iterator[ReadProgress]:
-    """Progress of each partition in which no record lies just before the end.
+    """Yield progress for each partition in which no record lies just before the end.
 
-    `read` holds the offsets after the last records that the reader has got.
+    `read`: the offsets after the last records that the reader has received.
     """
     for topic, parts in ends.items():
         for partition, end in enumerate(parts):
@@ -94,12 +94,12 @@ def progress_to(ends: Ends, read: Ends) -> Iterator[ReadProgress]:
 
 def further(start: Ends, ends: Ends) -> dict[str, list[int]]:
     """Return the next start of a tail by topic: the ends, or the start if it lies past them."""
-    return {topic: _further(start.get(topic, ()), upto) for topic, upto in ends.items()}
+    return {topic: _further(start.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}
 
 
 def _further(at: Iterable[int], ends: Iterable[int]) -> list[int]:
     """Return the next start per partition: the end, or the start if it lies past it."""
-    upto = list(ends)
+    topic_ends = list(ends)
     for partition, offset in enumerate(at):
-        upto[partition] = max(offset, upto[partition])
-    return upto
+        topic_ends[partition] = max(offset, topic_ends[partition])
+    return topic_ends

@@ -4,7 +4,7 @@
 - `follower` continues as the log grows. `log_tail` reads the `followed_topics`; `release_folds`
   holds a fold per release, and wakes callers that wait for a record.
 - `change_feed` reports each change.
-- `as_of` answers for past moments, which `moment_search` finds in the log.
+- `past_states` reads states at past moments, which `moment_search` finds in the log.
 - `upkeep` maintains an embedded log: `snapshot_writer` makes snapshots, `retention` removes old
   records.
 """

@@ -1,4 +1,4 @@
-"""Change feed: every change of the state, with its record, for any number of watchers.
+"""Change feed: sends every change of the state, with its record, to any number of watchers.
 
 Each change is computed once for all watchers. Each watcher reads at its own pace from a bounded
 queue. A watcher that reconnects continues at its last position.
@@ -22,52 +22,52 @@ from controlplane.projection.follower import Follower
 from controlplane.projection.loader import load
 
 CHANGES_WAITING = 10_000
-"""Maximum changes in a watcher's queue: some MB. A slower watcher must read the state anew."""
+"""Maximum changes in a watcher's queue, some MB; beyond it the watcher gets `TooSlow`."""
 
 RELEASES_WATCHED = 8
 """Maximum releases with watchers: each costs a state and a share of every entry."""
 
 
 class TooSlow(Exception):
-    """Changes were lost, because the watcher is too slow."""
+    """The queue of a watcher is full, so changes are lost: it must read the state again."""
 
 
 class ChangeEvent(NamedTuple):
-    """A change, its record, and the end offsets read with it."""
+    """A change, its record, and the end offsets after that record."""
 
     change: Change
     entry: Entry
     ends: Ends | None
-    """Position to resume from; None: the same record has more changes."""
+    """Position to resume from; None: more changes of the same record follow."""
 
 
 class _WatcherQueue:
-    """Queue of one watcher's pending changes."""
+    """Queue of the changes that one watcher has not taken yet; None ends its stream."""
 
     def __init__(self) -> None:
-        self.waiting: asyncio.Queue[ChangeEvent | None] = asyncio.Queue()
+        self.events: asyncio.Queue[ChangeEvent | None] = asyncio.Queue()
         self.failure: Exception | None = None
         """Reason why the watcher gets no more changes."""
 
     def put(self, events: Sequence[ChangeEvent]) -> None:
         if self.failure is not None:
             return
-        if self.waiting.qsize() + len(events) > CHANGES_WAITING:
-            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait to be taken"))
+        if self.events.qsize() + len(events) > CHANGES_WAITING:
+            self.fail(TooSlow(f"more than {CHANGES_WAITING} changes wait in the queue"))
             return
         for event in events:
-            self.waiting.put_nowait(event)
+            self.events.put_nowait(event)
 
     def fail(self, failure: Exception) -> None:
         self.failure = failure
         self.end()
 
     def end(self) -> None:
-        self.waiting.put_nowait(None)
+        self.events.put_nowait(None)
 
 
 class _ReleaseWatchers:
-    """Watchers of one release, until the log is replaced."""
+    """Watchers of one release; they share one subscription, until the log is replaced."""
 
     def __init__(self, release: str) -> None:
         self.release = release
@@ -95,11 +95,10 @@ class ChangeFeed:
     ) -> AsyncGenerator[ChangeEvent, None]:
         """Yield every change from now on, or since an earlier position. Ends when `end` is called.
 
-        Only the connectors of new records are compared. So the cost depends on what is written,
-        plus one state per release.
+        A new record costs one comparison of its connector; each watched release costs one state.
 
         Raises:
-            TooSlow: more than `CHANGES_WAITING` changes wait, so the next is lost.
+            TooSlow: more than `CHANGES_WAITING` changes waited.
             LogError: missed changes cannot be read, or the log was replaced.
         """
         if self._ended:
@@ -107,12 +106,13 @@ class ChangeFeed:
         profile = profile or self._profile
         state = await self._follower.state(profile)
         queue = _WatcherQueue()
+        # Join first: changes that arrive while the missed ones are read wait in the queue.
         watchers = self._join(queue, profile)
         try:
             if since is not None:
                 async for missed in self._missed(since, state.ends_by_topic, state):
                     yield missed
-            while (event := await queue.waiting.get()) is not None:
+            while (event := await queue.events.get()) is not None:
                 yield event
             if queue.failure is not None:
                 raise queue.failure
@@ -136,28 +136,26 @@ class ChangeFeed:
                 queue.end()
 
     def _join(self, queue: _WatcherQueue, profile: Profile) -> _ReleaseWatchers:
-        watchers = self._by_release.get(profile.release) or self._opened(profile)
+        watchers = self._by_release.get(profile.release) or self._subscribe(profile)
         watchers.queues.add(queue)
         if self._ended:  # ended during the wait
             queue.end()
         return watchers
 
-    def _opened(self, profile: Profile) -> _ReleaseWatchers:
+    def _subscribe(self, profile: Profile) -> _ReleaseWatchers:
         watchers = _ReleaseWatchers(profile.release)
         subscribed = self._follower.subscribed(
-            profile, watchers.listen, partial(self._broken_off, watchers)
+            profile, watchers.listen, partial(self._end_watchers, watchers)
         )
         watchers.listening.enter_context(subscribed)
         self._by_release[watchers.release] = watchers
         return watchers
 
-    def _broken_off(self, watchers: _ReleaseWatchers) -> None:
-        """End the present watchers after a replacement of the log; later ones watch the new log."""
+    def _end_watchers(self, watchers: _ReleaseWatchers) -> None:
+        """End the present watchers, because the log was replaced; later ones watch the new log."""
         del self._by_release[watchers.release]
         for queue in watchers.queues:
-            queue.fail(
-                LogNotUsable("the log is another one now: look at the state, and watch anew")
-            )
+            queue.fail(LogNotUsable("the log was replaced: read the state again, then watch again"))
 
     def _leave(self, queue: _WatcherQueue, watchers: _ReleaseWatchers) -> None:
         watchers.queues.discard(queue)
@@ -170,7 +168,7 @@ class ChangeFeed:
     async def _missed(
         self, since: Ends, now: Ends, state: ClusterState
     ) -> AsyncGenerator[ChangeEvent, None]:
-        """Yield the changes that a reconnecting watcher has missed."""
+        """Yield the changes between two positions, which a reconnecting watcher has missed."""
         start = {topic: _within(since.get(topic, ()), ends) for topic, ends in now.items()}
         fold = await load(
             self._log,
@@ -197,7 +195,7 @@ async def _events_of(entry: Entry, before: ClusterState, after: ClusterState) ->
 
 
 BYTES_IN_A_PART = 50
-"""Bytes of a record that take as long to compare as a config key with its value."""
+"""Bytes of a record that take as long to compare as one config key with its value."""
 
 
 def _parts(entry: Entry) -> int:
@@ -208,11 +206,11 @@ def _events(entry: Entry, before: ClusterState, after: ClusterState) -> Iterator
     """Yield the changes of a record's connector."""
     name = owner(entry.topic, entry.key, after.topics, after.profile)
     changes = [] if name is None else changed_by(entry, before, after, name)
-    for place, change in enumerate(changes, 1):
-        yield ChangeEvent(change, entry, after.ends_by_topic if place == len(changes) else None)
+    for number, change in enumerate(changes, 1):
+        yield ChangeEvent(change, entry, after.ends_by_topic if number == len(changes) else None)
 
 
 def _within(starts: Iterable[int], ends: Sequence[int]) -> list[int]:
-    """Return the start offset of each partition, at most its end."""
+    """Return the start offset of each partition: 0 if it is missing, at most the end."""
     padded_starts = [*starts, *[0] * len(ends)]
     return [max(0, min(pair)) for pair in zip(padded_starts, ends, strict=False)]

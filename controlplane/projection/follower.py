@@ -1,8 +1,8 @@
 """Follower: keeps the state of each requested release up to date with a growing log.
 
-A state is loaded once from the log (`loader`), then entries are folded as they arrive (`log_tail`).
-A follower is like a running worker, not a starting one: it applies entries in their order of
-arrival. Entries that arrive together are put into the one order.
+It loads a state once from the log (`loader`), then folds entries as they arrive (`log_tail`). Like
+a running worker, it applies entries in their order of arrival. It sorts entries that arrive
+together into the one order (`core.order`).
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class Follower:
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
-        """Find the ends of the log and follow it from there, in a task of its own."""
+        """Read the ends of the log; if `live`, start the task that follows it from there."""
         self._positions.replace(await ends_now(self._log, self._topics))
         if self._live:
             self._task = asyncio.create_task(self._tail.run(), name="follower")
@@ -80,7 +80,7 @@ class Follower:
 
     @property
     def failure(self) -> LogError | None:
-        """The reason why the log cannot be followed at present; None if all is well."""
+        """The reason why the log cannot be followed at present; None if it is followed."""
         return self._positions.failure
 
     @property
@@ -92,7 +92,7 @@ class Follower:
         """Return the current state of a worker of this release; the first use folds the whole log.
 
         Raises:
-            UnknownRelease: it has no exactly-once support, with which the log is read here.
+            UnknownRelease: the log is read with exactly-once support, which the release lacks.
             LogUnavailable: the release is not loaded yet and the log cannot be read.
         """
         check_support(profile, exactly_once=self._exactly_once)
@@ -104,8 +104,8 @@ class Follower:
         """Return the state of a worker of this release at a moment (see `order.ends_at`).
 
         Raises:
-            UnknownMoment: the text is no moment, or the log has nothing there.
-            UnknownRelease: it has no exactly-once support, with which the log is read here.
+            UnknownMoment: the text is no moment, or the log has no record there.
+            UnknownRelease: the log is read with exactly-once support, which the release lacks.
             LogUnavailable: the log cannot be read.
         """
         check_support(profile, exactly_once=self._exactly_once)
@@ -122,7 +122,7 @@ class Follower:
     ) -> Iterator[None]:
         """Call the listener within the block for every entry that this release folds.
 
-        If the log is replaced, `broken_off` is called once, and the listener no more.
+        If the log is replaced, `broken_off` is called once, and the listener is not called again.
 
         Raises:
             KeyError: this release is not loaded.
@@ -139,10 +139,10 @@ class Follower:
     def observed(
         self, records: Callable[[Sequence[Entry]], None], broken_off: Callable[[], None]
     ) -> Iterator[None]:
-        """Call `records` within the block with the records of each fold.
+        """Call `records` within the block with the records of each fold, in the one order.
 
-        They are in the one order, and the positions move after the call. If the log is replaced,
-        `broken_off` is called. No states are made, unlike for `subscribed`.
+        The positions move after the call. If the log is replaced, `broken_off` is called. Unlike
+        `subscribed`, this creates no states.
         """
         observer = FoldObserver(records, broken_off)
         self._folds.observers.append(observer)
@@ -153,7 +153,7 @@ class Follower:
 
     @contextmanager
     def hastened(self) -> Iterator[None]:
-        """Fold records as soon as they arrive within the block: a command waits for them."""
+        """Fold records without a gather window within the block: a command waits for them."""
         with self._tail.window.skipped():
             yield
 
@@ -180,18 +180,18 @@ class Follower:
         """Wait until every record before these ends has been folded.
 
         Raises:
-            LogError: the log cannot be read, for another reason than an outage.
+            LogError: the log cannot be read; an outage (`LogUnavailable`) is waited out.
         """
         return self._positions.wait_for(ends)
 
     def wait_for_records(self, positions: Sequence[Position]) -> Awaitable[None]:
-        """Wait until the records at these positions have been folded, also over an outage."""
+        """Wait until the records at these positions have been folded; an outage is waited out."""
         return self._positions.wait_for_records(positions)
 
     async def follow(self, topics: Iterable[str]) -> None:
         """Follow these topics as well, before any connector's config names them.
 
-        Returns as soon as all their records have been folded. A missing topic is left out.
+        Returns once all their present records have been folded. Missing topics are ignored.
         """
         new_topics = self._positions.without(topics)
         if new_topics:

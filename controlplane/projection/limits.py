@@ -1,4 +1,4 @@
-"""Limits of following a log."""
+"""Limits of a follower: memory, poll intervals and retries."""
 
 from typing import Annotated
 
@@ -7,19 +7,19 @@ from msgspec import Meta
 
 
 class FollowerLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of following a log (`follower.`): memory and poll intervals."""
+    """Limits of a follower (`follower.`)."""
 
     profiles_kept: int = 8
     """Maximum releases followed at once: each costs a state and a share of every entry."""
     gather_ms: Annotated[int, Meta(ge=0)] = 20
-    """Time window of entries that are folded together, in the one order between partitions."""
+    """Window in which entries are gathered, then folded together in the one order."""
     batches_pending: int = 256
-    """Maximum batches that wait to be folded; the log is not read further until then."""
+    """Maximum batches that wait to be folded; reading pauses at this number."""
     topics_poll_ms: int = 1_000
     """Poll interval for new offsets topics of connectors."""
     interruption_poll_ms: int = 500
-    """Poll interval for interruptions of a remote log's tail."""
+    """Poll interval that detects interruptions of a remote log's tail."""
     retry_first_ms: int = 200
-    """First retry delay after the log failed; it doubles with each retry."""
+    """Delay before the first retry after a failure of the log; it doubles with each retry."""
     retry_last_ms: int = 5_000
-    """Maximum retry delay, and so the longest delay after a broker has come back."""
+    """Maximum retry delay: following resumes at most this long after a broker is back."""

@@ -1,4 +1,4 @@
-"""Loader: reads what a worker reads at start, and folds it in the one order.
+"""Loader: reads the topics that a worker reads at start, and folds them in the one order.
 
 A worker reads three topics, and this project's command topic if it exists. The connector configs
 name further offsets topics, so the config topic comes first. If the log has snapshots, only records
@@ -44,51 +44,59 @@ async def load(  # noqa: PLR0913 - settings, by name only
     ends = stop if stop is not None else await _ends(log, fold.topics)
     await load_topics(log, fold, [fold.topics.config], ends)
     if stop is None:
-        own = await own_topics(log, fold)
-        ends = {**ends, **await log.ends(own)}
+        connector_topics = await own_topics(log, fold)
+        ends = {**ends, **await log.ends(connector_topics)}
     other_topics = [topic for topic in ends if topic != fold.topics.config]
     await load_topics(log, fold, other_topics, ends)
     return fold
 
 
 async def load_topics(log: ReadableLog, fold: Fold, topics: Iterable[str], ends: Ends) -> None:
-    """Fold further topics, which the fold has not read yet, up to their ends."""
+    """Fold topics that the fold has not read yet, up to `ends`; start from their snapshots."""
     stop = {topic: ends[topic] for topic in topics}
-    begun = await start_snapshots(log, fold, stop)
-    loading = await _gathered(log, fold, begun, stop)
-    for topic, snapshot in begun.items():
+    snapshots = await start_snapshots(log, fold, stop)
+    loading = await _load_batches(log, fold, snapshots, stop)
+    for topic, snapshot in snapshots.items():
         fold.adopt(topic, snapshot.part, snapshot.about.ends)
-    # In a thread: it may take long, and must not block the event loop.
+    # In a thread: it may take long, and would block the event loop.
     contested = await asyncio.to_thread(loading.finish)
     if contested:
-        batches = [batch async for batch in _read(log, contested, begun, stop)]
+        batches = [batch async for batch in _read(log, contested, snapshots, stop)]
         await asyncio.to_thread(loading.settle, batches, contested)
     for topic, parts in stop.items():
         for partition, end in enumerate(parts):
             fold.advance(topic, partition, end)
 
 
-async def _gathered(
-    log: ReadableLog, fold: Fold, begun: dict[str, FoundSnapshot], stop: Ends
+async def _load_batches(
+    log: ReadableLog, fold: Fold, snapshots: dict[str, FoundSnapshot], stop: Ends
 ) -> BulkLoader:
-    """Read the records after the snapshots; drop a snapshot that a later record contradicts."""
+    """Read the records after the snapshots.
+
+    A late record precedes the end of its topic's snapshot in the one order. Then that snapshot is
+    dropped from `snapshots`, and everything is read again.
+    """
     while True:
-        loading, topics_read, overtaken = BulkLoader(fold), set(), set()
-        async for batch in _read(log, stop, begun, stop):
+        loading, topics_read, contradicted = BulkLoader(fold), set(), set()
+        async for batch in _read(log, stop, snapshots, stop):
             if (batch.topic, batch.partition) not in topics_read and precedes_snapshot_end(
-                batch, begun
+                batch, snapshots
             ):
-                overtaken.add(batch.topic)
+                contradicted.add(batch.topic)
             topics_read.add((batch.topic, batch.partition))
             loading.add(batch)
-        if not overtaken:
+        if not contradicted:
             return loading
-        for topic in overtaken:
-            del begun[topic]
+        for topic in contradicted:
+            del snapshots[topic]
 
 
 async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
-    """Return the cluster's topics that the log has; the config topic must be among them."""
+    """Return those of Connect's topics that the log has.
+
+    Raises:
+        LogNotUsable: the log lacks a topic that every worker needs.
+    """
     present = await log.topics()
     missing_topics(topics, present)
     names = (topics.config, topics.offsets, topics.status, topics.commands)
@@ -96,11 +104,15 @@ async def read_topics(log: ReadableLog, topics: Topics) -> list[str]:
 
 
 async def own_topics(log: ReadableLog, fold: Fold) -> list[str]:
-    """Return the existing offsets topics of connectors that have their own."""
+    """Return the existing offsets topics that belong to single connectors (KIP-618), sorted."""
     state = fold.snapshot()
-    named = {topic for name in state.config.connectors for topic in offsets_topics(state, name)}
-    present = await log.topics() if named - {fold.topics.offsets} else {}
-    return sorted(topic for topic in named if topic != fold.topics.offsets and topic in present)
+    configured = {
+        topic for name in state.config.connectors for topic in offsets_topics(state, name)
+    }
+    present = await log.topics() if configured - {fold.topics.offsets} else {}
+    return sorted(
+        topic for topic in configured if topic != fold.topics.offsets and topic in present
+    )
 
 
 async def _ends(log: ReadableLog, topics: Topics) -> Ends:
@@ -108,7 +120,7 @@ async def _ends(log: ReadableLog, topics: Topics) -> Ends:
 
 
 def _read(
-    log: ReadableLog, topics: Iterable[str], begun: StartSnapshots, stop: Ends
+    log: ReadableLog, topics: Iterable[str], snapshots: StartSnapshots, stop: Ends
 ) -> AsyncIterator[Batch]:
     names = list(topics)
-    return log.read(names, starts_of(begun), {topic: stop[topic] for topic in names})
+    return log.read(names, starts_of(snapshots), {topic: stop[topic] for topic in names})

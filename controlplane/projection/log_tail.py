@@ -1,4 +1,4 @@
-"""The task that reads a growing log, over outages, replacements and new topics."""
+"""Task that reads a growing log; outages, replacements and new topics do not end it."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -15,39 +15,39 @@ from controlplane.projection.release_folds import ReleaseFolds
 
 
 class GatherWindow:
-    """Time in which records are gathered, to be folded together in the one order."""
+    """Time window in which batches are gathered, to be folded together in the one order."""
 
     def __init__(self, gather_ms: int) -> None:
         self._gather_s = gather_ms / 1_000
-        self._hurry = asyncio.Event()
+        self._skipping = asyncio.Event()
         self._blocks = 0
 
     @contextmanager
     def skipped(self) -> Iterator[None]:
-        """End the window, and open none within the block. Blocks may overlap."""
+        """End the present window, and open none within the block. Blocks may overlap."""
         self._blocks += 1
-        self._hurry.set()
+        self._skipping.set()
         try:
             yield
         finally:
             self._blocks -= 1
             if not self._blocks:
-                self._hurry.clear()
+                self._skipping.clear()
 
     async def wait(self) -> None:
-        """Wait until the window ends."""
-        await asyncio.sleep(0)  # at least what has arrived already is gathered
+        """Wait until the window ends, or is skipped."""
+        await asyncio.sleep(0)  # lets the collector queue the batches that have arrived
         if not self._gather_s:
             return
         with suppress(TimeoutError):
             async with asyncio.timeout(self._gather_s):
-                await self._hurry.wait()
+                await self._skipping.wait()
 
 
 class LogTail:
-    """Reads a log without end, over outages, replacements and new topics.
+    """Reads a log until it is cancelled, despite outages, replacements and new topics.
 
-    Entries that arrive within a moment are folded together.
+    Entries that arrive within one gather window are folded together.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class LogTail:
         self._notices = notices
 
     async def run(self) -> None:
-        """Follow the log, despite failures, until this is cancelled."""
+        """Follow the log until this is cancelled; retry after failures, with backoff."""
         pauses = self._pauses()
         while True:
             moves = self._positions.moves
@@ -83,24 +83,28 @@ class LogTail:
         return backoff(self._limits.retry_first_ms, self._limits.retry_last_ms)
 
     async def _follow(self) -> None:
-        """Follow the log until the set of topics changes, or the log fails."""
+        """Follow the log until the set of topics changes.
+
+        Raises:
+            LogError: the log cannot be read.
+        """
         ends = await self._topics.ends()
         await self._folds.start_over_if_cut(ends)
         self._positions.add(ends)
         self._recover()
         topics = sorted(self._positions.ends)
         pending: asyncio.Queue[Batch] = asyncio.Queue(self._limits.batches_pending)
-        works = [
+        tasks = [
             self._collect(topics, pending),
             self._fold(pending),
             self._topics.until_others(topics),
         ]
         if isinstance(self._log, HasInterruptions):
-            works.append(self._notice_interruptions(self._log))
-        await first_of(*works)
+            tasks.append(self._notice_interruptions(self._log))
+        await first_of(*tasks)
 
     async def _collect(self, topics: Iterable[str], pending: asyncio.Queue[Batch]) -> None:
-        """Take batches as the log brings them."""
+        """Queue batches as they arrive; wait while the queue is full."""
         tail = self._log.tail(topics, self._positions.ends)
         try:
             async for batch in tail:
@@ -109,7 +113,7 @@ class LogTail:
             await close(tail)
 
     async def _fold(self, pending: asyncio.Queue[Batch]) -> None:
-        """Fold entries that arrive within a moment together, in the one order."""
+        """Fold the batches of each gather window together, in the one order."""
         while True:
             batches = [await pending.get()]
             await self.window.wait()
@@ -118,9 +122,9 @@ class LogTail:
             await self._folds.fold(batches)
 
     async def _notice_interruptions(self, log: HasInterruptions) -> None:
-        """Report when the tail loses its log, and when it continues; the tail itself is silent.
+        """Report interruptions of the tail and their ends: the tail itself raises no error.
 
-        This sends no request: its answer could take long during an outage.
+        This polls a local flag, because a request could hang during an outage.
         """
         while True:
             await asyncio.sleep(self._limits.interruption_poll_ms / 1_000)
@@ -130,9 +134,9 @@ class LogTail:
                 self._fail(failure)
 
     def _fail(self, failure: LogError) -> None:
-        """Note a failure, and report it once.
+        """Record a failure, and report it once.
 
-        One outage has many errors (no listener, no leader); only the first is reported.
+        One outage causes several errors (no listener, no leader); only the first is reported.
         """
         outage_reported = self._positions.failure is not None and isinstance(
             failure, LogUnavailable

@@ -1,11 +1,12 @@
 """Search for a moment's position in a log, with the help of snapshots.
 
-For each partition, a snapshot stores the running maximum of the timestamps at its end; the one
-order uses it. A snapshot that is early enough proves that all records before it are in. One that is
-late enough proves that all records after it are out. Only the records between are read.
+A moment includes all records up to a rank in the one order. A snapshot stores, per partition, the
+running maximum of the timestamps at its end, which is a part of that rank. If the rank at a
+snapshot's end is within the moment, all records before that end are included. If it is beyond the
+moment, all records after that end are excluded. Only the records in between are read.
 
-This holds for each partition by itself. So late records do not matter, and a snapshot of any
-release serves.
+Each partition is treated separately. So late records do no harm, and snapshots of any release are
+usable.
 """
 
 import asyncio
@@ -39,14 +40,15 @@ class MomentPosition(NamedTuple):
     """Position of a moment in a log."""
 
     limit: Rank
-    """Records up to this rank are in."""
+    """Records up to this rank are included."""
     ends: Ends
+    """End offsets of the included records."""
 
 
 async def moment_position(
     log: ReadableLog, moment: str, topics: Topics, stop: Ends
 ) -> MomentPosition:
-    """Return the position of a moment (see `order.ends_at`) that is no vector in these topics.
+    """Return the position of a moment in these topics: a record or a time, not a vector.
 
     Raises:
         UnknownMoment: the text is no moment, the record is missing, or the topics begin later.
@@ -55,7 +57,7 @@ async def moment_position(
     limit = await _limit(log, moment, topics, stop, marks) if marks else None
     if limit is not None:
         return MomentPosition(limit, await _ends(log, limit, stop, marks))
-    batches = await _ranked(log, stop)
+    batches = await _rank_records(log, stop)
     limit = await asyncio.to_thread(limit_at, batches, moment, topics)
     return MomentPosition(limit, ends_within(batches, limit))
 
@@ -66,86 +68,93 @@ async def ends_up_to(log: ReadableLog, limit: Rank, stop: Ends) -> Ends:
 
 
 async def _marks(log: ReadableLog, stop: Ends) -> Marks:
-    """Return the snapshot positions of these topics; none where times are unknown."""
+    """Return the snapshot positions of these topics, without those of unknown time."""
     marks: dict[tuple[str, int], set[SkippedPrefix]] = defaultdict(set)
-    shelf = snapshot_store_of(log)
-    if shelf is None:
+    store = snapshot_store_of(log)
+    if store is None:
         return {}
     for topic, ends in stop.items():
-        for _, about in await snapshot_headers(shelf, topic):
-            places = zip(about.ends, about.latest, ends, strict=False)
-            for partition, (end, latest_ms, last) in enumerate(places):
+        for _, about in await snapshot_headers(store, topic):
+            partition_marks = zip(about.ends, about.latest, ends, strict=False)
+            for partition, (end, latest_ms, last) in enumerate(partition_marks):
                 if end <= last and latest_ms >= 0:
                     marks[topic, partition].add(SkippedPrefix(end, latest_ms))
-    return {place: sorted(prefixes) for place, prefixes in marks.items()}
+    return {topic_partition: sorted(prefixes) for topic_partition, prefixes in marks.items()}
 
 
 async def _limit(
     log: ReadableLog, moment: str, topics: Topics, stop: Ends, marks: Marks
 ) -> Rank | None:
-    """Return the rank up to which records are in; None if only the whole log can tell."""
+    """Return the rank of the last included records; None if the whole log must be read for it."""
     if "@" not in moment:
         limit = time_limit(read_time_ms(moment))
-        return limit if _before(marks, limit) else None  # otherwise it may precede the first record
+        return (
+            limit if _included_before(marks, limit) else None
+        )  # None: it may precede the first record
     topic, partition, offset = read_position(moment, topics)
     ends = stop.get(topic, ())
     if partition >= len(ends) or offset >= ends[partition]:
         return None
-    alone = [0] * len(ends)
-    alone[partition] = offset + 1
-    place = topic, partition
-    earlier = [prefix for prefix in marks.get(place, ()) if prefix.end <= offset]
-    begun = {place: earlier[-1]} if earlier else {}
-    for batch, ranks in await _ranked(log, {topic: alone}, begun):
+    stop_after = [0] * len(ends)
+    stop_after[partition] = offset + 1
+    topic_partition = topic, partition
+    earlier = [prefix for prefix in marks.get(topic_partition, ()) if prefix.end <= offset]
+    prefixes_read = {topic_partition: earlier[-1]} if earlier else {}
+    for batch, ranks in await _rank_records(log, {topic: stop_after}, prefixes_read):
         if offset in batch.offsets:
             return ranks[batch.offsets.index(offset)]
     return None
 
 
 async def _ends(log: ReadableLog, limit: Rank, stop: Ends, marks: Marks) -> Ends:
-    begun = _before(marks, limit)
-    batches = await _ranked(log, _not_behind(stop, marks, limit), begun)
-    return ends_within(batches, limit, begun)
+    prefixes_read = _included_before(marks, limit)
+    batches = await _rank_records(log, _excluded_after(stop, marks, limit), prefixes_read)
+    return ends_within(batches, limit, prefixes_read)
 
 
-def _before(marks: Marks, limit: Rank) -> SkippedPrefixes:
-    """Return the last snapshot position of each partition before which all records are in."""
+def _included_before(marks: Marks, limit: Rank) -> SkippedPrefixes:
+    """Return, per partition, the last snapshot position before which all records are included."""
     return {
-        place: prefix
-        for place, prefixes in marks.items()
+        topic_partition: prefix
+        for topic_partition, prefixes in marks.items()
         for prefix in prefixes
-        if _rank(place, prefix) <= limit
+        if _rank(topic_partition, prefix) <= limit
     }
 
 
-def _not_behind(stop: Ends, marks: Marks, limit: Rank) -> Ends:
-    """Return for each partition the first position after which no record is in; `stop` at most."""
-    behind = {
-        place: prefix.end
-        for place, prefixes in marks.items()
+def _excluded_after(stop: Ends, marks: Marks, limit: Rank) -> Ends:
+    """Return, per partition, the first position after which no record is included, or `stop`."""
+    excluding = {
+        topic_partition: prefix.end
+        for topic_partition, prefixes in marks.items()
         for prefix in reversed(prefixes)
-        if _rank(place, prefix) > limit
+        if _rank(topic_partition, prefix) > limit
     }
     return {
-        topic: [behind.get((topic, partition), last) for partition, last in enumerate(parts)]
+        topic: [excluding.get((topic, partition), last) for partition, last in enumerate(parts)]
         for topic, parts in stop.items()
     }
 
 
-def _rank(place: tuple[str, int], begun: SkippedPrefix) -> Rank:
-    """Return the rank at a mark: the greatest before it in this partition, the least after it."""
-    topic, partition = place
-    return begun.latest_ms, partition, begun.end - 1, topic
+def _rank(topic_partition: tuple[str, int], prefixes_read: SkippedPrefix) -> Rank:
+    """Return the rank at a snapshot position.
+
+    No record before it in its partition has a greater rank, none after it a smaller one.
+    """
+    topic, partition = topic_partition
+    return prefixes_read.latest_ms, partition, prefixes_read.end - 1, topic
 
 
-async def _ranked(
-    log: ReadableLog, stop: Ends, begun: SkippedPrefixes = MappingProxyType({})
+async def _rank_records(
+    log: ReadableLog, stop: Ends, prefixes_read: SkippedPrefixes = MappingProxyType({})
 ) -> list[RankedBatch]:
-    """Return the ranked records after these positions."""
+    """Read and rank the records between `prefixes_read` and `stop`."""
     nothing = SkippedPrefix(0, 0)
     start = {
-        topic: [begun.get((topic, partition), nothing).end for partition in range(len(parts))]
+        topic: [
+            prefixes_read.get((topic, partition), nothing).end for partition in range(len(parts))
+        ]
         for topic, parts in stop.items()
     }
     batches = [batch async for batch in log.read(list(stop), start, stop)]
-    return await asyncio.to_thread(lambda: list(rank_batches(batches, begun)))
+    return await asyncio.to_thread(lambda: list(rank_batches(batches, prefixes_read)))

@@ -1,4 +1,4 @@
-"""Reports of background work: outages of the log, upkeep that failed, recovered commands."""
+"""Interface for notices of background work: log outages, failed upkeep, recovered commands."""
 
 from typing import Any, Protocol
 
@@ -7,9 +7,9 @@ class Notices(Protocol):
     """Receives notices for operators; a structlog logger fits."""
 
     def info(self, event: str, **facts: Any) -> Any:
-        """Report a recovery."""
+        """Report a recovery; `facts` are the fields of the log event."""
         ...
 
     def warning(self, event: str, **facts: Any) -> Any:
-        """Report a failure that will be retried."""
+        """Report a failure; `facts` are the fields of the log event."""
         ...

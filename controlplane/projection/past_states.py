@@ -1,8 +1,8 @@
 """Past states: the state that a worker of a release had at a moment of its log.
 
-The log is read up to the moment, starting from the nearest snapshot; nothing else is stored on
-disk. So one query runs at a time, and the last few results are cached. If old records are compacted
-away, a past state is what the remaining records give.
+A query reads the log from the nearest snapshot up to the moment, which is expensive. So one query
+runs at a time, and the last few results are cached. After compaction, a past state contains only
+what the remaining records give.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ from controlplane.projection.lru_cache import LruCache
 from controlplane.projection.moment_search import ends_up_to, moment_position
 
 STATES_KEPT = 8
-"""Past states to cache, for comparisons of a few moments; each may be a whole state."""
+"""Maximum cached past states: enough to compare a few moments; each is a complete state."""
 
 CUTS_KEPT = 64
-"""Cuts to cache, by moment: a vector of numbers each."""
+"""Maximum cached cuts, by moment; each is a vector of offsets."""
 
 
 class PastState(NamedTuple):
@@ -60,7 +60,7 @@ class Past:
         self._exactly_once = exactly_once
         self._states: LruCache[tuple[str, _EndsKey], ClusterState] = LruCache(STATES_KEPT)
         self._cuts: LruCache[tuple[str, _EndsKey], FittedEnds] = LruCache(CUTS_KEPT)
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def state(self, moment: str, profile: Profile, now: Ends) -> PastState:
         """Return the state at a moment (see `order.ends_at`) of a log that was read up to `now`.
@@ -69,12 +69,12 @@ class Past:
             UnknownMoment: the text is no moment, or the log has nothing there.
             LogUnavailable: the log cannot be read at present.
         """
-        async with self._turn:
+        async with self._lock:
             ends, notices = await self._cut(moment, now)
             key = profile.release, _key(ends)
-            kept = self._states.use(key)
+            cached = self._states.use(key)
             return PastState(
-                kept or self._states.put(key, await self._load(profile, ends)), notices
+                cached or self._states.put(key, await self._load(profile, ends)), notices
             )
 
     def forget(self) -> None:
@@ -83,12 +83,15 @@ class Past:
         self._cuts.clear()
 
     async def _cut(self, moment: str, now: Ends) -> FittedEnds:
-        """Return the cut at a moment. A later record may belong before it, so `now` counts."""
+        """Return the cut at a moment, cached by moment and `now`.
+
+        `now` is a part of the key, because a later record can belong before the moment.
+        """
         key = moment, _key(now)
-        kept = self._cuts.use(key)
-        if kept is None:
-            kept = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
-        return kept
+        cached = self._cuts.use(key)
+        if cached is None:
+            cached = self._cuts.put(key, await cut_at(self._log, moment, self._topics, now))
+        return cached
 
     async def _load(self, profile: Profile, cut: Ends) -> ClusterState:
         fold = await load(
@@ -137,7 +140,7 @@ async def ends_now(log: ReadableLog, topics: Topics) -> dict[str, list[int]]:
 async def read_history(log: ReadableLog, state: ClusterState, connector: str) -> History:
     """Return the history of a connector in a log, up to the ends of a state.
 
-    The state's release reads the records.
+    Records are interpreted as the state's release does.
 
     Raises:
         LogError: the log cannot be read.
@@ -153,7 +156,7 @@ async def read_history(log: ReadableLog, state: ClusterState, connector: str) ->
 async def read_offset_records(log: ReadableLog, state: ClusterState, connector: str) -> list[Entry]:
     """Return the records of a connector's source offsets in order, up to the ends of a state.
 
-    Only the topics with its offsets are read.
+    It reads only the topics with the connector's offsets.
 
     Raises:
         LogError: the log cannot be read.
@@ -166,7 +169,7 @@ async def read_records(
 ) -> list[Entry]:
     """Return a connector's records in the one order, up to the ends of a state.
 
-    `topics` None: those of all topics.
+    `topics`: None selects all topics.
 
     Raises:
         LogError: the log cannot be read.
@@ -185,8 +188,8 @@ async def read_records(
 async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> FittedEnds:
     """Return the cut through the log at a moment, with every topic and partition in use then.
 
-    `now` is the end up to which the log is read. The cut includes offsets topics of connectors that
-    had their own *then*.
+    `now`: the ends up to which the log is read. The cut includes offsets topics of single
+    connectors that existed at the moment.
 
     Raises:
         UnknownMoment: the text is no moment, or the log has nothing there.
@@ -194,16 +197,15 @@ async def cut_at(log: ReadableLog, moment: str, topics: Topics, now: Ends) -> Fi
     check_length(moment)
     names = await read_topics(log, topics)
     if is_vector(moment):
-        return await _fitted(log, read_vector(moment), topics, names)
+        return await _fit_vector(log, read_vector(moment), topics, names)
     stop = {**await log.ends(names), **now}
-    place = await moment_position(log, moment, topics, stop)
-    own = await _own_topics(log, topics, await _padded_cut(log, place.ends, names))
-    own_ends = await log.ends([topic for topic in own if topic not in stop])
-    ends = {**place.ends, **await ends_up_to(log, place.limit, own_ends)}
-    cut = FittedEnds(await _padded_cut(log, ends, [*names, *own]))
-    if cut.ends == await _padded_cut(
-        log, stop, [*names, *own]
-    ):  # otherwise a writer's clock was ahead
+    position = await moment_position(log, moment, topics, stop)
+    connector_topics = await _own_topics(log, topics, await _padded_cut(log, position.ends, names))
+    own_ends = await log.ends([topic for topic in connector_topics if topic not in stop])
+    ends = {**position.ends, **await ends_up_to(log, position.limit, own_ends)}
+    cut = FittedEnds(await _padded_cut(log, ends, [*names, *connector_topics]))
+    # A moment before the end of the log is not checked: a writer's clock may be ahead of this one.
+    if cut.ends == await _padded_cut(log, stop, [*names, *connector_topics]):
         check_not_future(moment, now_ms())
     return cut
 
@@ -216,21 +218,25 @@ def _key(ends: Ends) -> _EndsKey:
 
 
 async def _own_topics(log: ReadableLog, topics: Topics, ends: Ends) -> list[str]:
-    """Return the connectors' own offsets topics, as of the config topic's end."""
+    """Return the offsets topics of single connectors, as of the given end of the config topic."""
     stop = {topics.config: ends[topics.config]}
     return await own_topics(log, await load(log, Profile.of(KIP), topics=topics, stop=stop))
 
 
 async def _padded_cut(log: ReadableLog, cut: Ends, names: Sequence[str]) -> dict[str, list[int]]:
-    """Return a cut of these topics with every topic and partition."""
+    """Return a cut of these topics; missing topics and partitions are filled in (`padded`)."""
     ends = await log.ends(names)
     return {topic: padded(cut.get(topic, ()), topic_ends) for topic, topic_ends in ends.items()}
 
 
-async def _fitted(
+async def _fit_vector(
     log: ReadableLog, vector: Ends, topics: Topics, names: Sequence[str]
 ) -> FittedEnds:
-    """Complete a vector that a caller gave."""
+    """Fit a caller's vector to the topics and ends of the log.
+
+    Raises:
+        UnknownMoment: the log lacks a topic of the vector.
+    """
     unknown = sorted(vector.keys() - (await log.topics()).keys())
     if unknown:
         raise UnknownMoment(f"the log has no topic {quoted(unknown[0])}: it has {', '.join(names)}")

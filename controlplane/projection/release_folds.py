@@ -1,4 +1,4 @@
-"""Folds of one log, one per requested release, and the positions up to which all have read it.
+"""Folds of one log, one per requested release, and the read positions that they share.
 
 Listeners receive each entry. Callers wait until the positions have reached a record.
 """
@@ -18,21 +18,21 @@ from controlplane.logs.log import LogError, LogUnavailable
 from controlplane.projection.lru_cache import LruCache
 
 AT_ONCE = 200
-"""Maximum entries that are folded in one go; more are folded in slices, some 10 µs each."""
+"""Maximum entries that are folded without a pause, about 10 µs each; more are folded in slices."""
 
 LONG_VALUE = 1 << 14
-"""Bytes of a value above which its entry is folded in a thread: it takes some 10 ms if the value is
-read token by token."""
+"""Longest value, in bytes, whose entry is folded in the event loop; longer ones use a thread. A
+longer value takes some 10 ms if it is read token by token."""
 
 INLINE_POSITIONS = 200
-"""Maximum positions that are summed up in the event loop; more are summed up in a thread."""
+"""Maximum positions whose ends are computed in the event loop; more use a thread."""
 
 Listener = Callable[[Entry, ClusterState, ClusterState], Awaitable[None]]
-"""Receives an entry and the states before and after it; the next entry is folded afterwards."""
+"""Receives an entry and the states before and after it; the next entry waits until it returns."""
 
 
 Load = Callable[[Profile, Ends], Awaitable[Fold]]
-"""Function that folds the log for a release, up to these ends."""
+"""Folds the log for a release, up to these ends; returns the fold."""
 
 
 class Subscription(NamedTuple):
@@ -43,10 +43,10 @@ class Subscription(NamedTuple):
 
 
 class FoldObserver(NamedTuple):
-    """Callbacks about the log that all folds share."""
+    """Callbacks for new entries and for a replacement of the log."""
 
     records: Callable[[Sequence[Entry]], None]
-    """Receives the records of each fold, in the one order, before the positions move."""
+    """Receives the entries of each `fold` call in the one order, before the positions move."""
     broken_off: Callable[[], None]
     """Called when the log was replaced."""
 
@@ -62,7 +62,7 @@ class ReleaseFold:
         self._state: ClusterState | None = None
 
     def state(self) -> ClusterState:
-        """Current state, made on demand: the next change after publishing costs a copy."""
+        """Current state, created on demand: after a snapshot the next change costs a copy."""
         if self._state is None:
             self._state = self._fold.snapshot()
         return self._state
@@ -76,8 +76,8 @@ class ReleaseFold:
         self, entries: Sequence[Entry], ends: Mapping[TopicPartition, int]
     ) -> None:
         """Fold entries that arrived together, up to these ends; call the listeners for each."""
-        # First of all: while a thread changes the fold below, `state` must find a cached state. A
-        # snapshot taken at that moment would be of a half-folded entry.
+        # This caches a state for readers: a snapshot that they take while a thread changes the fold
+        # would show a half-folded entry.
         before = self.state()
         async for entry in sliced(entries):
             if _is_long(entry):
@@ -93,9 +93,9 @@ class ReleaseFold:
 
 
 class ReadPositions:
-    """End offsets by topic and partition. Every fold of new entries moves them and wakes waiters.
+    """End offsets up to which the log was folded. Each fold of new entries moves them.
 
-    `failure` is the reason why the log cannot be read; `fail` sets it and wakes the waiters.
+    `failure`: the reason why the log cannot be read; `fail` sets it and wakes the waiters.
     """
 
     def __init__(self) -> None:
@@ -120,12 +120,12 @@ class ReadPositions:
         return self._moves
 
     def end(self, topic: str, partition: int) -> int:
-        """Return the position in one partition; 0 if it is unknown."""
+        """Return the end offset in one partition; 0 for an unknown partition."""
         parts = self._ends.get(topic, ())
         return parts[partition] if partition < len(parts) else 0
 
     def exceeds(self, ends: Ends) -> bool:
-        """Return True if a position in one of these topics is beyond its end here."""
+        """Return True if a position is beyond the given end of its partition."""
         return any(
             any(map(int.__lt__, parts, self._ends.get(topic, ()))) for topic, parts in ends.items()
         )
@@ -137,7 +137,7 @@ class ReadPositions:
             positions.extend([0] * (len(parts) - len(positions)))
 
     def replace(self, ends: Ends) -> None:
-        """Start over at these positions: the log was replaced."""
+        """Continue at these positions, because the log was replaced."""
         self._ends = {topic: list(parts) for topic, parts in ends.items()}
         self._move()
 
@@ -150,34 +150,34 @@ class ReadPositions:
         self._move()
 
     def fail(self, failure: LogError) -> None:
-        """Record why the log cannot be read. Waiters may have to give up."""
+        """Record why the log cannot be read, and wake waiters, which may give up."""
         self.failure = failure
         self._wake()
 
     async def moved(self, moves: int) -> None:
-        """Return as soon as `moves` differs from the given number."""
+        """Wait until `moves` differs from the given number."""
         while self._moves == moves:
             await self._changed.wait()
 
     async def wait_for_records(self, positions: Sequence[Position]) -> None:
-        """Return as soon as the records at these positions have been folded."""
+        """Wait until the records at these positions have been folded."""
         few = len(positions) <= INLINE_POSITIONS
-        behind = _behind(positions) if few else await asyncio.to_thread(_behind, positions)
-        while not self._reach(behind):
+        ends = _ends_after(positions) if few else await asyncio.to_thread(_ends_after, positions)
+        while not self._reach(ends):
             await self._changed.wait()
 
     async def wait_for(self, ends: Ends) -> None:
-        """Return as soon as every record before these ends has been folded.
+        """Wait until every record before these ends has been folded.
 
         Raises:
-            LogError: the log cannot be read, for another reason than an outage.
+            LogError: the log cannot be read; an outage (`LogUnavailable`) is waited out.
         """
-        behind = {
+        partition_ends = {
             (topic, number): end
             for topic, parts in ends.items()
             for number, end in enumerate(parts)
         }
-        while not self._reach(behind):
+        while not self._reach(partition_ends):
             if self.failure is not None and not isinstance(self.failure, LogUnavailable):
                 raise self.failure
             await self._changed.wait()
@@ -195,7 +195,7 @@ class ReadPositions:
         self._changed.clear()
 
 
-def _behind(positions: Iterable[Position]) -> dict[TopicPartition, int]:
+def _ends_after(positions: Iterable[Position]) -> dict[TopicPartition, int]:
     """Return the end after the last of these positions in each partition."""
     ends: dict[TopicPartition, int] = {}
     for topic, partition, offset in positions:
@@ -206,7 +206,7 @@ def _behind(positions: Iterable[Position]) -> dict[TopicPartition, int]:
 class ReleaseFolds:
     """Folds of one log by release: the most recently used ones, and all pinned ones.
 
-    New entries, a new release and a replaced log take turns, so every fold is at `positions`.
+    A lock orders new entries, loads and replacements of the log, so every fold is at `positions`.
     """
 
     def __init__(
@@ -222,7 +222,7 @@ class ReleaseFolds:
         self._recent: LruCache[str, ReleaseFold] = LruCache(kept)
         self._pinned: dict[str, ReleaseFold] = {}
         self.observers: list[FoldObserver] = []
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     def get(self, profile: Profile) -> ReleaseFold | None:
         """Return the fold of a release if it is loaded, and mark it as most recently used.
@@ -244,7 +244,7 @@ class ReleaseFolds:
         loaded = self.get(profile)
         if loaded is not None:
             return loaded
-        async with self._turn:
+        async with self._lock:
             loaded = self.get(profile)
             if loaded is not None:
                 return loaded
@@ -254,14 +254,14 @@ class ReleaseFolds:
     async def fold(self, batches: Sequence[Batch]) -> None:
         """Fold batches that arrived together, in the one order, into every release.
 
-        If it is cancelled, it folds them to the end first.
+        A cancelled call first folds all of them: else the folds would stand at different positions.
         """
-        async with self._turn:
+        async with self._lock:
             folds = {*self._recent.values(), *self._pinned.values()}
             entries = _few_entries(batches)
             if entries is None or any(fold.subscriptions for fold in folds):
                 await to_its_end(self._fold_in_slices(folds, batches))
-            else:  # without a pause, so nothing can cancel it half-way
+            else:  # without an await, so no cancellation can stop it half-way
                 ends = _ends_of(batches)
                 for fold in folds:
                     fold.apply(entries, ends)
@@ -270,17 +270,17 @@ class ReleaseFolds:
 
     async def start_over_if_cut(self, ends: Ends) -> None:
         """Drop all folds if the log ends before the read positions: it was replaced."""
-        async with self._turn:
+        async with self._lock:
             if not self.positions.exceeds(ends):
                 return
             self._recent.clear()
-            self._break_off()
+            self._end_subscriptions()
             self._restarted()
             self.positions.replace(ends)
 
     @contextmanager
     def pinned(self, profile: Profile) -> Iterator[ReleaseFold]:
-        """Pin a fold against eviction.
+        """Pin the loaded fold of a release against eviction within the block.
 
         Raises:
             KeyError: this release is not loaded.
@@ -294,6 +294,7 @@ class ReleaseFolds:
             yield fold
         finally:
             fold.pins -= 1
+            # A replaced log drops all pins, and a new fold of the release may be pinned since.
             if not fold.pins and self._pinned.get(profile.release) is fold:
                 del self._pinned[profile.release]
 
@@ -308,7 +309,7 @@ class ReleaseFolds:
         for observer in self.observers:
             observer.records(entries)
 
-    def _break_off(self) -> None:
+    def _end_subscriptions(self) -> None:
         """End every subscription: the log was replaced."""
         for observer in self.observers:
             observer.broken_off()
@@ -328,7 +329,7 @@ def _ends_of(batches: Iterable[Batch]) -> dict[TopicPartition, int]:
 
 
 def _few_entries(batches: Sequence[Batch]) -> Sequence[Entry] | None:
-    """Return the entries in the one order if they can be folded in one go; else None."""
+    """Return the entries in the one order if they can be folded without a pause; else None."""
     entries: list[Entry] = []
     for batch in batches:
         if len(entries) + len(batch) > AT_ONCE:
@@ -347,5 +348,5 @@ async def _ordered(batches: Sequence[Batch]) -> Sequence[Entry]:
 
 
 def _is_long(entry: Entry) -> bool:
-    """Return True if folding this one entry would block the event loop."""
+    """Return True if folding this entry would block the event loop for long."""
     return len(entry.value or b"") > LONG_VALUE

@@ -1,9 +1,8 @@
 """Retention: removal of old records from an embedded log.
 
-An embedded log keeps everything, because it is the record of what happened. Only the command topic
-is cut by default: it is no state, and it grows with every request. Records of other topics are
-removed only on request, and only those that Kafka's log cleaner would remove: the last record of
-each key always stays.
+An embedded log keeps the whole history of the cluster. By default only the command topic is cut: it
+holds no state, and grows with every request. Records of other topics are removed only on request,
+and only those that Kafka's log cleaner would remove: the last record of each key always stays.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
@@ -23,23 +22,23 @@ DAY_MS = 24 * 60 * 60 * 1_000
 FOREVER: Literal[-1] = -1
 """Unlimited retention, as in Kafka (`retention.ms`)."""
 
-_KeptMs = Literal[-1] | Annotated[int, Meta(ge=1)]
+_RetentionMs = Literal[-1] | Annotated[int, Meta(ge=1)]
 
 
 class RetentionSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Retention times, in ms or `FOREVER`."""
 
-    commands_ms: _KeptMs = 30 * DAY_MS
-    """Retention of the command topic. It covers questions about past commands, and repeated
-    requests under an idempotency key."""
+    commands_ms: _RetentionMs = 30 * DAY_MS
+    """Retention of the command topic: for so long past commands can be queried, and a repeated
+    idempotency key gets its first answer."""
 
-    superseded_ms: _KeptMs = FOREVER
-    """Retention of superseded records in the other topics. The default keeps the cluster's history,
-    which queries about the past need. As in Kafka, cleaning the config topic can lose a task set
+    superseded_ms: _RetentionMs = FOREVER
+    """Retention of superseded records in the other topics. The default keeps all of them, for
+    queries about past moments. As in Kafka, cleaning the config topic can lose a task set
     (KAFKA-17719) until its connector publishes it again."""
 
-    records_ms: _KeptMs = 7 * DAY_MS
-    """Retention of the active topics of connectors (KIP-558), where their records lie in this log.
+    records_ms: _RetentionMs = 7 * DAY_MS
+    """Retention of connectors' active topics (KIP-558), if this log stores their records.
     7 days is the brokers' default (`log.retention.hours`)."""
 
 
@@ -48,8 +47,9 @@ async def retain(
 ) -> int:
     """Remove expired records; return their number.
 
-    `state` is the log's state: the records of an unfinished command stay, and all after them.
-    Works in slices, beside readers and writers. A log that is not embedded is left alone.
+    `state`: the state of the log. In the command topic, records from an unfinished command onwards
+    stay. Removal works in slices, concurrently with readers and writers. A log that is not embedded
+    is not changed.
 
     Raises:
         LogError: the log cannot be read or written.
@@ -59,19 +59,21 @@ async def retain(
         return 0
     removed = 0
     for topic, ends in state.ends_by_topic.items():
-        is_ours = topic == state.topics.commands
-        kept_ms = settings.commands_ms if is_ours else settings.superseded_ms
+        is_command_topic = topic == state.topics.commands
+        kept_ms = settings.commands_ms if is_command_topic else settings.superseded_ms
         if kept_ms != FOREVER:
-            held = _unfinished(state) if is_ours else set()
-            below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, held))
-            removed += await (log.trim(topic, below) if is_ours else log.compact(topic, below))
+            keys = _unfinished(state) if is_command_topic else set()
+            below = await _first_kept(log, topic, ends, KeepRule(now_ms - kept_ms, keys))
+            removed += await (
+                log.trim(topic, below) if is_command_topic else log.compact(topic, below)
+            )
     return removed + await _retain_records(log, state, now_ms, settings.records_ms)
 
 
 async def _retain_records(log: EmbeddedLog, state: ClusterState, now_ms: int, kept_ms: int) -> int:
-    """Remove expired records of active topics; of committed group offsets keep the last ones.
+    """Remove expired records of active topics; compact the topic of committed group offsets.
 
-    No other topic is cut: it may hold the offsets of a connector that does not exist at present.
+    Other topics stay: they may hold the offsets of a connector that does not exist at present.
     """
     topics = (await log.topics()).keys()
     removed = await log.compact(GROUPS_TOPIC) if GROUPS_TOPIC in topics else 0
@@ -92,13 +94,13 @@ def _unfinished(state: ClusterState) -> set[bytes]:
 
 
 class KeepRule(NamedTuple):
-    """Rule for the first record to keep: records since a time, and certain keys."""
+    """Rule for the first record to keep: it has one of `keys`, or is not older than `since_ms`."""
 
     since_ms: int
     keys: AbstractSet[bytes]
 
     def first_of(self, batch: Batch) -> int | None:
-        """Return the offset of the first record to keep."""
+        """Return the offset of the first record to keep in a batch; None if there is none."""
         for offset, time_ms, key in zip(batch.offsets, batch.timestamps, batch.keys, strict=True):
             if time_ms >= self.since_ms or key in self.keys:
                 return offset
@@ -106,21 +108,21 @@ class KeepRule(NamedTuple):
 
 
 async def _first_kept(
-    log: ReadableLog, topic: str, ends: Sequence[int], kept: KeepRule
+    log: ReadableLog, topic: str, ends: Sequence[int], rule: KeepRule
 ) -> list[int]:
     """Return the offset of the first record to keep in each partition; the end if there is none."""
     below = []
     for partition, end in enumerate(ends):
         stop = [0] * len(ends)
         stop[partition] = end
-        below.append(await _first(log.read([topic], stop={topic: stop}), end, kept))
+        below.append(await _first_kept_offset(log.read([topic], stop={topic: stop}), end, rule))
     return below
 
 
-async def _first(batches: AsyncIterator[Batch], end: int, kept: KeepRule) -> int:
+async def _first_kept_offset(batches: AsyncIterator[Batch], end: int, rule: KeepRule) -> int:
     try:
         async for batch in batches:
-            offset = kept.first_of(batch)
+            offset = rule.first_of(batch)
             if offset is not None:
                 return offset
         return end

@@ -1,4 +1,4 @@
-"""Snapshot writer: makes snapshots of a log that is open for writing."""
+"""Snapshot writer: stores snapshots of a log that is open for writing."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,114 +22,116 @@ from controlplane.projection.snapshot_lookup import (
 )
 
 SLICE_BYTES = 4 * 2**20
-"""Bytes per transaction; appends wait for it, some ten milliseconds."""
+"""Bytes per transaction: it takes some 10 ms, and appends wait for it."""
 
 
 class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedule and number of snapshots."""
+    """Settings of snapshots: when one is due, and how many are kept."""
 
     tail_records: int = 10_000
-    """Records of a topic after its newest snapshot before a new one is due. This number of records
-    of the config topic, the costliest ones, folds in a third of a second. A lower number would
-    write the state more often."""
+    """Number of new records in a topic after which its next snapshot is due. 10,000 records of the
+    config topic, the costliest ones, fold in a third of a second. A lower number writes the state
+    more often."""
 
     lateness_ms: Annotated[int, Meta(ge=0)] = 10_000
     """Time between the end of a snapshot and the latest record of its topic. It covers clock
-    differences of the writers, and appends that overtake each other. A later record costs time,
-    never correctness: the topic is read whole until its next snapshot."""
+    differences between writers, and appends that overtake each other. A record that is even later
+    costs only time: the whole topic is read until its next snapshot."""
 
     kept: int = 4
-    """Number of snapshots per topic: the older ones serve queries about the past. Each is as large
-    as the topic's state."""
+    """Snapshots kept per topic: older ones speed up queries about past moments. Each is as large as
+    the topic's state."""
 
 
 async def keep_snapshots(
     log: ReadableLog, state: ClusterState, settings: SnapshotSettings | None = None
 ) -> list[str]:
-    """Make a snapshot of every topic that has grown enough; return these topics.
+    """Store a snapshot of every topic with enough new records; return these topics.
 
-    `state` names the release and the ends to read up to. An idle call costs two short reads per
-    topic. May be cancelled at any time; an incomplete snapshot does not count. A log without
-    snapshot storage is left alone.
+    `state`: gives the release and the ends to read up to. An idle call costs two short reads per
+    topic. A cancelled call leaves at most an incomplete snapshot, which readers ignore. A log
+    without snapshot storage is not changed.
 
     Raises:
-        LogError: the log cannot be read or written. There are no new snapshots then.
+        LogError: the log cannot be read or written.
     """
-    shelf, settings = snapshot_store_of(log), settings or SnapshotSettings()
-    made = []
-    if shelf is not None:
-        for topic, upto in state.ends_by_topic.items():
-            maker = _Maker(log, shelf, state, topic, settings)
-            if await maker.is_due(upto) and await maker.make(upto):
-                made.append(topic)
-    return made
+    store, settings = snapshot_store_of(log), settings or SnapshotSettings()
+    written_topics = []
+    if store is not None:
+        for topic, topic_ends in state.ends_by_topic.items():
+            writer = _SnapshotWriter(log, store, state, topic, settings)
+            if await writer.is_due(topic_ends) and await writer.make(topic_ends):
+                written_topics.append(topic)
+    return written_topics
 
 
-class _Maker:
-    """Makes a snapshot of one topic."""
+class _SnapshotWriter:
+    """Writes snapshots of one topic, for the release of `state`."""
 
     def __init__(
         self,
         log: ReadableLog,
-        shelf: SnapshotStore,
+        store: SnapshotStore,
         state: ClusterState,
         topic: str,
         settings: SnapshotSettings,
     ) -> None:
         self._log = log
-        self._shelf = shelf
+        self._store = store
         self._topic = topic
         self._settings = settings
         self._fold = Fold(state.profile, topics=state.topics, exactly_once=state.exactly_once)
         self._kind = kind_of(self._fold, topic)
 
     async def is_due(self, upto: Sequence[int]) -> bool:
-        """Return True if enough records have arrived since the last snapshot.
+        """Return True if enough records have arrived since the newest snapshot.
 
-        The number is at least the rows of the state. So snapshots write no more than a constant
-        share of all writes.
+        Enough is at least the number of rows in that snapshot. So snapshots never write more than a
+        constant share of all writes.
         """
         newest = await self._newest()
-        begin = newest.seen if newest else (await self._log.starts([self._topic]))[self._topic]
+        first_counted = (
+            newest.seen if newest else (await self._log.starts([self._topic]))[self._topic]
+        )
         rows = newest.rows if newest else 0
-        return sum(upto) - sum(begin) >= max(self._settings.tail_records, rows)
+        return sum(upto) - sum(first_counted) >= max(self._settings.tail_records, rows)
 
     async def make(self, upto: Sequence[int]) -> bool:
-        """Make a snapshot of the settled records; return False if records are removed meanwhile."""
-        number = await self._shelf.begin(self._topic, self._kind)
-        settled = await self._settled(upto)
+        """Store a snapshot of the settled records; return False if a removal dropped it."""
+        number = await self._store.begin(self._topic, self._kind)
+        settled = await self._watermark(upto)
         await load_topics(self._log, self._fold, [self._topic], {self._topic: settled.ends})
         part = self._fold.part(self._topic)
         digest = digest_of()
         slices = _slices(freeze(part))
         while pieces := await asyncio.to_thread(next, slices, None):
             digest.update(b"".join(pieces))
-            if not await self._shelf.add(number, pieces):
+            if not await self._store.add(number, pieces):
                 return False
         about = SnapshotHeader(settled.ends, settled.latest, upto, part.rows, digest.digest())
         header = sealed(self._topic, self._kind, about)
-        return await self._shelf.finish(number, header, self._settings.kept)
+        return await self._store.finish(number, header, self._settings.kept)
 
     async def _newest(self) -> SnapshotHeader | None:
-        headers = await snapshot_headers(self._shelf, self._topic, self._kind)
+        headers = await snapshot_headers(self._store, self._topic, self._kind)
         return headers[0][1] if headers else None
 
-    async def _settled(self, upto: Sequence[int]) -> Watermark:
-        """Return the watermark up to which the topic has settled."""
+    async def _watermark(self, topic_ends: Sequence[int]) -> Watermark:
+        """Return the watermark before which no late record is expected."""
         newest = await self._newest()
         ends, latest = (newest.ends, newest.latest) if newest else ([], [])
-        added = len(upto) - len(ends)
+        added = len(topic_ends) - len(ends)
         mark = Watermark(
             self._settings.lateness_ms, [*ends, *[0] * added], [*latest, *[NEVER_MS] * added]
         )
-        start, stop = {self._topic: mark.ends.copy()}, {self._topic: upto}
+        start, stop = {self._topic: mark.ends.copy()}, {self._topic: topic_ends}
         async for batch in self._log.read([self._topic], start, stop):
             await asyncio.to_thread(mark.add, batch)
         return mark
 
 
 def _slices(pieces: Iterable[bytes]) -> Iterator[list[bytes]]:
-    """Split pieces into groups for one write each; a group has at least one."""
+    """Group pieces into slices of about `SLICE_BYTES`, each for one transaction."""
     group: list[bytes] = []
     size = 0
     for piece in pieces:

@@ -1,4 +1,4 @@
-"""Background maintenance of a log: snapshots, which keep starts short, and retention."""
+"""Background maintenance of a log: snapshots, which shorten the next start, and retention."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,19 +14,18 @@ from controlplane.projection.retention import RetentionSettings, retain
 from controlplane.projection.snapshot_writer import SnapshotSettings, keep_snapshots
 
 CLOSING_SHARE = 10
-"""Divisor of `tail_records` when a log is closed: nothing waits for that snapshot, and the next
-start is faster."""
+"""Divisor of `tail_records` when a log is closed: more snapshots shorten the next start."""
 
 
 class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Schedule of the maintenance, snapshots and retention."""
+    """Settings of the maintenance: schedule, snapshots, retention."""
 
     interval_ms: int = 60_000
     """Time between two runs: an idle run costs a few short reads."""
 
     closing_ms: Annotated[int, Meta(ge=0)] = 5_000
-    """Time limit for the last snapshots when the log is closed; 0 makes none. Records without a
-    snapshot are read at the next start, as after a crash."""
+    """Time limit for the last snapshots when the log is closed; 0: none are stored. The next start
+    reads records without a snapshot, as after a crash."""
 
     snapshots: SnapshotSettings = SnapshotSettings()
     retention: RetentionSettings = RetentionSettings()
@@ -35,7 +34,7 @@ class UpkeepSettings(msgspec.Struct, frozen=True, kw_only=True):
 async def look_after(
     log: ReadableLog, state: ClusterState, now_ms: int, settings: UpkeepSettings
 ) -> None:
-    """Make the snapshots that are due, and remove expired records.
+    """Store the snapshots that are due, and remove expired records.
 
     Raises:
         LogError: the log cannot be read or written.
@@ -51,9 +50,9 @@ async def keep_looking_after(
     settings: UpkeepSettings,
     notices: Notices,
 ) -> None:
-    """Maintain a log until this is cancelled. Failures are reported and retried.
+    """Maintain a log until this is cancelled; report failures, and retry after the interval.
 
-    While `state` returns None, the log belongs to another writer and is left alone.
+    While `state` returns None, the log belongs to another writer, and is not changed.
     """
     while True:
         try:
@@ -71,10 +70,10 @@ async def look_after_at_last(
     settings: UpkeepSettings,
     notices: Notices,
 ) -> None:
-    """Make the last snapshots of a log that is being closed, within the time limit.
+    """Store the last snapshots of a log that is being closed, within `closing_ms`.
 
-    They reach to the last record: nothing is written any more, so no record can come late. May be
-    cancelled at any time; a failure is only reported.
+    They include the last record: nothing is written any more, so no record can come late. A failure
+    is only reported. This may be cancelled at any time.
     """
     tail_records = max(1, settings.snapshots.tail_records // CLOSING_SHARE)
     eager = msgspec.structs.replace(settings.snapshots, tail_records=tail_records, lateness_ms=0)

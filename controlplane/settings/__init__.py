@@ -3,9 +3,9 @@
     flag > environment > file > default
 
 `sources` and `environment` read each source into text by key. A `Configuration` holds the sources
-in their order and builds settings from them. One is `WorkerSettings`, the table of the supported
-keys of a worker's `.properties` file. Others are the limits of a part of the program. A setting's
-key is its field with dots in place of `_`.
+in their order and builds tables of settings from them. `WorkerSettings` is the table of a worker's
+`.properties` file; other tables hold limits of parts of the program. The key of a setting is its
+field with dots in place of `_`.
 """
 
 from controlplane.settings.configuration import Configuration, EffectiveValue

@@ -22,7 +22,7 @@ from controlplane.settings.stores import StoreSettings, identity, trusted
 
 
 class AccessSettings(StoreSettings, frozen=True, kw_only=True):
-    """Settings of a worker's access to its cluster; they are checked only for a connection."""
+    """Settings of a worker's access to its cluster; they are checked only when it connects."""
 
     security_protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = "PLAINTEXT"
 
@@ -31,10 +31,10 @@ class AccessSettings(StoreSettings, frozen=True, kw_only=True):
     SASL."""
 
     sasl_jaas_config: Secret | None = None
-    """Login module with its options, which include `username` and `password`."""
+    """JAAS login module with its options, which include `username` and `password`."""
 
     sasl_oauthbearer_token_endpoint_url: str | None = None
-    """`file:///path` of a token for OAUTHBEARER, which is read at each login. A program passes a
+    """`file:///path` of a token for OAUTHBEARER, read at each login. An embedding program passes a
     callback instead (`KafkaSecurity.sasl`)."""
 
     ssl_endpoint_identification_algorithm: Annotated[str, Meta(extra={"empty": True})] = "https"
@@ -48,8 +48,8 @@ def kafka_security(settings: AccessSettings) -> KafkaSecurity:
     """Build the security of a connection. Settings that the protocol does not use are ignored.
 
     Raises:
-        BadValue: an unknown mechanism or store type, or a login without a name, a password or a
-            token.
+        BadValue: the mechanism or a store type is unknown, or the login lacks a name, a password or
+            a token.
     """
     protocol = settings.security_protocol
     return KafkaSecurity(
@@ -63,8 +63,8 @@ def _sasl(settings: AccessSettings) -> Sasl | OAuthBearer:
     if mechanism == OAUTHBEARER:
         return OAuthBearer(TokenFile(_token_file(settings.sasl_oauthbearer_token_endpoint_url)))
     if mechanism not in MECHANISMS:
-        wrong = f"is {settings.sasl_mechanism!r}: use {', '.join((*MECHANISMS, OAUTHBEARER))}"
-        raise BadValue("sasl.mechanism", wrong, because=_PROTOCOL)
+        problem = f"is {settings.sasl_mechanism!r}: use {', '.join((*MECHANISMS, OAUTHBEARER))}"
+        raise BadValue("sasl.mechanism", problem, because=_PROTOCOL)
     jaas = settings.sasl_jaas_config
     options = _login_options(jaas.reveal()) if jaas else {}
     if not options.get("username") or "password" not in options:
@@ -78,7 +78,7 @@ def _sasl(settings: AccessSettings) -> Sasl | OAuthBearer:
 
 
 def _token_file(url: str | None) -> Path:
-    """Path in a URL such as `file:///run/secrets/token`."""
+    """Return the path in a URL such as `file:///run/secrets/token`; raise `BadValue` for others."""
     parts = urlsplit(url or "")
     if parts.scheme != "file" or parts.netloc not in ("", "localhost") or not parts.path:
         raise BadValue(
@@ -97,7 +97,7 @@ _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def _login_options(jaas: str) -> dict[str, str]:
-    """`name=value` pairs of a JAAS login module entry; values may be quoted, with escapes."""
+    """Return the `name=value` pairs of a JAAS login module; values may be quoted, with escapes."""
     return {name: _unquoted(value) for name, value in _LOGIN_OPTION.findall(jaas)}
 
 

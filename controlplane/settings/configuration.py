@@ -1,4 +1,4 @@
-"""Configuration: all sources in their order, and the settings that follow from them."""
+"""Configuration: all sources in their order, and the settings built from them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -35,9 +35,9 @@ class EffectiveValue(NamedTuple):
 class Configuration:
     """Values from several sources, the strongest first.
 
-    An empty value counts as unset. A file or a flag must not have one where Kafka refuses it, or
-    where a worker would not start. An environment variable may be empty, because images pass on
-    unset ones.
+    An empty value counts as unset. In a file or flag it is an error where Kafka refuses it, or
+    where a worker would not start. An environment variable may always be empty, because images
+    also pass on unset ones.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Configuration:
         return {*chain.from_iterable(self._sources)}
 
     def only(self, trusted: Callable[[ValueSource], bool]) -> "Configuration":
-        """Return the configuration of selected sources."""
+        """Return the configuration with only the values from trusted sources."""
         sources = (
             {key: value for key, value in values.items() if trusted(value.source)}
             for values in self._sources
@@ -66,11 +66,11 @@ class Configuration:
         return Configuration(*sources, variables=self._variables)
 
     def beneath(self, *stronger: SourceValues) -> "Configuration":
-        """Return the configuration with further sources before its own."""
+        """Return the configuration with stronger sources before its own."""
         return Configuration(*stronger, *self._sources, variables=self._variables)
 
     def effective(self, table: type[msgspec.Struct], prefix: str = "") -> Iterator[EffectiveValue]:
-        """Yield every setting of a table. Keys outside of a worker's file begin with the prefix.
+        """Yield every setting of a table with its effective value; keys begin with `prefix`.
 
         Raises:
             SettingsError: a value is invalid.
@@ -93,23 +93,23 @@ class Configuration:
             else self._effective(key, field).value
             for key, field in _keyed(table, prefix)
         }
-        with self._naming_source():
+        with self._errors_with_source():
             return table(**values)
 
     def make(self, table: type[Table], build: Callable[[Table], Made], prefix: str = "") -> Made:
-        """Build a value from a worker's settings by a function.
+        """Build a value from the settings of a table with the function `build`.
 
         Raises:
             SettingsError: a value is invalid, or the function refuses it.
         """
         settings = self.settings(table, prefix)
-        with self._naming_source():
+        with self._errors_with_source():
             return build(settings)
 
     def empty(
         self, table: type[msgspec.Struct], prefix: str = ""
     ) -> Iterator[tuple[str, ValueSource]]:
-        """Yield the settings that a file or a flag leaves empty, and that count as unset."""
+        """Yield the settings that a file or flag leaves empty and that count as unset."""
         for key, field in _keyed(table, prefix):
             if isinstance(field.type, inspect.StructType):
                 yield from self.empty(field.type.cls, key + ".")
@@ -122,7 +122,7 @@ class Configuration:
             value = values.get(key)
             if value is not None and trim(value.text):
                 return None
-            # An environment value with a line number holds a file's text.
+            # An environment value with a line number comes from a file inside of a variable.
             if value is not None and (value.source.kind != "environment" or value.source.line):
                 return value.source
         return None
@@ -135,14 +135,14 @@ class Configuration:
         idle = extra(field.type, "idle") or ""
         if written is None:
             return EffectiveValue(key, field.default, DEFAULT, idle=idle)
-        with self._naming_source():
+        with self._errors_with_source():
             text = self.providers.resolved(key, written.text)
             value = read(key, trim(text), field.type)
         return EffectiveValue(key, value, written.source, written.text, idle)
 
     @contextmanager
-    def _naming_source(self) -> Iterator[None]:
-        """Add the source of a bad value to its error."""
+    def _errors_with_source(self) -> Iterator[None]:
+        """Translate `BadValue` within the block to a `SettingsError` that names the source."""
         try:
             yield
         except BadValue as bad:
@@ -160,7 +160,7 @@ class Configuration:
         texts_by_key = {}
         for key in sorted(names):
             if (value := self._value(key)) is not None:
-                with self._naming_source():
+                with self._errors_with_source():
                     texts_by_key[key] = self.providers.resolved(key, value.text)
         return texts_by_key
 
@@ -177,7 +177,7 @@ class Configuration:
         )
 
     def _written_below(self, prefix: str) -> dict[str, str]:
-        """Return the texts of all keys that begin with a prefix, without it, as they are written.
+        """Return the texts of all keys with a prefix, by key without it; references stay.
 
         A provider's own settings cannot refer to providers.
         """
@@ -198,7 +198,7 @@ class Configuration:
 
 
 def keys(table: type[msgspec.Struct], prefix: str = "") -> Iterator[str]:
-    """Yield the key of every setting of a table; keys of a nested table begin with its field's."""
+    """Yield the key of every setting of a table; keys of a nested table begin with its own key."""
     for key, field in _keyed(table, prefix):
         if isinstance(field.type, inspect.StructType):
             yield from keys(field.type.cls, key + ".")

@@ -1,7 +1,7 @@
 """Settings in the environment, in every spelling that container images use for a worker.
 
-- `CONTROLPLANE_GROUP_ID`: this project's.
-- `CONNECT_GROUP_ID`: Confluent's images, and those that follow them. `_` is a dot, `__` an
+- `CONTROLPLANE_GROUP_ID`: this project's own.
+- `CONNECT_GROUP_ID`: Confluent's images, and images with the same convention. `_` is a dot, `__` an
   underscore, `___` a dash.
 - `GROUP_ID`: Debezium's image has names without a prefix for some keys. These variables win over
   prefixed ones.
@@ -21,16 +21,16 @@ from controlplane.settings.sources import (
 )
 
 WORKER_FILE = "CONTROLPLANE_WORKER_PROPERTIES"
-"""Variable with the path of a worker's file, in place of the flag."""
+"""Variable with the path of a worker's file; it replaces the flag."""
 
-_NO_SETTINGS = {
+_NOT_SETTINGS = {
     WORKER_FILE,
     *(
         f"CONTROLPLANE_{name}"
         for name in ("DEBUG", "FILE_MODE", "CLUSTER", "USER", "TOKEN", "CA_FILE")
     ),
 }
-"""Variables of the command line itself."""
+"""Variables of the command line itself, which are no settings of a worker."""
 
 _CONNECT = "CONNECT_"
 _LOGGING = "CONNECT_LOG4J_"
@@ -67,15 +67,15 @@ _BY_UNDERSCORES = (".", "_", "-")
 
 
 def environment_values(variables: Mapping[str, str]) -> list[SourceValues]:
-    """Return the values of the environment, one mapping for each spelling, the stronger first.
+    """Return the values of the environment: one mapping per spelling, the strongest first.
 
     Raises:
-        SettingsError: a variable that must hold a file is malformed.
+        SettingsError: the text of a file in a variable is malformed.
     """
     return [
         _prefixed(variables, OURS),
         _debezium(variables),
-        _named(variables, _STRIMZI),
+        _values_by_key(variables, _STRIMZI),
         variable_values(_STRIMZI_FILE, variables.get(_STRIMZI_FILE, "")),
         _prefixed(variables, _CONNECT),
     ]
@@ -91,18 +91,18 @@ def _prefixed(variables: Mapping[str, str], prefix: str) -> SourceValues:
     keys = {
         name: key_of(name.removeprefix(prefix))
         for name in names
-        if name not in _NO_SETTINGS and not name.startswith(_LOGGING)
+        if name not in _NOT_SETTINGS and not name.startswith(_LOGGING)
     }
-    return _named(variables, keys)
+    return _values_by_key(variables, keys)
 
 
 def _debezium(variables: Mapping[str, str]) -> SourceValues:
     if not all(variables.get(name) for name in _DEBEZIUM_NEEDS):
         return {}
-    return _named(variables, _DEBEZIUM)
+    return _values_by_key(variables, _DEBEZIUM)
 
 
-def _named(variables: Mapping[str, str], keys: Mapping[str, str]) -> SourceValues:
+def _values_by_key(variables: Mapping[str, str], keys: Mapping[str, str]) -> SourceValues:
     return {
         key: SourcedValue(variables[name], ValueSource("environment", name))
         for name, key in keys.items()

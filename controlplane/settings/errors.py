@@ -1,4 +1,4 @@
-"""Errors in settings, each with one sentence for people: the setting and the remedy."""
+"""Errors in settings; each message is one sentence for the user."""
 
 
 class SettingsError(ValueError):

@@ -19,15 +19,15 @@ from controlplane.settings.errors import BadValue
 from controlplane.settings.security import Secret
 
 SHOWN_CHARACTERS = 60
-"""Maximum characters of a bad value in an error: a file may have a whole certificate in place of a
-number."""
+"""Maximum characters of a bad value in an error: a file may hold a certificate where a number
+belongs."""
 
 LEAST = 1
-"""Default minimum of a number. Most numbers are limits, and a limit of 0 admits nothing."""
+"""Default minimum of a number: most numbers are limits, and a limit of 0 would admit nothing."""
 
 
 class _Unfit(Exception):
-    """A text is no value of this kind."""
+    """A text is not a valid value of this kind."""
 
 
 class ValueKind(NamedTuple):
@@ -39,7 +39,7 @@ class ValueKind(NamedTuple):
 
 @cache
 def fields_of(table: type[msgspec.Struct]) -> tuple[inspect.Field, ...]:
-    """Return the settings of a table. It is inspected once: that takes milliseconds."""
+    """Return the fields of a table; cached, because inspection takes milliseconds."""
     struct = inspect.type_info(table)
     assert isinstance(struct, inspect.StructType)
     return struct.fields
@@ -51,19 +51,19 @@ def read(key: str, text: str, kind: inspect.Type) -> Any:
     Raises:
         BadValue: the text is invalid.
     """
-    kinds = _plain(kind)
+    kinds = _alternatives(kind)
     for alternative in kinds:
         try:
             return _KINDS[type(alternative)].read(alternative, text)
         except _Unfit:
             continue
-    raise BadValue(key, f"is {_cut(redacted_value(key, text))!r}: use {_allowed(kinds)}")
+    raise BadValue(key, f"is {_shortened(redacted_value(key, text))!r}: use {_allowed(kinds)}")
 
 
 def check_settings(settings: msgspec.Struct, name: str = "") -> None:
     """Check every value of a table that a program has created, and of nested tables.
 
-    `name` is the prefix of their names.
+    `name`: prefix of their names in errors.
 
     Raises:
         BadValue: a value has the wrong type, or is out of bounds. The message names it.
@@ -79,13 +79,13 @@ def check_settings(settings: msgspec.Struct, name: str = "") -> None:
 
 
 def _check(name: str, value: Any, kind: inspect.Type) -> None:
-    kinds = _plain(kind)
+    kinds = _alternatives(kind)
     may_be_none = len(kinds) < len(getattr(kind, "types", kinds))
     if not (value is None and may_be_none) and not any(
         _fits(alternative, value) for alternative in kinds
     ):
-        shown = _cut(repr(redacted_value(name, value)))
-        raise BadValue(name, f"is {shown}: use {_allowed(kinds)}")
+        shown_value = _shortened(repr(redacted_value(name, value)))
+        raise BadValue(name, f"is {shown_value}: use {_allowed(kinds)}")
 
 
 def _fits(kind: inspect.Type, value: Any) -> bool:
@@ -106,12 +106,12 @@ def _allowed(kinds: tuple[inspect.Type, ...]) -> str:
     return " or ".join(_KINDS[type(kind)].allowed(kind) for kind in kinds)
 
 
-def _cut(text: str) -> str:
+def _shortened(text: str) -> str:
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"
 
 
 def extra(kind: inspect.Type, name: str) -> Any:
-    """Return an annotation of a setting besides its type (`Meta(extra=…)`)."""
+    """Return an entry of a setting's annotation `Meta(extra=…)`; None: it has none."""
     return (kind.extra or {}).get(name) if isinstance(kind, inspect.Metadata) else None
 
 
@@ -120,11 +120,11 @@ REFUSED: Final = Meta(extra={"empty": "refused"})
 
 
 def refused_empty(kind: inspect.Type) -> str:
-    """Return the permitted values of a setting that must not be empty; an empty text if it may be.
+    """Return the permitted values of a setting that must not be empty; '' if it may be empty.
 
     `ConfigDef` refuses an empty number, boolean, choice or class.
     """
-    kinds = _plain(kind)
+    kinds = _alternatives(kind)
     rule = extra(kind, "empty")
     typed = any(isinstance(alternative, _TYPED) for alternative in kinds)
     return _allowed(kinds) if rule == "refused" or (typed and rule is not True) else ""
@@ -134,21 +134,21 @@ _TYPED = (inspect.BoolType, inspect.IntType, inspect.LiteralType)
 
 
 def empty_is_unset(kind: inspect.Type, default: Any) -> bool:
-    """Return True if an empty value counts as unset, and the default is not empty.
+    """Return True if an empty value counts as unset and so selects a non-empty default.
 
-    An empty list is the default of each list that may be empty.
+    Lists are left out: their default is empty.
     """
-    lists = any(isinstance(part, inspect.VarTupleType) for part in _plain(kind))
+    lists = any(isinstance(part, inspect.VarTupleType) for part in _alternatives(kind))
     return not lists and default != "" and extra(kind, "empty") is None and not refused_empty(kind)
 
 
-def _plain(kind: inspect.Type) -> tuple[inspect.Type, ...]:
-    """Return the types without annotations and without None."""
+def _alternatives(kind: inspect.Type) -> tuple[inspect.Type, ...]:
+    """Return the alternatives of a type, without annotations and without None."""
     match kind:
         case inspect.Metadata():
-            return _plain(kind.type)
+            return _alternatives(kind.type)
         case inspect.UnionType():
-            return tuple(chain.from_iterable(map(_plain, kind.types)))
+            return tuple(chain.from_iterable(map(_alternatives, kind.types)))
         case inspect.NoneType():
             return ()
     return (kind,)
@@ -160,12 +160,12 @@ def _boolean(_: inspect.BoolType, text: str) -> bool:
     return text.lower() == "true"
 
 
-_WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
+_INTEGER = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 def _integer(kind: inspect.IntType, text: str) -> int:
     least, most = _bounds(kind)
-    if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+    if not _INTEGER.fullmatch(text) or not least <= int(text) <= most:
         raise _Unfit
     return int(text)
 
@@ -190,7 +190,7 @@ def _choice(kind: inspect.LiteralType, text: str) -> Any:
 
 
 def texts(text: str) -> tuple[str, ...]:
-    """Split a list at its commas."""
+    """Split a list at its commas; trim each part."""
     return tuple(trim(part) for part in text.split(",")) if text else ()
 
 

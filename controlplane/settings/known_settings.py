@@ -1,6 +1,6 @@
 """Keys of a worker's file without effect here: keys for Java workers only, and misspelt keys.
 
-The keys are those of `DistributedConfig` of every release; a test compares them with Kafka's own
+The keys are those of `DistributedConfig` in all releases; a test compares them with Kafka's
 classes.
 """
 
@@ -65,7 +65,7 @@ _FAMILIES = {
     "sasl.kerberos.": _LOGINS,
     "sasl.oauthbearer.": _LOGINS,
 }
-"""Prefixes of keys with arbitrary endings."""
+"""Reason by prefix, for keys with arbitrary endings that have no effect here."""
 
 _OF_TOPICS = """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type
@@ -87,16 +87,16 @@ UNUSED = {key: reason for reason, keys in _UNUSED.items() for key in keys.split(
 """Reason why each of these keys has no effect here."""
 
 ALIKE = 0.8
-"""Minimum similarity (`difflib`) to suggest a known key. It covers one letter missing or too many,
-two letters swapped, a plural in place of a singular."""
+"""Minimum similarity (`difflib`) to suggest a known key. It covers one missing or surplus letter,
+two swapped letters, and a plural in place of a singular."""
 
 GUESSES = 100
-"""Maximum number of suggestions. Each takes some milliseconds, and a wrong file may have thousands
-of keys."""
+"""Maximum suggestions per call: each takes milliseconds, and a wrong file may have thousands of
+keys."""
 
 
 class UnknownSetting(msgspec.Struct, frozen=True):
-    """An unknown key, with the key that was probably meant."""
+    """An unknown key, with the key that the user probably meant."""
 
     key: str
     source: ValueSource
@@ -112,7 +112,7 @@ OPEN_ENDED = ("config.providers.", "key.converter.", "value.converter.", "header
 
 
 def unused(key: str) -> str | None:
-    """Return the reason why a key of Kafka's has no effect here; None: it is no key of Kafka's."""
+    """Return the reason why a key of Kafka has no effect here; None for other keys."""
     families = (reason for prefix, reason in _FAMILIES.items() if key.startswith(prefix))
     return UNUSED.get(key) or next(families, None)
 
@@ -120,7 +120,7 @@ def unused(key: str) -> str | None:
 def unknown(values: Mapping[str, SourcedValue], supported: Iterable[str]) -> list[UnknownSetting]:
     """Return the keys that are neither Kafka's nor in `supported`.
 
-    In the environment only misspelt keys are reported: other programs use `CONNECT_`, too.
+    From the environment, only misspelt keys are reported: other programs use `CONNECT_` too.
     """
     supported = set(supported)
     names = sorted(supported | UNUSED.keys())

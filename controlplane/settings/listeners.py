@@ -70,7 +70,7 @@ class ListenerKind(NamedTuple):
         """Parse the first URL; None: there is none.
 
         Raises:
-            BadValue: it is malformed.
+            BadValue: the URL is malformed.
         """
         urls = self.urls(settings)
         if not urls:
@@ -90,7 +90,7 @@ class ListenerKind(NamedTuple):
 MAIN = ListenerKind(
     "listeners", lambda worker: worker.listeners, ListenerSettings, "listeners.https."
 )
-"""Listener of all endpoints; its prefix is KIP-208's."""
+"""Listener of all endpoints; KIP-208 defines its prefix."""
 
 ADMIN = ListenerKind(
     "admin.listeners",
@@ -102,7 +102,7 @@ ADMIN = ListenerKind(
 
 
 def listen_address(settings: WorkerSettings) -> Address:
-    """Return the address of the first listener; without any, this machine and `rest.port`.
+    """Return the address of the first listener; default: `rest.host.name` or loopback, `rest.port`.
 
     Raises:
         BadValue: the listener is malformed.
@@ -124,7 +124,7 @@ def admin_listen_address(settings: WorkerSettings) -> Address | None:
 
 
 def own_hosts(settings: WorkerSettings) -> tuple[str, ...]:
-    """Return every host name that the settings give to this server."""
+    """Return every host name of this server in the settings: listeners, `rest.*host.name`."""
     urls = (*settings.listeners, *(settings.admin_listeners or ()))
     matches = (_URL.fullmatch(url) for url in urls)
     of_listeners = (url["ip"] or url["host"] for url in matches if url)
@@ -141,11 +141,11 @@ def listener_tls(
 ) -> ServerTls | None:
     """Return the TLS of a listener's first URL; None if the URL does not begin with `https://`.
 
-    The listener's TLS comes from the keys with its prefix, or else from plain `ssl.*`.
-    `of_listeners` configures the URLs; None takes them from `configuration`.
+    The TLS settings are the keys with the listener's prefix, or else plain `ssl.*`.
+    `of_listeners`: configuration of the URLs; None: `configuration`.
 
     Raises:
-        SettingsError: it has no key, or a setting is invalid.
+        SettingsError: the listener has no private key, or a setting is invalid.
     """
     if not (of_listeners or configuration).make(WorkerSettings, listener.is_encrypted):
         return None

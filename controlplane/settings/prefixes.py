@@ -1,31 +1,31 @@
-"""Prefixes of the settings that are limits, by the part of the program that they bound."""
+"""Prefixes of settings outside of a worker's file, by the part of the program that they bound."""
 
 READER = "reader."
-"""Reading from a cluster."""
+"""Limits of reads from a cluster (`ReadLimits`)."""
 
 WRITER = "writer."
-"""Writing to a cluster."""
+"""Limits of writes to a cluster (`WriteLimits`)."""
 
 SQLITE = "sqlite."
-"""An embedded log."""
+"""Limits of an embedded log (`SqliteSettings`)."""
 
 FOLLOWER = "follower."
-"""Following a log as it grows."""
+"""Limits of following a growing log (`FollowerLimits`)."""
 
 CONTROLLER = "controller."
-"""Running commands."""
+"""Limits of running commands (`CommandLimits`)."""
 
 UPKEEP = "upkeep."
-"""Maintenance of a log: snapshots and retention."""
+"""Maintenance of a log: snapshots and retention (`UpkeepSettings`)."""
 
 AUTH = "auth."
 """Authentication at the HTTP interface."""
 
 LOG = "log."
-"""Log lines of a service."""
+"""Format of the log lines of a service (`LogSettings`)."""
 
 CONNECT = "connect."
-"""An attached cluster: its workers."""
+"""Access to the workers of an attached cluster."""
 
 HTTP = "http."
 """Load limits of the HTTP interface."""

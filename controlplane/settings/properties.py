@@ -14,7 +14,7 @@ MAX_PROPERTIES_BYTES = 1 << 20
 
 
 class BadLine(SettingsError):
-    """A line that Java cannot read either; `line` is its number, from 1."""
+    """A malformed line, which Java refuses too; `line` is its number, from 1."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -53,7 +53,7 @@ def read_properties(path: Path) -> list[Property]:
         SettingsError: the file cannot be read or is malformed.
     """
     try:
-        content = _content(path)
+        content = _read_limited(path)
     except OSError as failure:
         raise SettingsError(unreadable(path, failure)) from None
     try:
@@ -63,7 +63,7 @@ def read_properties(path: Path) -> list[Property]:
         raise located(str(path), failure) from None
 
 
-def _content(path: Path) -> bytes:
+def _read_limited(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(MAX_PROPERTIES_BYTES + 1)
 
@@ -74,12 +74,12 @@ def _check_text(content: bytes) -> None:
 
 
 def properties_in(text: str) -> Iterator[Property]:
-    r"""Yield the properties that `java.util.Properties#load` reads; in Java a key's last one wins.
+    r"""Yield properties as `java.util.Properties#load` reads them; there the last of a key wins.
 
     - `=`, `:` or white space separates key and value; `#` and `!` begin comments.
     - A line that ends in an odd number of backslashes continues in the next.
     - `\t`, `\n`, `\r`, `\f` and `\uXXXX` are escapes; any other backslash is dropped.
-    - Java reads such a file as ISO-8859-1: decode it so.
+    - Java decodes such a file as ISO-8859-1; the caller must do so too.
 
     Raises:
         BadLine: `\u` without four hexadecimal digits.
@@ -114,20 +114,20 @@ def _property(number: int, line: str) -> Property:
     assert key is not None  # the pattern also matches an empty key
     separator = _SEPARATOR.match(line, key.end())
     assert separator is not None
-    value = _unescaped(number, line[separator.end() :])
-    return Property(number, _unescaped(number, key.group()), value)
+    value = _unescape(number, line[separator.end() :])
+    return Property(number, _unescape(number, key.group()), value)
 
 
-def _unescaped(number: int, text: str) -> str:
+def _unescape(number: int, text: str) -> str:
     def character(escape: re.Match[str]) -> str:
         code = escape.group(1)
         if code == "u":
             raise BadLine(number, "\\u must be followed by four hexadecimal digits")
         return chr(int(code[1:], 16)) if len(code) > 1 else _ESCAPES.get(code, code)
 
-    return _SURROGATES.sub(_joined, _ESCAPE.sub(character, text))
+    return _SURROGATES.sub(_join_surrogates, _ESCAPE.sub(character, text))
 
 
-def _joined(surrogates: re.Match[str]) -> str:
+def _join_surrogates(surrogates: re.Match[str]) -> str:
     """Join surrogate pairs into their character; a lone surrogate becomes U+FFFD."""
     return surrogates.group().encode("utf-16", "surrogatepass").decode("utf-16", "replace")

@@ -1,7 +1,7 @@
 """Config providers: resolve `${provider:path:key}` in a worker's settings (KIP-297).
 
-Kafka's own three providers are supported, as in `ConfigTransformer`: a properties file, a directory
-with a file for each key, the environment. So are those that installed packages declare
+Kafka's three providers are supported, as in `ConfigTransformer`: a properties file, a directory
+with a file per key, the environment. So are providers that installed packages declare
 (`controlplane.connect.ConfigProvider`).
 """
 
@@ -23,7 +23,7 @@ GROUP = "controlplane.config_providers"
 
 
 class _CachedValue(NamedTuple):
-    """A value with its lifetime in ms; None: the value does not expire."""
+    """A value with its lifetime, in ms; None: it does not expire."""
 
     value: str
     ttl_ms: int | None = None
@@ -35,8 +35,8 @@ Provider = Callable[[str, str], _CachedValue | None]
 _KAFKAS = "org.apache.kafka.common.config.provider."
 
 
-_WRITE_OUT = "use a copy of the file with the value written into it"
-_INSTALL = f"install a package that declares its class (entry point {GROUP})"
+_WRITE_VALUE_ADVICE = "use a copy of the file with the value written into it"
+_INSTALL_ADVICE = f"install a package that declares its class (entry point {GROUP})"
 
 
 class ResolvedText(NamedTuple):
@@ -44,13 +44,13 @@ class ResolvedText(NamedTuple):
 
     text: str
     secrets: Mapping[str, str]
-    """References that were replaced, by the value that was inserted: it is secret."""
+    """Replaced references by the inserted value, which is secret."""
     ttls_ms: Mapping[str, int]
-    """Lifetimes of values that expire, by the path of their reference."""
+    """Lifetimes of expiring values, in ms, by `provider:path` of their reference."""
 
 
 class Providers:
-    """Configured providers of a worker, by name. `parameters` are their `param.*` settings."""
+    """Configured providers of a worker, by name; `parameters`: their `param.*` settings."""
 
     def __init__(
         self,
@@ -61,12 +61,12 @@ class Providers:
         self._classes = classes
         self._parameters = parameters or {}
         kafkas: Mapping[str, Callable[[str, str], str | None]] = {
-            f"{_KAFKAS}FileConfigProvider": _in_file,
-            f"{_KAFKAS}DirectoryConfigProvider": _in_directory,
+            f"{_KAFKAS}FileConfigProvider": _value_in_file,
+            f"{_KAFKAS}DirectoryConfigProvider": _value_in_directory,
             f"{_KAFKAS}EnvVarConfigProvider": lambda _, name: variables.get(name),
         }
         self._providers: dict[str, Provider] = {
-            name: _lasting(kafkas[class_name])
+            name: _without_expiry(kafkas[class_name])
             for name, class_name in classes.items()
             if class_name in kafkas
         }
@@ -76,10 +76,11 @@ class Providers:
     def load(self) -> None:
         """Import the configured providers that packages declare; later calls do nothing.
 
-        Configs of connectors can use these providers only afterwards: no request imports anything.
+        Configs of connectors can use these providers only after this call: no request may import
+        code.
 
         Raises:
-            SettingsError: one of them cannot be loaded.
+            SettingsError: a provider cannot be loaded.
         """
         with self._loading:
             if self._is_loaded or not self._classes.keys() - self._providers.keys():
@@ -93,7 +94,7 @@ class Providers:
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """Classes, by name, of the providers that cannot run here."""
+        """Configured providers that cannot run here: class by name."""
         return {name: self._classes[name] for name in self._classes.keys() - self._providers.keys()}
 
     def resolved(self, key: str, text: str) -> str:
@@ -105,12 +106,12 @@ class Providers:
         """
         if REFERENCE.search(text):
             self.load()
-        return REFERENCE.sub(lambda reference: self._looked_up(key, reference), text)
+        return REFERENCE.sub(lambda reference: self._required_value(key, reference), text)
 
     def of_connector(self, key: str, text: str) -> ResolvedText:
         """Replace the references in a connector's config, as a worker does when it starts it.
 
-        A reference without a value stays as it is (`ConfigTransformer`).
+        A reference without a value is not replaced (`ConfigTransformer`).
 
         Raises:
             BadValue: a provider cannot run here, or cannot read the value.
@@ -121,7 +122,7 @@ class Providers:
         def looked_up(reference: re.Match[str]) -> str:
             if reference["name"] not in self._classes:
                 return reference[0]
-            provided = self._provided(key, reference, _INSTALL)
+            provided = self._read_value(key, reference, _INSTALL_ADVICE)
             if provided is None:
                 return reference[0]
             values[provided.value] = reference[0]
@@ -131,11 +132,11 @@ class Providers:
 
         return ResolvedText(REFERENCE.sub(looked_up, text), values, ttls_ms)
 
-    def _looked_up(self, key: str, reference: re.Match[str]) -> str:
+    def _required_value(self, key: str, reference: re.Match[str]) -> str:
         if reference["name"] not in self._classes:
             return reference[0]
         try:
-            provided = self._provided(key, reference, _WRITE_OUT)
+            provided = self._read_value(key, reference, _WRITE_VALUE_ADVICE)
         except _Unreadable:
             provided = None
         if provided is None:
@@ -144,13 +145,14 @@ class Providers:
             )
         return provided.value
 
-    def _provided(self, key: str, reference: re.Match[str], advice: str) -> _CachedValue | None:
-        """Ask a provider for a value; None if it has none.
+    def _read_value(self, key: str, reference: re.Match[str], advice: str) -> _CachedValue | None:
+        """Read a value from a provider; None if it has none.
 
-        `advice` ends the error about a provider that cannot run here.
+        `advice`: end of the error about a provider that cannot run here.
 
         Raises:
-            BadValue: it cannot run here, or cannot read the value.
+            BadValue: the provider cannot run here.
+            _Unreadable: the provider cannot read the value.
         """
         name, path = reference["name"], reference["path"] or ""
         provider = self._providers.get(name)
@@ -173,8 +175,8 @@ class _Unreadable(BadValue):
     """A provider cannot read its file, or has failed."""
 
 
-def _lasting(provider: Callable[[str, str], str | None]) -> Provider:
-    """Return a provider whose values do not expire."""
+def _without_expiry(provider: Callable[[str, str], str | None]) -> Provider:
+    """Wrap a function as a provider whose values do not expire."""
 
     def provided(path: str, key: str) -> _CachedValue | None:
         value = provider(path, key)
@@ -191,7 +193,7 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
     """Import a provider, and configure it.
 
     Raises:
-        SettingsError: it cannot be imported, made or configured.
+        SettingsError: the provider cannot be imported, created or configured.
     """
     try:
         instance: Any = point.load()()
@@ -214,15 +216,15 @@ def _loaded(name: str, point: EntryPoint, parameters: Mapping[str, str]) -> Prov
     return provided
 
 
-def _in_file(path: str, key: str) -> str | None:
+def _value_in_file(path: str, key: str) -> str | None:
     if not Path(path).is_file():  # a pipe or device would hang
         raise FileNotFoundError(path)
     properties = properties_in(Path(path).read_text("utf-8"))
     return {entry.key: entry.value for entry in properties}.get(key)
 
 
-def _in_directory(path: str, key: str) -> str | None:
+def _value_in_directory(path: str, key: str) -> str | None:
     file = Path(path, key)
-    if file.parent != Path(path):  # a key is a name, not a way out of the directory
+    if file.parent != Path(path):  # a key must not lead out of the directory
         return None
     return file.read_text("utf-8") if file.is_file() else None

@@ -1,4 +1,4 @@
-"""Keys, certificates and passwords for connections to Kafka clusters, and for listeners."""
+"""Keys, certificates and passwords for connections to Kafka clusters and for listeners."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """Return the text, for the one place that sends it."""
+        """Return the text; call it only where the text is sent."""
         return self._text
 
     def __eq__(self, other: object) -> bool:
@@ -39,7 +39,7 @@ class Secret:
 
 
 class Sasl(msgspec.Struct, frozen=True):
-    """A user name, its password, and the mechanism that proves it (`sasl.mechanism`)."""
+    """User name, password, and the mechanism of the login (`sasl.mechanism`)."""
 
     mechanism: str
     username: str
@@ -54,7 +54,7 @@ class OAuthBearer(msgspec.Struct, frozen=True):
 
 
 class TokenFile(msgspec.Struct, frozen=True):
-    """File with a token, read at each login: another program may renew it."""
+    """File with a token, read at each login, because another program may renew it."""
 
     path: Path
 
@@ -76,10 +76,10 @@ class JavaStore(msgspec.Struct, frozen=True):
 class Tls(msgspec.Struct, frozen=True):
     """TLS of a client: trusted certificates and own identity, as PEM path, PEM text, or Java store.
 
-    Without `trusted` the operating system's authorities are trusted. `identity` is a private key
-    with its certificate chain, for brokers that require one. `identity_password` decrypts a PEM key
-    (a store has its own password). Without `check_hostname` the host name in a certificate is not
-    checked (`ssl.endpoint.identification.algorithm` left empty).
+    `trusted` None: the operating system's authorities. `identity`: private key with its certificate
+    chain, for brokers that require one. `identity_password`: password of a PEM key (a store has its
+    own). `check_hostname` False: the host name in a certificate is not checked (an empty
+    `ssl.endpoint.identification.algorithm`).
     """
 
     trusted: Path | JavaStore | str | None = None
@@ -91,7 +91,7 @@ class Tls(msgspec.Struct, frozen=True):
 class ServerTls(msgspec.Struct, frozen=True):
     """TLS of a listener: its identity, and the verification of client certificates.
 
-    `trusted` are the authorities for client certificates; None: the operating system's.
+    `trusted`: authorities for client certificates; None: the operating system's.
     """
 
     identity: Path | JavaStore | Secret

@@ -1,4 +1,4 @@
-"""Sources of settings: flags, environment variables, lines of a file."""
+"""Sources of settings: flags, environment variables, files."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -24,7 +24,7 @@ class ValueSource(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_ours(self) -> bool:
-        """True if only this project reads the source. Java workers read a worker's file, too."""
+        """True if only this project reads the source; Java workers read a worker's file too."""
         return self.kind == "flag" or (self.kind == "environment" and self.name.startswith(OURS))
 
     def __str__(self) -> str:
@@ -50,7 +50,7 @@ def file_values(path: Path) -> SourceValues:
     """Read the values of a `.properties` file of a worker or client.
 
     Raises:
-        SettingsError: it cannot be read, or is malformed.
+        SettingsError: the file cannot be read, or is malformed.
     """
     return _values(read_properties(path), ValueSource("file", str(path)))
 
@@ -69,7 +69,7 @@ def variable_values(name: str, text: str) -> SourceValues:
 
 
 def _values(properties: Iterable[Property], source: ValueSource) -> SourceValues:
-    """Return the values by key, each with its line; the last of a key wins, as in Java."""
+    """Return the values by key, each with its line; the last value of a key wins, as in Java."""
     return {
         entry.key: SourcedValue(entry.value, msgspec.structs.replace(source, line=entry.line))
         for entry in properties

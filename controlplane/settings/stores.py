@@ -1,4 +1,4 @@
-"""Keys and certificates by Kafka's settings `ssl.*`, for clients and for listeners."""
+"""Keys and certificates from Kafka's settings `ssl.*`, for clients and listeners."""
 
 from pathlib import Path
 from typing import Literal
@@ -10,16 +10,16 @@ from controlplane.settings.security import JavaStore, Secret
 
 
 class StoreSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of trusted certificates and of this process's key and certificate."""
+    """Settings of trusted certificates, and of this process's private key and certificate."""
 
     ssl_truststore_type: str = "JKS"
     """JKS or PKCS12 (the content decides which), or PEM. The key store has the same types."""
 
     ssl_truststore_location: str | None = None
-    """Path, relative to the current directory, as in Java. None: the system's authorities."""
+    """Path, relative to the current directory as in Java. None: the system's authorities."""
 
     ssl_truststore_password: Secret | None = None
-    """Password of a JKS or PKCS12 store. The same holds for the key store's password."""
+    """Password of a JKS or PKCS12 store, like `ssl.keystore.password`."""
 
     ssl_truststore_certificates: str | None = None
     """Certificates as PEM text (KIP-651)."""
@@ -40,7 +40,7 @@ _JAVA_STORES, _PEM = ("JKS", "PKCS12"), "PEM"
 
 
 def trusted(settings: StoreSettings, prefix: str = "") -> Path | JavaStore | str | None:
-    """Return the trusted certificates; None if they are not set. `prefix` is the keys' prefix.
+    """Return the trusted certificates; None if they are not set. `prefix`: prefix of the keys.
 
     Raises:
         BadValue: the store type is unknown.
@@ -71,15 +71,15 @@ def _inline_identity(settings: StoreSettings, prefix: str) -> Secret | None:
     key, chain = settings.ssl_keystore_key, settings.ssl_keystore_certificate_chain
     if (key is None) != (chain is None):
         other = f"{prefix}ssl.keystore.certificate.chain"
-        wrong = f"and {other} belong together: give both"
-        raise BadValue(f"{prefix}ssl.keystore.key", wrong, because=other)
+        problem = f"and {other} belong together: give both"
+        raise BadValue(f"{prefix}ssl.keystore.key", problem, because=other)
     return Secret(f"{key.reveal()}\n{chain}\n") if key else None
 
 
 def _store(
     key: str, kind: str, location: str | None, password: Secret | None
 ) -> Path | JavaStore | None:
-    """Return a store's path and password; None if it is not set. `key` names its type setting."""
+    """Return a store's path and password; None if it is not set. `key`: the setting of its type."""
     if location is None:
         return None
     if kind.upper() == _PEM:

@@ -1,8 +1,8 @@
-"""Table of the supported worker settings: key, type, unit, default, reason.
+"""Table of the supported worker settings: key, type, unit, default, description.
 
-A field is its key in a worker's `.properties` file with `_` for a dot; the unit is its last word.
-Defaults are Kafka's, unless the reason says otherwise. `known_settings` lists the unsupported keys
-of a worker's file with reasons.
+A field is named like its key in a worker's `.properties` file, with `_` for a dot; the last word is
+the unit. Defaults are Kafka's, unless the description says otherwise. `known_settings` lists the
+unsupported keys of a worker's file with reasons.
 """
 
 from typing import Annotated, Literal
@@ -37,42 +37,42 @@ _Int = Annotated[int, Meta(ge=0, le=INT_MAX)]
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a worker; its access to a cluster is in `access`."""
+    """Settings of a worker, without those of its access to a cluster (`AccessSettings`)."""
 
     # --- the cluster and its topics -----------------------------------------------------------
 
     bootstrap_servers: Annotated[str | None, REFUSED] = None
-    """Brokers, `host:port[,host:port]`, of the log `kafka://`. There is no default, as in 4.x: a
-    guess would select another cluster."""
+    """Brokers of the log `kafka://`, as `host:port[,host:port]`. There is no default, as in 4.x: a
+    default could select a wrong cluster."""
 
     group_id: Annotated[str, REFUSED] = "connect-cluster"
-    """Name of the cluster: its tasks' transactional ids begin with it. Kafka has no default; this
-    one is from its sample file, like those of the topics."""
+    """Name of the cluster; transactional ids of its tasks begin with it. Kafka has no default; this
+    default is from its sample file, as are those of the topics."""
 
     config_storage_topic: Annotated[str, REFUSED] = "connect-configs"
     offset_storage_topic: Annotated[str, REFUSED] = "connect-offsets"
     status_storage_topic: Annotated[str, REFUSED] = "connect-status"
 
     command_storage_topic: Annotated[str, REFUSED] = "connect-commands"
-    """This project's own topic: commands with their plans and outcomes. A Java worker does not know
-    it."""
+    """This project's own: topic of the commands with their plans and outcomes. Java workers do not
+    read it."""
 
     offset_storage_partitions: _TopicPartitions = 25
-    """Partitions of a new topic. -1 is the brokers' default in Kafka, and this project's default in
-    an embedded log; the same holds for statuses."""
+    """Partitions of a new topic of offsets. -1: in Kafka the brokers' default, in an embedded log
+    this project's default; also for statuses."""
 
     status_storage_partitions: _TopicPartitions = 5
 
     config_storage_replication_factor: _Replicas = 3
-    """Replicas of a new topic in Kafka (`serve --own`), also of the command topic; -1 is the
-    brokers' default. An embedded log has no replicas. The same holds for offsets and statuses."""
+    """Replicas of a new config or command topic in Kafka (`serve --own`); -1: the brokers' default.
+    An embedded log has no replicas. The settings for offsets and statuses are alike."""
 
     offset_storage_replication_factor: _Replicas = 3
     status_storage_replication_factor: _Replicas = 3
 
     plugins_catalogue: str | None = None
-    """This project's own: file of connector classes and other plugins, as `--plugins` names it. A
-    worker finds them on its class path."""
+    """This project's own: file that lists connector classes and other plugins, as for `--plugins`.
+    A Java worker finds plugins on its class path."""
 
     plugins_trust_unknown: bool = False
     """This project's own: true to accept classes that are neither Kafka's nor listed. A worker
@@ -81,14 +81,14 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # --- settings of decisions -----------------------------------------------------------------
 
     exactly_once_source_support: Literal["DISABLED", "PREPARING", "ENABLED"] = "DISABLED"
-    """KIP-618. With ENABLED, only committed records are read, and producers must be fenced. The
-    other values do neither."""
+    """KIP-618. ENABLED: only committed records are read, and producers must be fenced. The other
+    values have neither effect."""
 
     topic_tracking_enable: bool = True
     """KIP-558: true to track a connector's active topics."""
 
     topic_tracking_allow_reset: bool = True
-    """KIP-558: true to permit their reset."""
+    """KIP-558: true to permit resets of active topics."""
 
     connector_client_config_override_policy: str | None = None
     """KIP-458: policy for a connector's client settings; an alias or a class. The default is All;
@@ -99,8 +99,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     `connect-<name>`."""
 
     key_converter: Annotated[str | None, REFUSED] = None
-    """Default converter of connectors. It is used to validate configs, and to convert records in
-    Java. The same holds for values and headers."""
+    """Default converter of keys for connectors: validates configs, and converts records in Java.
+    The settings for values and headers are alike."""
 
     value_converter: Annotated[str | None, REFUSED] = None
     header_converter: Annotated[str, REFUSED] = DecisionSettings().header_converter
@@ -111,25 +111,25 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     # --- the REST interface -------------------------------------------------------------------
 
     listeners: Annotated[tuple[str, ...], REFUSED] = ()
-    """URLs to listen on; the first applies. Kafka's default is port 8083 of every interface; here
-    it is this machine only."""
+    """URLs to listen on; only the first applies. Default: port 8083 of the loopback interface; in
+    Kafka, of every interface."""
 
     admin_listeners: Annotated[tuple[str, ...] | None, Meta(extra={"empty": True})] = None
-    """KIP-495: listeners of the endpoints for administrators; the first applies. Unset, they are on
-    the main listener; empty, they are disabled."""
+    """KIP-495: listeners of the endpoints for administrators; only the first applies. Unset: the
+    main listener has these endpoints. Empty: they are disabled."""
 
     rest_host_name: str | None = None
-    """Host up to 2.8, if there are no `listeners`. Images still set it."""
+    """Host if `listeners` is unset. Kafka has it up to 2.8; images still set it."""
 
     rest_port: _Port = 8083
-    """Port up to 2.8, if there are no `listeners`. Images still set it."""
+    """Port if `listeners` is unset. Kafka has it up to 2.8; images still set it."""
 
     allowed_hosts: tuple[str, ...] = ()
     """This project's own: further host names of a server without authentication; `*` stands for
     anything. A Java worker accepts every name."""
 
     rest_advertised_host_name: str | None = None
-    """Host name of this server: requests to it are accepted."""
+    """Host name of this server; requests with this name are accepted."""
 
     rest_advertised_port: Annotated[_Int | None, _ONE_WORKER] = None
     rest_advertised_listener: Annotated[str | None, _ONE_WORKER] = None
@@ -144,10 +144,10 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """This project's own: folders that the connectors for files may touch; empty: none."""
 
     task_shutdown_graceful_timeout_ms: Annotated[int, Meta(ge=0)] = 5_000
-    """Time limit for all tasks of a connector together to stop."""
+    """Time limit within which all tasks of a connector must stop."""
 
     topic_creation_enable: bool = True
-    """KIP-158: true to create the topics of a source connector as its `topic.creation.*` say."""
+    """KIP-158: true to create topics of source connectors according to their `topic.creation.*`."""
 
     offset_flush_interval_ms: Annotated[int, Meta(ge=0)] = 60_000
     """Commit interval of source offsets; records since the last commit are repeated after a
@@ -162,9 +162,9 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """File of source offsets; a standalone worker needs it."""
 
     records_log: Annotated[str | None, _STANDALONE] = None
-    """This project's own: the embedded log of the topics that connectors read and write,
-    `sqlite:///path`. Unset, they are on `bootstrap.servers`; without these, in a file with the name
-    of the offsets file and `.records.db` behind it."""
+    """This project's own: embedded log of the topics that connectors read and write,
+    `sqlite:///path`. Unset: the topics are on `bootstrap.servers`. Without brokers: they are in a
+    file named like the offsets file, plus `.records.db`."""
 
     # --- checked settings without effect so far --------------------------------------------------
 
@@ -185,8 +185,8 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
         if shared is not None:
             first, second = (_TOPIC_KEYS[role] for role in shared)
             name = getattr(self.topics, shared[0])
-            wrong = f"is {name}, and so is {first}: give each topic a name of its own"
-            raise BadValue(second, wrong, because=first)
+            problem = f"is {name}, and so is {first}: give each topic a name of its own"
+            raise BadValue(second, problem, because=first)
 
     @property
     def topics(self) -> Topics:

@@ -1,1 +1,1 @@
-"""TLS of a listener and of a cluster's client; Java's key stores."""
+"""TLS contexts for listeners and clients of clusters, and readers of Java's key stores."""

@@ -1,4 +1,4 @@
-"""TLS contexts from certificates and keys of the settings."""
+"""TLS contexts, built from the certificates and keys in the settings."""
 
 import secrets
 import ssl
@@ -16,14 +16,14 @@ def tls_context(tls: Tls) -> ssl.SSLContext:
     Raises:
         SettingsError: a missing or invalid file, or a wrong password.
     """
-    context = _trusting(tls.trusted, ssl.Purpose.SERVER_AUTH)
+    context = _context_with_trust(tls.trusted, ssl.Purpose.SERVER_AUTH)
     context.check_hostname = tls.check_hostname
     if tls.identity is not None:
-        _identify(context, tls.identity, tls.identity_password)
+        _load_identity(context, tls.identity, tls.identity_password)
     return context
 
 
-_CLIENTS = {
+_VERIFY_MODES = {
     "none": ssl.CERT_NONE,
     "requested": ssl.CERT_OPTIONAL,
     "required": ssl.CERT_REQUIRED,
@@ -36,55 +36,59 @@ def server_context(tls: ServerTls) -> ssl.SSLContext:
     Raises:
         SettingsError: a missing or invalid file, or a wrong password.
     """
-    asks = tls.client_auth != "none"
-    context = _trusting(tls.trusted if asks else None, ssl.Purpose.CLIENT_AUTH)
-    context.verify_mode = _CLIENTS[tls.client_auth]
-    _identify(context, tls.identity, tls.identity_password)
+    verifies_clients = tls.client_auth != "none"
+    context = _context_with_trust(
+        tls.trusted if verifies_clients else None, ssl.Purpose.CLIENT_AUTH
+    )
+    context.verify_mode = _VERIFY_MODES[tls.client_auth]
+    _load_identity(context, tls.identity, tls.identity_password)
     return context
 
 
-def _trusting(trusted: Path | JavaStore | str | None, purpose: ssl.Purpose) -> ssl.SSLContext:
-    read = trusted_pem(trusted) if isinstance(trusted, JavaStore) else trusted
+def _context_with_trust(
+    trusted: Path | JavaStore | str | None, purpose: ssl.Purpose
+) -> ssl.SSLContext:
+    authorities = trusted_pem(trusted) if isinstance(trusted, JavaStore) else trusted
     try:
-        if isinstance(read, Path):
-            context = ssl.create_default_context(purpose, cafile=read)
+        if isinstance(authorities, Path):
+            context = ssl.create_default_context(purpose, cafile=authorities)
         else:
-            context = ssl.create_default_context(purpose, cadata=read)
+            context = ssl.create_default_context(purpose, cadata=authorities)
     except (OSError, ValueError):
-        where, form = "ssl.truststore.certificates", " in PEM"
+        source, form = "ssl.truststore.certificates", " in PEM"
         if isinstance(trusted, JavaStore):
-            where, form = str(trusted.path), ""
+            source, form = str(trusted.path), ""
         elif isinstance(trusted, Path):
-            where = str(trusted)
-        raise SettingsError(f"{where} holds no certificates{form} that can be read") from None
-    # As in Java, any trusted certificate ends the verification, not only a root.
+            source = str(trusted)
+        raise SettingsError(f"{source} holds no certificates{form} that can be read") from None
+    # As in Java, any trusted certificate may end the chain, not only a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
 
-def _identify(
+def _load_identity(
     context: ssl.SSLContext, identity: Path | JavaStore | Secret, password: Secret | None
 ) -> None:
     if isinstance(identity, JavaStore):
         # The key is encrypted with a random password: no plain key is ever written to a file.
-        own = secrets.token_hex()
-        _load(context, identity_pem(identity, own), Secret(own))
+        file_password = secrets.token_hex()
+        _load(context, identity_pem(identity, file_password), Secret(file_password))
     else:
         _load(context, identity, password)
 
 
 def _load(context: ssl.SSLContext, identity: Path | Secret, password: Secret | None) -> None:
-    """Load key and chain. Python reads them from files, so an inline key goes to a private file."""
-    # Without a password OpenSSL would prompt on the terminal; an empty one just fails.
-    shown = password.reveal() if password else ""
+    """Load key and chain. Python reads only files, so an inline key goes to a temporary file."""
+    # Without a password OpenSSL would prompt on the terminal; an empty password fails at once.
+    key_password = password.reveal() if password else ""
     try:
         if isinstance(identity, Path):
-            context.load_cert_chain(identity, password=shown)
+            context.load_cert_chain(identity, password=key_password)
             return
         with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
             file.write(identity.reveal())
             file.flush()
-            context.load_cert_chain(file.name, password=shown)
+            context.load_cert_chain(file.name, password=key_password)
     except OSError:
         raise SettingsError(
             "the key store holds no private key with its certificates in PEM, or "

@@ -1,7 +1,7 @@
 """Trusted certificates of a JKS store: Java's own format, which `keytool` wrote until Java 9.
 
-All numbers are big-endian: magic, version, number of entries; per entry its kind, alias, time and
-content; at the end a digest of everything, salted with the password and a phrase. Source:
+Layout, with big-endian numbers: magic, version, number of entries; per entry kind, alias, time and
+content; last a SHA-1 digest of password, a fixed phrase and all bytes before. Source:
 `sun.security.provider.JavaKeyStore` of OpenJDK.
 """
 
@@ -30,7 +30,7 @@ def trusted(content: bytes, password: str | None) -> list[bytes]:
     Without a password the digest of the file is not checked, as in Java.
 
     Raises:
-        BadStore: no JKS store, an incomplete one, or a wrong password.
+        BadStore: the bytes are no complete JKS store, or the password is wrong.
     """
     body, digest = content[:-_DIGEST_SIZE], content[-_DIGEST_SIZE:]
     certificates = [*_entries(_JksCursor(body))]
@@ -78,7 +78,7 @@ class _JksCursor:
         return int.from_bytes(self.take(size))
 
     def take(self, size: int) -> bytes:
-        taken = self._rest.read(size)
-        if len(taken) < size:
+        octets = self._rest.read(size)
+        if len(octets) < size:
             raise BadStore("it ends too early")
-        return taken
+        return octets

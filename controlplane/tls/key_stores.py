@@ -1,7 +1,7 @@
-"""Conversion of Java's key stores to PEM. As in Java, the content decides about the format.
+"""Conversion of Java's key stores to PEM. As in Java, the content determines the format.
 
-Since release 9 Java writes PKCS12 by default, also into files named `.jks`, and either `ssl.*.type`
-reads either format. `cryptography` opens PKCS12; it is slow to import, so it is imported on demand.
+Since release 9 Java writes PKCS12 by default, even into files named `.jks`, and each `ssl.*.type`
+reads both formats. `cryptography` opens PKCS12. It is slow to import, so it is imported on demand.
 """
 
 import shlex
@@ -28,21 +28,24 @@ _SEQUENCE = b"\x30"
 def trusted_pem(store: JavaStore) -> str:
     """Return all certificates of a trust store in PEM.
 
-    Java ignores certificates in a PKCS12 store without Java's trust attribute, which OpenSSL does
-    not write. Here all certificates are trusted.
+    Java trusts only certificates with its own trust attribute in a PKCS12 store, and OpenSSL does
+    not write it. Here all certificates are trusted.
 
     Raises:
         SettingsError: a missing file, no key store, a wrong password, or an empty store.
     """
-    content = _content(store.path, _TRUST)
+    content = _read_store(store.path, _TRUST)
     if content.startswith(jks.MAGIC):
         certificates = [
-            ssl.DER_cert_to_PEM_cert(certificate) for certificate in _trusted_by_jks(store, content)
+            ssl.DER_cert_to_PEM_cert(certificate)
+            for certificate in _jks_certificates(store, content)
         ]
     else:
-        opened = _opened(store, content, _TRUST)
-        own = [opened.cert] if opened.cert else []
-        certificates = [_pem(trusted.certificate) for trusted in (*own, *opened.additional_certs)]
+        opened = _open_pkcs12(store, content, _TRUST)
+        key_certificate = [opened.cert] if opened.cert else []
+        certificates = [
+            _pem(trusted.certificate) for trusted in (*key_certificate, *opened.additional_certs)
+        ]
     if not certificates:
         raise SettingsError(f"{store.path} holds no certificates to trust")
     return "".join(certificates)
@@ -54,13 +57,13 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
     Raises:
         SettingsError: a missing file, a JKS store, no key store, a wrong password, or no key.
     """
-    content = _content(store.path, _KEY)
+    content = _read_store(store.path, _KEY)
     if content.startswith(jks.MAGIC):
         raise SettingsError(
             f"{store.path} is a JKS store, whose keys only Java reads: convert it with "
             f"{_conversion(store.path)} and set {_KEY}.location to the new file"
         )
-    opened = _opened(store, content, _KEY)
+    opened = _open_pkcs12(store, content, _KEY)
     if opened.key is None or opened.cert is None:
         raise SettingsError(f"{store.path} holds no private key with its certificate")
     certificates = [certificate.certificate for certificate in opened.additional_certs]
@@ -75,21 +78,21 @@ def identity_pem(store: JavaStore, password: str) -> Secret:
     return Secret(key.decode() + "".join(map(_pem, chain)))
 
 
-def _content(path: Path, prefix: str) -> bytes:
+def _read_store(path: Path, prefix: str) -> bytes:
     try:
         return path.read_bytes()
     except OSError as failure:
         raise SettingsError(f"{prefix}.location: {unreadable(path, failure)}") from None
 
 
-def _trusted_by_jks(store: JavaStore, content: bytes) -> list[bytes]:
+def _jks_certificates(store: JavaStore, content: bytes) -> list[bytes]:
     try:
         return jks.trusted(content, store.password.reveal() if store.password else None)
     except jks.BadStore as bad:
         raise SettingsError(f"{store.path}, a JKS store, cannot be opened: {bad}") from None
 
 
-def _opened(store: JavaStore, content: bytes, prefix: str) -> "PKCS12KeyAndCertificates":
+def _open_pkcs12(store: JavaStore, content: bytes, prefix: str) -> "PKCS12KeyAndCertificates":
     if content.startswith(_PEM):
         raise SettingsError(f"{store.path} is PEM: set {prefix}.type=PEM")
     if not content.startswith(_SEQUENCE):
@@ -101,9 +104,10 @@ def _opened(store: JavaStore, content: bytes, prefix: str) -> "PKCS12KeyAndCerti
         password = store.password.reveal().encode() if store.password else None
         return pkcs12.load_pkcs12(content, password)
     except (ValueError, UnsupportedAlgorithm):
-        wrong = "is wrong" if store.password else "is missing"
+        password_state = "is wrong" if store.password else "is missing"
         raise SettingsError(
-            f"{store.path} cannot be opened: {prefix}.password {wrong}, or it is no PKCS12 store"
+            f"{store.path} cannot be opened: {prefix}.password {password_state}, or it is no "
+            "PKCS12 store"
         ) from None
 
 
@@ -115,10 +119,12 @@ def _conversion(path: Path) -> str:
     )
 
 
-def _chain(own: "Certificate", certificates: Sequence["Certificate"]) -> "list[Certificate]":
-    """Order the chain from a certificate to its root; a store may hold unrelated certificates."""
+def _chain(
+    key_certificate: "Certificate", certificates: Sequence["Certificate"]
+) -> "list[Certificate]":
+    """Return the chain from a certificate to its root; leave out unrelated certificates."""
     issuers = {certificate.subject: certificate for certificate in certificates}
-    chain = [own]
+    chain = [key_certificate]
     while issuer := issuers.pop(chain[-1].issuer, None):
         chain.append(issuer)
     return chain

@@ -89,7 +89,7 @@ def test_a_file_is_never_overwritten(log: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "target", "why"),
     [
-        ("log.db", "no-such/copy.db", "cannot be made (No such file or directory)"),
+        ("log.db", "no-such/copy.db", "cannot be created (No such file or directory)"),
         ("log.db", "kafka://broker:9092", "name a new file as TARGET"),
         ("log.db", "", "no log is named"),
         ("kafka://broker:9092", "copy.db", "`controlplane import`"),
@@ -131,7 +131,7 @@ def test_a_full_disk(log: Path, tmp_path: Path) -> None:
         ["bash", "-c", command], cwd=ROOT, env={**os.environ}, capture_output=True, check=False
     )
     message = refusal(CommandResult(done.returncode, done.stdout.decode(), done.stderr.decode()))
-    assert message.startswith(f"The backup {tmp_path / 'copy.db'} cannot be made")
+    assert message.startswith(f"The backup {tmp_path / 'copy.db'} cannot be created")
     assert names(tmp_path) == ["log.db"]
 
 

@@ -161,7 +161,7 @@ def test_a_log_that_may_not_be_read(histories: Path, open_path: Path) -> None:
     sentences = list(map(refusal, said))
     assert "cannot be read (Permission denied)" in sentences[0]
     assert "Permission denied" in sentences[1]
-    assert "cannot be made (Permission denied)" in sentences[2]
+    assert "cannot be created (Permission denied)" in sentences[2]
 
 
 @pytest.mark.slow

@@ -269,7 +269,7 @@ def test_a_total_beyond_the_records_is_a_doubt(tmp_path: Path) -> None:
     dump.write_text(f"{CONSOLE}Processed a total of 2 messages\n", "utf-8")
     result = call("import", dump, tmp_path / "log.db", "--topic", "connect-configs", columns=200)
     assert result.code == 1
-    assert "line 2 tells of 2 records, and 1 are there" in result.out
+    assert "line 2 reports 2 records, but the file has 1" in result.out
 
 
 def test_one_word_is_not_enough() -> None:

@@ -123,7 +123,9 @@ def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
     """A service without connectors would look like a cluster that has lost them."""
     before = topics_in(life)
     sentence = refusal(shell("serve", life, "--port", "0", f"--{kind}-topic", "nope"))
-    assert sentence.startswith(f"there is no topic nope ({FOUND}): name the {kind} topic as it is")
+    assert sentence.startswith(
+        f"there is no topic nope ({FOUND}): give the name of the {kind} topic"
+    )
     assert sentence.endswith(
         "(topics are named by --config-topic and the like, or by --worker-properties)"
     )

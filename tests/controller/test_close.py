@@ -53,8 +53,8 @@ class ReadCountingLog(SqliteLog):
 
     def before_snapshots(self, first: Begin) -> None:
         """Run `first` before each snapshot is written."""
-        self._shelf = Shelf(self._pool, self._need_writer)
-        self._shelf.first = first
+        self._snapshots = Shelf(self._pool, self._need_writer)
+        self._snapshots.first = first
 
 
 class PlaneNotices:

@@ -220,7 +220,7 @@ async def test_a_topic_that_is_made_anew(broker: Broker, new_topic: NewTopic) ->
             assert await tail.take(3) == out.written
             await delete_topic(broker, topic)
             await create_topic(broker, topic)
-            with pytest.raises(LogNotUsable, match="made anew"):
+            with pytest.raises(LogNotUsable, match="recreated"):
                 await tail.ended()
 
 
@@ -236,7 +236,7 @@ async def test_a_longer_topic_of_the_same_name(broker: Broker, new_topic: NewTop
             async with writer(broker) as other:
                 for number in range(3):
                     await other.put(topic, 0, b"k", b"%d" % number)
-            with pytest.raises(LogNotUsable, match="made anew"):
+            with pytest.raises(LogNotUsable, match="recreated"):
                 await tail.ended()
 
 

@@ -55,7 +55,7 @@ def test_a_total_that_is_not_there_is_a_doubt(tmp_path: Path) -> None:
     dump, total = tmp_path / "dump", b"Processed a total of %d messages\n"
     dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + total % 2)
     (problem,) = read_dump(dump, topic="t").problems
-    assert problem == Problem(4, "tells of 3 records, and 2 are there", taken=True)
+    assert problem == Problem(4, "reports 3 records, but the file has 2", taken=True)
     dump.write_bytes(CONSOLE % 5 + total % 1 + CONSOLE % 6 + CONSOLE % 6 + total % 2)
     assert read_dump(dump, topic="t").problems == []
 

@@ -191,7 +191,7 @@ async def test_backup_never_overwrites(log: SqliteLog, path: Path, tmp_path: Pat
         await log.backup(tmp_path / "copy.log")
     with pytest.raises(LogNotUsable, match="already"):
         await log.backup(path)
-    with pytest.raises(LogUnavailable, match="cannot be made"):
+    with pytest.raises(LogUnavailable, match="cannot be created"):
         await log.backup(tmp_path / "no-such" / "copy.log")
     assert not [name for name in names(tmp_path) if name.startswith(".")]
 

@@ -113,7 +113,7 @@ async def test_missing_file(tmp_path: Path, create: bool, read_only: bool) -> No
 
 async def test_missing_directory(tmp_path: Path) -> None:
     """A missing directory is not created: its name may be a typing error."""
-    with pytest.raises(LogUnavailable, match="cannot be made"):
+    with pytest.raises(LogUnavailable, match="cannot be created"):
         await SqliteLog.open(tmp_path / "no-such" / "control.log")
     assert everything_below(tmp_path) == {}
 

@@ -66,7 +66,7 @@ async def test_a_log_that_turns_out_not_to_be_at_rest(archived: Path) -> None:
         log = await SqliteLog.open(archived, create=False, read_only=True)
     archived.parent.chmod(0o755)
     archived.with_name("log.db-wal").write_bytes(b"something")
-    with pytest.raises(LogUnavailable, match="somebody writes to it now"):
+    with pytest.raises(LogUnavailable, match="a process writes to it now"):
         await read_all(log)
     await log.close()
 

@@ -301,7 +301,7 @@ async def test_watchers_are_told_of_another_log(log: MemoryLog) -> None:
         await notices.failed.wait()
         cable.log = other
         cable.cut.clear()
-        with pytest.raises(LogNotUsable, match="watch anew"):
+        with pytest.raises(LogNotUsable, match="watch again"):
             await waits
         anew = watching.changes({})
         await other.append([connector("third", name="third")])

@@ -136,9 +136,7 @@ def _config_faults(config: Any) -> Iterator[str]:
             yield f"The value of {key!a} in the config {_TOO_LONG}"
 
 
-_TOO_LONG = (
-    f"has more than {STRING_UNITS.maximum} characters, which no reader accepts: shorten it"
-)
+_TOO_LONG = f"has more than {STRING_UNITS.maximum} characters, which no reader accepts: shorten it"
 
 _QUOTED_CHARACTERS = 40
 """Characters of an overlong key that the refusal quotes."""

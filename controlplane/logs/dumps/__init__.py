@@ -1,8 +1,8 @@
-"""Readers of dumps: files to which other tools have written the records of topics.
+"""Readers of dumps: files with records of topics, written by other tools.
 
 Three formats are supported, plain or gzipped: recorded histories (`histories`), the output of
 `kcat -J` (`kcat`), and the output of `kafka-console-consumer` with keys and timestamps (`console`).
-Reading preserves bytes, offsets and gaps, and reports each line that it cannot read.
+Readers preserve bytes, offsets and gaps, and report each line that they cannot read.
 """
 
 from controlplane.logs.dumps.dump import Dump, Problem

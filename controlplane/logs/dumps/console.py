@@ -4,13 +4,12 @@ From 2.7 on the order is
 
     CreateTime:1795…  Partition:0  Offset:5  Delivery:1  Epoch:3  name:value,…  key  value
 
-with a tab (`key.separator`) in between, and only the requested columns; `NO_HEADERS` stands for a
-record without headers. Before 2.7 the order was time, key, value; from 2.4 on with the partition
-number at the end. Bytes are printed unchanged, unless a deserializer is set
-(`DefaultMessageFormatter`).
+with a tab (`key.separator`) between the requested columns; `NO_HEADERS` means a record without
+headers. Before 2.7 the order was time, key, value, and from 2.4 on the partition number at the end.
+Bytes are printed unchanged, unless a deserializer is set. Source: `DefaultMessageFormatter`.
 
-The topic is never printed. Without their columns, all records get one partition and consecutive
-offsets. A value with a line break looks like two lines; the second is reported as no record.
+The topic is never printed. Without columns for them, all records get one partition and consecutive
+offsets. A value with a line break makes two lines; the second one is reported as no record.
 """
 
 from collections import Counter
@@ -62,7 +61,7 @@ class ConsoleReader:
         return is_labelled(line)
 
     def entry(self, line: DumpLine) -> Entry:
-        """Parse the record in a line."""
+        """Parse the record in a line; raise `DumpLineError` if it holds none."""
         if not line.whole:
             raise DumpLineError("may be half a record (end it with a line break if it is whole)")
         row = self._layout.row(line.text)
@@ -99,12 +98,12 @@ class ConsoleReader:
             yield name.decode("utf-8", "replace"), self._content(value)
 
     def doubts(self) -> Iterator[Problem]:
-        """Report the facts that the columns do not contain."""
-        for column, understood in (
+        """Report one assumption for each fact that the columns do not contain."""
+        for column, assumption in (
             ("partition", f"all was taken as of partition {self._partition}"),
             ("offset", "offsets were counted from 0 in each partition"),
             ("timestamp", "the times are unknown"),
         ):
             if self._first_line and column not in self._layout.names:
-                reason = f"has no {column}: {understood} (print.{column}=true tells it)"
+                reason = f"has no {column}: {assumption} (print.{column}=true tells it)"
                 yield Problem(self._first_line, reason, taken=True, assumed=True)

@@ -1,4 +1,4 @@
-"""Columns of the console consumer's output: detection, and parsing of a line."""
+"""Columns of the console consumer's output: detection of the columns, and parsing of lines."""
 
 import json
 import re
@@ -42,27 +42,27 @@ class ColumnLayout(NamedTuple):
     """Columns that every line of a file has."""
 
     names: tuple[str, ...]
-    """Names in order, including `key` and `value`; for messages."""
+    """Names in order, including `key` and `value`; used in messages."""
     separator: bytes
     labelled: re.Pattern[bytes]
     has_headers: bool
     partition_is_last: bool
     has_carriage_return: bool
-    """True if another program has converted line breaks to those of Windows."""
+    """True if another program has converted line breaks to CR LF."""
     null: bytes
 
     def row(self, text: bytes) -> ConsoleRow:
         """Split a line into cells.
 
         Raises:
-            DumpLineError: it has other columns.
+            DumpLineError: the line has other columns.
         """
         match = self.labelled.match(text)
         if not match:
             raise DumpLineError(f"does not begin with the columns {', '.join(self.names)}")
         groups = match.groupdict()
         rest = text[match.end() :].removesuffix(b"\r" if self.has_carriage_return else b"")
-        headers, rest = self._first(rest) if self.has_headers else (NO_HEADERS, rest)
+        headers, rest = self._split_first(rest) if self.has_headers else (NO_HEADERS, rest)
         if self.partition_is_last:
             rest, _, groups["partition"] = rest.rpartition(self.separator)
         key, value = self._key_and_value(rest)
@@ -75,7 +75,7 @@ class ColumnLayout(NamedTuple):
             value,
         )
 
-    def _first(self, text: bytes) -> tuple[bytes, bytes]:
+    def _split_first(self, text: bytes) -> tuple[bytes, bytes]:
         first, separator, rest = text.partition(self.separator)
         if not separator:
             raise DumpLineError(f"lacks some of the columns {', '.join(self.names)}")
@@ -84,7 +84,7 @@ class ColumnLayout(NamedTuple):
     def _key_and_value(self, text: bytes) -> tuple[bytes, bytes]:
         """Split key and value. Connect's keys contain no tab, but may contain another separator."""
         if self.separator == TAB:
-            return self._first(text)
+            return self._split_first(text)
         tombstone = self.separator + self.null
         if text.endswith(tombstone):
             return text.removesuffix(tombstone), self.null
@@ -105,7 +105,7 @@ def layout_of(line: bytes, null: bytes) -> ColumnLayout:
     """Detect the columns of a file from its first record."""
     label = _LABEL.match(line)
     separator = label["separator"] if label else TAB
-    names, labelled = _labelled(line, separator)
+    names, labelled = _labelled_columns(line, separator)
     match = labelled.match(line)
     cells = line[match.end() if match else 0 :].rstrip(b"\r").split(separator)
     partition_is_last = _partition_is_last(names, cells)
@@ -126,8 +126,8 @@ def layout_of(line: bytes, null: bytes) -> ColumnLayout:
     )
 
 
-def _labelled(line: bytes, separator: bytes) -> tuple[list[str], re.Pattern[bytes]]:
-    """Return the labelled columns at the start of a line, and a pattern for exactly those."""
+def _labelled_columns(line: bytes, separator: bytes) -> tuple[list[str], re.Pattern[bytes]]:
+    """Return the labelled columns at the start of a line, and a pattern that matches just these."""
     names: list[str] = []
     pattern = b""
     for name, column in _LABELLED.items():
@@ -139,7 +139,7 @@ def _labelled(line: bytes, separator: bytes) -> tuple[list[str], re.Pattern[byte
 
 
 def _partition_is_last(names: Sequence[str], cells: Sequence[bytes]) -> bool:
-    """Return True for the form of 2.4 to 2.6: a number after the value, no newer columns."""
+    """Return True for the output of 2.4 to 2.6: a number after the value, and no newer columns."""
     is_old = not {"partition", "offset"} & set(names) and cells[0] != NO_HEADERS
     return is_old and len(cells) > 2 and cells[-1].isdigit()
 

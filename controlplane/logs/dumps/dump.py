@@ -1,8 +1,8 @@
 """Contents of a dump, and the protocol of a reader of one format.
 
-Remarks are lines that a tool prints about itself, mixed with records in one file. Only exact
-matches are skipped: any other line that is no record may be a part of one. Messages about errors
-do not count as remarks: after an error, records may be missing.
+Remarks are messages of a tool between the records of a file. Only exact matches are skipped: any
+other line that is no record may be a part of one. Messages about errors do not count as remarks:
+after an error, records may be missing.
 """
 
 import re
@@ -28,12 +28,13 @@ _REMARKS: dict[str, re.Pattern[bytes]] = {
         rb"|% Group \S+ rebalanced [^{}]*\r?"
     ),
 }
-"""By tool. The consumer's are in `ConsoleConsumerOptions` and `CommandLineUtils` (from 4.2 on, to
-standard output, KIP-1147) and `ConsoleConsumer`; kcat's in `kcat.c`, to standard error."""
+"""Patterns of remarks by tool. Sources: for the consumer, `ConsoleConsumer`, and from 4.2 on
+`ConsoleConsumerOptions` and `CommandLineUtils` (to standard output, KIP-1147); for kcat, `kcat.c`
+(to standard error)."""
 
 
 class Remark(NamedTuple):
-    """Line that a tool printed about itself. `line` counts from 1 in the file."""
+    """Message of a tool in the file; `line` is its number, from 1."""
 
     line: int
     tool: str
@@ -55,22 +56,21 @@ REPLACEMENT = "\ufffd".encode()
 
 
 class Problem(NamedTuple):
-    """A line that could not be read, or not without doubt. `line` counts from 1 in the file."""
+    """A line that could not be read, or only with a doubt; `line` is its number, from 1."""
 
     line: int
     reason: str
     taken: bool = False
-    """True if the line gave an entry anyway."""
+    """True if the line produced an entry nevertheless."""
     assumed: bool = False
-    """True if nothing is lost: the format never contains the fact, and the reason names the
-    assumption."""
+    """True if no content is lost: the format lacks a fact, and the reason names the assumption."""
 
 
 class Dump(msgspec.Struct, frozen=True):
     """Contents of a file of records. Each non-empty line is an entry, a problem, or a remark.
 
-    `entries` are in order of topic, partition, offset; each position occurs once (equal lines count
-    once). `about` holds the description in the file, and the detected form.
+    `entries` are sorted by topic, partition and offset; each position occurs once (equal lines
+    count once). `about` holds the description in the file, or the detected columns.
     """
 
     format: str
@@ -78,7 +78,7 @@ class Dump(msgspec.Struct, frozen=True):
     problems: list[Problem]
     about: dict[str, Any]
     remarks: list[Remark] = []
-    """Lines in which tools report about themselves; no record is lost."""
+    """Messages of tools between the records; no record is lost."""
 
     @property
     def partitions(self) -> dict[str, int]:
@@ -103,7 +103,7 @@ class DumpLine(NamedTuple):
 
 
 class DumpLineError(Exception):
-    """A line is no record; the message is the reason, as the end of `line 7 ...`."""
+    """A line is no record; the message is the reason, and continues `line 7 …`."""
 
 
 class DumpReader(Protocol):
@@ -118,7 +118,7 @@ class DumpReader(Protocol):
         """Parse the record in a line; None if the line describes the file.
 
         Raises:
-            DumpLineError: it holds no record, or not all of it.
+            DumpLineError: the line holds no record, or only a part of one.
         """
         ...
 
@@ -136,16 +136,17 @@ class Collector:
         self._problems: list[Problem] = []
         self._remarks: list[Remark] = []
         self._records = 0
-        self.lines = 0  # read so far
+        self.lines = 0
+        """Number of the last line read."""
 
     def add(self, line: DumpLine) -> None:
-        """Read one line."""
+        """Read one line: store its entry, remark or problem."""
         self.lines = line.number
         if not line.text.strip():
             return
-        said = remark(line.number, line.text)
-        if said:
-            self._remarks.append(said)
+        tool_remark = remark(line.number, line.text)
+        if tool_remark:
+            self._remarks.append(tool_remark)
             return
         try:
             entry = self._reader.entry(line)
@@ -164,28 +165,26 @@ class Collector:
     def _take(self, number: int, entry: Entry) -> None:
         first, present = self._taken.setdefault(entry.position, (number, entry))
         if present != entry:
-            place = position_text(entry.position)
-            reason = f"holds another record at {place} than line {first}, which was taken"
+            position = position_text(entry.position)
+            reason = f"holds another record at {position} than line {first}, which was taken"
             self.problem(Problem(number, reason))
         elif not self._reader.is_exact and REPLACEMENT in (entry.key or b"") + (entry.value or b""):
             self.problem(Problem(number, _MAY_BE_LOST, taken=True))
 
     def dump(self) -> Dump:
-        """Return the collected contents."""
+        """Return the collected contents, with all entries and problems sorted."""
         problems = sorted([*self._problems, *self._reader.doubts(), *self._missing()])
         entries = [self._taken[position][1] for position in sorted(self._taken)]
         about = self._reader.about
         return Dump(self._reader.format, entries, problems, about, self._remarks)
 
     def _missing(self) -> Iterator[Problem]:
-        """Report records that a tool has counted but that are missing: the tool skipped them."""
+        """Report a difference to the record count of the tool: it has skipped records."""
         total_remarks = [noted for noted in self._remarks if noted.total]
         total = sum(noted.total for noted in total_remarks)
         if total > self._records:
-            reason = f"tells of {total} records, and {self._records} are there"
+            reason = f"reports {total} records, but the file has {self._records}"
             yield Problem(total_remarks[-1].line, reason, taken=True)
 
 
-_MAY_BE_LOST = (
-    "holds U+FFFD: if some tool wrote that for bytes that are no UTF-8, those bytes are lost"
-)
+_MAY_BE_LOST = "holds U+FFFD: if a tool wrote it for bytes that are not UTF-8, those bytes are lost"

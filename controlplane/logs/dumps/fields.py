@@ -11,7 +11,8 @@ from controlplane.core.topic_names import PATTERN
 from controlplane.logs.dumps.dump import DumpLineError
 
 PARTITIONS_MAX = 100_000
-"""More than any Kafka cluster holds: an error in a file must not create billions of partitions."""
+"""Upper bound of partition numbers, above any Kafka cluster's: an error in a file must not create
+billions of partitions."""
 
 _LONG_MAX = 2**63 - 1
 
@@ -24,8 +25,8 @@ TimestampField = Annotated[int, Meta(ge=-_LONG_MAX, le=_LONG_MAX)]
 
 T = TypeVar("T")
 
-_BROUGHT_IN = re.compile("[\udc80-\udcff]")
-"""Surrogates that stand for bytes that are not UTF-8 (`surrogateescape`)."""
+_RAW_BYTES = re.compile("[\udc80-\udcff]")
+"""Surrogates that represent bytes that are not UTF-8 (`surrogateescape`)."""
 
 
 def parse(line: bytes, shape: type[T], *, raw: bool = False) -> T:
@@ -35,7 +36,7 @@ def parse(line: bytes, shape: type[T], *, raw: bool = False) -> T:
     JSON unchanged, which no JSON parser accepts.
 
     Raises:
-        DumpLineError: it is no JSON, or not of this shape.
+        DumpLineError: the line is no JSON, or does not have this shape.
     """
     try:
         return msgspec.json.decode(line, type=shape)
@@ -51,10 +52,10 @@ def parse(line: bytes, shape: type[T], *, raw: bool = False) -> T:
 
 
 def _loads(text: str) -> Any:
-    """Parse JSON; refuse half a surrogate pair, which would look like a raw byte."""
+    """Parse JSON; raise `ValueError` for an escaped surrogate that would look like a raw byte."""
     content = json.loads(text)
     escaped = json.dumps(content, ensure_ascii=False)
-    if len(_BROUGHT_IN.findall(escaped)) != len(_BROUGHT_IN.findall(text)):
+    if len(_RAW_BYTES.findall(escaped)) != len(_RAW_BYTES.findall(text)):
         raise ValueError("half a surrogate pair")
     return content
 
@@ -63,7 +64,7 @@ def to_bytes(text: str | None) -> bytes | None:
     """Return the original bytes of a text from `parse`.
 
     Raises:
-        DumpLineError: it holds half a surrogate pair, which stands for no bytes.
+        DumpLineError: the text holds half a surrogate pair, which represents no bytes.
     """
     if text is None:
         return None

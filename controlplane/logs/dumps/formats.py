@@ -1,4 +1,4 @@
-"""Formats of dumps: detection, and reading of a whole file."""
+"""Formats of dumps: detection of the format, and reading of a whole file."""
 
 from collections.abc import Callable, Sequence
 from itertools import chain, islice
@@ -19,11 +19,11 @@ FORMATS: dict[str, Callable[[bytes], bool]] = {
 """Formats by name, each with a function that recognises its lines."""
 
 SAMPLE_LINES = 20
-"""Lines used to detect the format: warnings of a tool may precede the records."""
+"""First lines used to detect the format: warnings of a tool may precede the records."""
 
 
 class _ConsoleFacts(NamedTuple):
-    """Facts that the lines of the console consumer may lack."""
+    """Options for facts that the output of the console consumer may lack."""
 
     topic: str | None
     partition: int
@@ -48,8 +48,8 @@ def read_dump(
         null: text that the console consumer printed for null (its `null.literal`).
 
     Raises:
-        LogNotUsable: a missing or empty file, an unknown format, a missing option, or a file
-            without a readable line.
+        LogNotUsable: the file is missing, empty or without any record, the format is unknown, or an
+            option is missing.
     """
     lines = read_lines(path)
     try:
@@ -102,7 +102,7 @@ def _reader(name: str, sample: Sequence[bytes], path: Path, facts: _ConsoleFacts
 
 
 def _not_empty(path: Path, dump: Dump) -> Dump:
-    """Return the dump; raise if no line is a record, so that garbage is no empty log."""
+    """Return the dump; raise `LogNotUsable` if no line is a record: garbage is no empty log."""
     if dump.entries or not (dump.problems or dump.remarks):
         return dump
     remarks = (Problem(remark.line, f"is a remark of {remark.tool}") for remark in dump.remarks)

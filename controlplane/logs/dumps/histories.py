@@ -22,12 +22,12 @@ from controlplane.logs.dumps.fields import (
     to_bytes,
 )
 
-_SIGN = re.compile(rb'\s*\{\s*"(history"|topic"[^{]*"timestamp"\s*:)')
-_ABOUT = re.compile(rb'\s*\{\s*"history"')
+_HISTORY_LINE = re.compile(rb'\s*\{\s*"(history"|topic"[^{]*"timestamp"\s*:)')
+_DESCRIPTION = re.compile(rb'\s*\{\s*"history"')
 
 
 class _HistoryLine(msgspec.Struct, forbid_unknown_fields=True):
-    """Line of a history. Unknown fields are refused: they may carry content of the record."""
+    """Line of a history. Unknown fields are refused, because they may be a part of the record."""
 
     topic: TopicField
     partition: PartitionField
@@ -55,12 +55,12 @@ class HistoriesReader:
     @staticmethod
     def recognises(line: bytes) -> bool:
         """Return True if a line has the form of a history."""
-        return bool(_SIGN.match(line))
+        return bool(_HISTORY_LINE.match(line))
 
     def entry(self, line: DumpLine) -> Entry | None:
         """Parse the record in a line; None for a first line that describes the recording."""
         self._last_line = line.number
-        if line.number == 1 and _ABOUT.match(line.text):
+        if line.number == 1 and _DESCRIPTION.match(line.text):
             self.about = parse(line.text, dict[str, Any])
             return None
         record = parse(line.text, _HistoryLine)
@@ -78,7 +78,7 @@ class HistoriesReader:
         return entry
 
     def doubts(self) -> Iterator[Problem]:
-        """Report a file that was cut off between lines: its first line gives the record count."""
+        """Report a file cut off between lines: the first line has the number of records."""
         promised = self.about.get("records", self._records)
         if promised != self._records:
             reason = f"is the last: {self._records} of {promised!r} records were read"

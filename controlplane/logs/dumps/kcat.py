@@ -1,8 +1,8 @@
 """Reader of the output of `kcat -C -J`: one JSON object per line.
 
-kcat copies keys and payloads into its JSON byte by byte, even if they are not UTF-8. Such lines are
-not valid JSON, but no byte is lost (yajl, its JSON generator, does not validate by default).
-Decoding with `-s` loses the bytes, so decoded records are refused.
+kcat copies keys and payloads into its JSON byte by byte, even if they are not UTF-8: yajl, its JSON
+generator, does not validate by default. Such lines are not valid JSON, but no byte is lost.
+Records that kcat decoded with `-s` have lost their bytes, so they are refused.
 """
 
 import re
@@ -22,12 +22,12 @@ from controlplane.logs.dumps.fields import (
     to_bytes,
 )
 
-_SIGN = re.compile(rb'\s*\{\s*"topic".*"(payload|tstype|broker)"\s*:')
+_KCAT_LINE = re.compile(rb'\s*\{\s*"topic".*"(payload|tstype|broker)"\s*:')
 
 _UNKNOWN_TIME = -1
 
 _HeaderList = list[str | None]
-"""Names and values in turn."""
+"""Names and values alternate."""
 
 _HeaderMap = dict[str, _HeaderList]
 """Values by name; the order of different names is lost."""
@@ -62,10 +62,10 @@ class KcatReader:
     @staticmethod
     def recognises(line: bytes) -> bool:
         """Return True if a line has the form of kcat."""
-        return bool(_SIGN.match(line))
+        return bool(_KCAT_LINE.match(line))
 
     def entry(self, line: DumpLine) -> Entry:
-        """Parse the record in a line."""
+        """Parse the record in a line; raise `DumpLineError` if it holds none."""
         record = parse(line.text, _KcatLine, raw=True)
         if _was_decoded(record):
             raise DumpLineError("was decoded by kcat, its bytes are lost: dump again without -s")

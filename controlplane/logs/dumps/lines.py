@@ -12,8 +12,8 @@ from controlplane.logs.dumps.dump import DumpLine
 from controlplane.logs.log import LogNotUsable
 
 LINE_BYTES_MAX = 128 * 1024 * 1024
-"""Longest line of a record: Kafka's default limit is 1 MiB, and JSON may take six bytes for one.
-The limit keeps a file without line breaks from filling the memory."""
+"""Maximum bytes of a line: Kafka's default limit of a record is 1 MiB, and JSON may need six bytes
+for one. A file without line breaks must not fill the memory."""
 
 _GZIP = b"\x1f\x8b"
 _UTF8_MARK = b"\xef\xbb\xbf"
@@ -21,7 +21,7 @@ _UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 class CutOff(Exception):
-    """A compressed file is damaged or incomplete; the lines before were read."""
+    """A compressed file is damaged or incomplete; the lines before the damage were read."""
 
 
 def read_lines(path: Path) -> Iterator[DumpLine]:
@@ -36,7 +36,7 @@ def read_lines(path: Path) -> Iterator[DumpLine]:
             start = file.read(len(_UTF8_MARK))
             _check_start(path, start)
             file.seek(0 if start != _UTF8_MARK else len(start))
-            yield from _numbered(path, file, is_gzip=start.startswith(_GZIP))
+            yield from _unpacked_lines(path, file, is_gzip=start.startswith(_GZIP))
     except OSError as error:
         raise LogNotUsable(unreadable(path, error)) from error
 
@@ -48,7 +48,7 @@ def _check_start(path: Path, start: bytes) -> None:
         raise LogNotUsable(f"{path} is UTF-16 text: convert it, as by `iconv -f UTF-16 -t UTF-8`")
 
 
-def _numbered(path: Path, file: IO[bytes], *, is_gzip: bool) -> Iterator[DumpLine]:
+def _unpacked_lines(path: Path, file: IO[bytes], *, is_gzip: bool) -> Iterator[DumpLine]:
     if not is_gzip:
         yield from _lines(path, file)
         return

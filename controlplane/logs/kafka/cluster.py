@@ -34,7 +34,7 @@ _FAILURES = (
     TypeError,
     AssertionError,
 )
-"""Errors of aiokafka for a failed connection or login, or for a response that is not Kafka's."""
+"""Errors that aiokafka raises for a failed connection or login, or for a malformed response."""
 
 BrokerAddress = tuple[str, int]
 
@@ -63,8 +63,8 @@ def _address(text: str) -> BrokerAddress:
 class Cluster:
     """Brokers of a cluster, with one connection each. Every failure is raised as a `LogError`.
 
-    A broker answers the requests of one connection in order. A fetch would block the others for
-    `fetch_wait_ms`, so a stream of fetches uses a `Cluster` of its own: see `twin`.
+    A broker answers the requests of one connection in order. A fetch would delay other requests by
+    up to `fetch_wait_ms`, so each stream of fetches uses its own `Cluster` (`twin`).
     """
 
     def __init__(
@@ -75,12 +75,12 @@ class Cluster:
         tls: SSLContext | None = None,
         options: Mapping[str, Any] = {},
     ) -> None:
-        """`options`: those of aiokafka that its clients for this cluster get, such as client_id."""
+        """`options`: further options of aiokafka for clients of this cluster, such as client_id."""
         self._bootstrap = bootstrap
         self._options = {"client_id": CLIENT_ID, **options}
         self._security = security
         self._limits = limits
-        # Certificates are read once: the files may be gone when a connection has to be reopened.
+        # Certificates are read once: their files may be gone when a connection is reopened.
         self._tls = tls or (tls_context(security.tls) if security.tls else None)
         self._connections: dict[BrokerAddress, AIOKafkaConnection] = {}
         self._opening: dict[BrokerAddress, asyncio.Lock] = {}
@@ -88,11 +88,11 @@ class Cluster:
         self._closing: list[asyncio.Future[None]] = []
         self._closed = False
         self.trouble: LogError | None = None
-        """Failure of the last request; None if a broker answered it."""
+        """Failure of the most recent request; None if a broker answered it."""
 
     @property
     def client_options(self) -> dict[str, Any]:
-        """Options that give a client of aiokafka the same brokers and the same access."""
+        """Options for a client of aiokafka with the same brokers and access."""
         return {
             "bootstrap_servers": [_address_text(address) for address in self._bootstrap],
             **self._access,
@@ -110,22 +110,31 @@ class Cluster:
 
     @property
     def closed(self) -> bool:
-        """True after a call of `close`."""
+        """True once `close` has been called."""
         return self._closed
 
     def twin(self, options: Mapping[str, Any] | None = None) -> "Cluster":
-        """Return the same cluster with connections, and perhaps options, of its own."""
+        """Return the same cluster with separate connections, and other options if given."""
         options = self._options if options is None else options
         return Cluster(self._bootstrap, self._security, self._limits, self._tls, options)
 
     async def layout(self, topics: Iterable[str] | None) -> ClusterLayout:
-        """Ask for the brokers and the leaders of these topics (None: all topics)."""
+        """Request the brokers, and the leaders of these topics (None: all topics).
+
+        Raises:
+            LogUnavailable: no broker answers.
+        """
         new_layout = layout(await self.ask(MetadataRequest(topics)))
         self._brokers = {**new_layout.brokers}
         return new_layout
 
     async def leaders(self, topics: Iterable[str]) -> ClusterLayout:
-        """Ask for the layout; raise unless each topic exists and each partition has a leader."""
+        """Request the layout of topics that must exist and have a leader for each partition.
+
+        Raises:
+            NoLeader: a partition has no leader at the moment.
+            LogNotUsable: a topic is missing, or this user may not see it.
+        """
         topic_names = list(topics)
         current = await self.layout(topic_names)
         for topic in topic_names:
@@ -136,7 +145,12 @@ class Cluster:
         return current
 
     async def ask(self, request: Any) -> Any:
-        """Return the answer of any broker; connected brokers are tried before other known ones."""
+        """Return the answer of any broker; try connected brokers before other known ones.
+
+        Raises:
+            LogUnavailable: no broker answers; the failure of the last one.
+            LogNotUsable: a broker refuses the client.
+        """
         brokers = dict.fromkeys((*self._connections, *self._bootstrap, *self._brokers.values()))
         trouble: LogError = LogUnavailable("no broker is known")
         for address in brokers:
@@ -169,7 +183,7 @@ class Cluster:
         self._closed = True
         for address in [*self._connections]:
             self._forget(address)
-        await self._all_closed(self._closing)
+        await self._wait_for_sockets(self._closing)
 
     async def _send(self, address: BrokerAddress, request: Any) -> Any:
         """Return the answer of a broker; retry once if a reused connection turns out to be dead.
@@ -215,9 +229,9 @@ class Cluster:
             async with asyncio.timeout(self._limits.connect_timeout_ms / 1000):
                 await connection.connect()
         except _FAILURES as failure:
-            # After any other OSError there is no socket to wait for.
+            # Other `OSError`s mean that no socket was opened; then there is nothing to close.
             if not isinstance(failure, OSError) or isinstance(failure, TimeoutError):
-                await self._all_closed([connection.close()])
+                await self._wait_for_sockets([connection.close()])
             raise
         return connection
 
@@ -227,16 +241,16 @@ class Cluster:
             self._closing = [future for future in self._closing if not future.done()]
             self._closing.append(connection.close())
 
-    async def _all_closed(self, closing: "list[asyncio.Future[None]]") -> None:
-        """Wait until sockets are closed, at most `close_timeout_ms`: `close` only schedules it."""
+    async def _wait_for_sockets(self, closing: "list[asyncio.Future[None]]") -> None:
+        """Wait up to `close_timeout_ms` for sockets: a connection's `close` only schedules that."""
         if closing:
             await asyncio.wait([*closing], timeout=self._limits.close_timeout_ms / 1000)
 
 
 def too_late(what: str, limits: WriteLimits, cluster: Cluster) -> LogUnavailable:
-    """Build the error for brokers that have not done something in time, with the reason if known.
+    """Build the error for brokers that did not finish `what` within `append_timeout_ms`.
 
-    A producer of aiokafka does not report why it cannot reach a broker.
+    It includes `cluster.trouble`: aiokafka's producer does not report why it cannot reach a broker.
     """
     advice = "check them, and try again" if cluster.trouble is None else cluster.trouble
     late = f"the brokers did not {what} within {limits.append_timeout_ms} ms"
@@ -262,7 +276,7 @@ def _login(security: KafkaSecurity) -> dict[str, Any]:
 
 
 class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka has no types
-    """Tokens of a callback, as aiokafka asks for them."""
+    """Token provider for aiokafka that calls a callback for each token."""
 
     def __init__(self, callback: TokenCallback) -> None:
         self._callback = callback
@@ -275,7 +289,7 @@ class _TokenProvider(AbstractTokenProvider):  # type: ignore[misc]  # aiokafka h
 
 
 class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
-    """Login with a token. A broker says in the payload that it refuses one; aiokafka ignores it."""
+    """Login with a token that detects a refusal: the broker's payload, which aiokafka ignores."""
 
     async def step(self, payload: bytes | None) -> Any:
         if payload:
@@ -284,8 +298,8 @@ class _TokenAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
 
 
 class _BrokerConnection(AIOKafkaConnection):  # type: ignore[misc]
-    """Connection that notices a refused token."""
+    """Connection whose login fails if the broker refuses the token."""
 
     def authenticator_oauth(self) -> _TokenAuthenticator:
-        """Return the authenticator for one login."""
+        """Return a `_TokenAuthenticator` for one login."""
         return _TokenAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)

@@ -1,4 +1,4 @@
-"""Clusters on which a worker asks for the consumer groups and producers of its connectors."""
+"""Clusters with the consumer groups and producers of connectors, and the access to them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -33,16 +33,16 @@ class BrokerAccess(NamedTuple):
 
 
 class ConnectorClusters:
-    """Consumer groups on the cluster of a worker, and on those that connectors override.
+    """Consumer groups on the worker's cluster, and on clusters that connectors select instead.
 
-    The client of a worker has, by precedence, `admin.override.*` of the connector's config,
-    `admin.*` of the worker's settings, and the worker's own settings (Kafka:
-    `Worker#adminConfigs`). Connections to the worker's own cluster stay open; those to another
-    cluster are opened for a request, as a worker does.
+    The settings of an admin client are, by precedence: `admin.override.*` of the connector's
+    config, `admin.*` of the worker's settings, the worker's own settings (Kafka:
+    `Worker#adminConfigs`). Connections to the worker's own cluster stay open. Connections to other
+    clusters are opened per request, as a worker does.
     """
 
     def __init__(self, bootstrap: str, configuration: Configuration) -> None:
-        """Open no connection yet. `bootstrap` empty: the setting `bootstrap.servers`."""
+        """Open no connection yet. An empty `bootstrap` means the setting `bootstrap.servers`."""
         self._bootstrap = bootstrap
         self._configuration = configuration
         self._opening = asyncio.Lock()
@@ -59,9 +59,9 @@ class ConnectorClusters:
             LogNotUsable: an address is invalid.
         """
         limits = self._configuration.settings(ReadLimits, READER)
-        own, home = await self._opened_home(limits)
+        home_access, home = await self._open_home(limits)
         access = await asyncio.to_thread(self._access, overrides)
-        if access == own:
+        if access == home_access:
             yield GroupAdmin(home, limits)
             return
         cluster = await asyncio.to_thread(Cluster, *access, limits)
@@ -75,10 +75,10 @@ class ConnectorClusters:
         if self._home is not None:
             await self._home[1].close()
 
-    async def _opened_home(self, limits: ReadLimits) -> tuple[BrokerAccess, Cluster]:
+    async def _open_home(self, limits: ReadLimits) -> tuple[BrokerAccess, Cluster]:
         async with self._opening:
             if self._home is None:
-                # In a thread: key stores are files, and their keys take long to derive.
+                # In a thread: it reads key stores, whose key derivation is slow.
                 access = await asyncio.to_thread(self._access, {})
                 self._home = access, await asyncio.to_thread(Cluster, *access, limits)
             return self._home
@@ -90,20 +90,20 @@ class ConnectorClusters:
 def client_access(
     bootstrap: str, configuration: Configuration, client: str, overrides: Mapping[str, str]
 ) -> BrokerAccess:
-    """Return brokers and security of a connector's client, by precedence.
+    """Return brokers and security of a connector's client.
 
-    They are in `overrides` (`<client>.override.*` of the connector's config, without the prefix),
-    in `<client>.*` of the worker's settings, and in the worker's own settings. `bootstrap` replaces
-    the worker's own `bootstrap.servers`, unless it is empty.
+    Sources by precedence: `overrides` (`<client>.override.*` of the connector's config, without the
+    prefix); `<client>.*` of the worker's settings; the worker's own settings. A non-empty
+    `bootstrap` replaces the worker's own `bootstrap.servers`.
 
     Raises:
         SettingsError: a setting is invalid.
         LogNotUsable: an address is invalid.
     """
-    stronger = tuple(map(_only_access, client_sources(configuration, client, overrides)))
-    layered = configuration.beneath(*stronger)
+    client_layers = tuple(map(_only_access, client_sources(configuration, client, overrides)))
+    layered = configuration.beneath(*client_layers)
     brokers = bootstrap
-    if not brokers or any(_BOOTSTRAP in source for source in stronger):
+    if not brokers or any(_BOOTSTRAP in source for source in client_layers):
         brokers = layered.settings(WorkerSettings).bootstrap_servers or ""
     return BrokerAccess(addresses(brokers), layered.make(AccessSettings, kafka_security))
 
@@ -122,7 +122,7 @@ def own_access(bootstrap: str, configuration: Configuration) -> BrokerAccess:
 async def own_cluster_id(bootstrap: str, configuration: Configuration) -> str | None:
     """Return the id of the worker's own cluster (`WorkerConfig#kafkaClusterId`).
 
-    Brokers that are away are waited for (`reader.admin.patience.ms`).
+    It waits up to `reader.admin.patience.ms` while no broker answers.
 
     Raises:
         SettingsError: a setting is invalid.
@@ -142,7 +142,7 @@ async def own_cluster_id(bootstrap: str, configuration: Configuration) -> str | 
 def client_sources(
     configuration: Configuration, client: str, overrides: Mapping[str, str]
 ) -> tuple[SourceValues, SourceValues]:
-    """Return the settings of a connector's client: its overrides, then those of the worker."""
+    """Return the settings of a connector's client: `overrides`, then `<client>.*` of the worker."""
     source = ValueSource("file", f"{client}.override.* of the connector")
     prefix = f"{client}."
     return (

@@ -28,11 +28,11 @@ from controlplane.settings.security import KafkaSecurity
 _UNKNOWN_TOPIC = 3
 _CLEANUP = "cleanup.policy"
 _RECLAIMS = 3
-"""Claims of the own id beside the writer, per append. One is enough after an outage."""
+"""Maximum claims of this object's own id per append without an epoch; an outage needs one."""
 
 
 class TopicDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of a topic that is to be created (KIP-605); `cleanup.policy` is always `compact`."""
+    """Settings of a topic to create (KIP-605); `cleanup.policy` is always `compact`."""
 
     replication_factor: int = BROKER_DEFAULT
     configs: Mapping[str, str] = {}
@@ -42,13 +42,13 @@ class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Identity and limits of a writer on Kafka, and its new topics."""
 
     transactional_id: str
-    """Id of the cluster's only writer: `connect-cluster-<group.id>`, as a worker's leader has it.
-    A claim fences the predecessor, a Java worker or this program."""
+    """Id of the cluster's only writer: `connect-cluster-<group.id>`, as the leader of the workers
+    uses it. A claim fences the predecessor: a Java worker or another process of this program."""
     reading: ReadLimits = ReadLimits()
     writing: WriteLimits = WriteLimits()
     headers_in: frozenset[str] | None = None
-    """Topics whose records keep their headers; None: all. Workers write none into Connect's topics,
-    so a log whose records must equal theirs names only the command topic."""
+    """Topics whose records keep their headers; None: all topics. Workers write no headers into
+    Connect's topics. Name only the command topic to write the same records as workers."""
     new_topics: Mapping[str, TopicDefaults] = {}
     """Settings by topic; a topic without an entry gets the brokers' defaults."""
 
@@ -56,9 +56,9 @@ class KafkaLogSettings(msgspec.Struct, frozen=True, kw_only=True):
 class KafkaLog(KafkaReader):
     """A `Log` in the topics of a cluster, read as committed.
 
-    Appends with an epoch are transactions under `transactional_id`. Appends without one never fence
-    and are never fenced. A batch of one partition then goes to an idempotent producer; any other
-    becomes a transaction under an id of this object. A topic is never created by accident.
+    Appends with an epoch are transactions under `transactional_id`. Appends without an epoch never
+    fence and are never fenced: a batch of one partition goes to an idempotent producer, any other
+    batch is a transaction under an id of this object. Appends and reads never create a topic.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class KafkaLog(KafkaReader):
         self._beside = self._queue(f"{settings.transactional_id}-beside-{uuid4()}")
         self._idempotent = IdempotentAppends(cluster, settings.writing, settings.headers_in)
         self._partitions: dict[str, int] = {}
-        self._own: dict[str, dict[int, int]] = {}
-        """Offset after the last own record, by topic and partition."""
+        self._own_ends: dict[str, dict[int, int]] = {}
+        """Offset after the last record that this object has appended, by topic and partition."""
         self._appending: set[asyncio.Task[list[Position]]] = set()
 
     @classmethod
@@ -97,32 +97,32 @@ class KafkaLog(KafkaReader):
         return cls(cluster, settings, layout.cluster_id)
 
     async def ends(self, topics: Iterable[str]) -> Ends:
-        """Last stable offset of each partition, or the end of the own records, if that is greater.
+        """Last stable offset of each partition, or the end of the own records if that is greater.
 
-        A commit returns before its marker is written; until then the stable offset lies before it.
+        A commit returns before its marker is written. Until then the last stable offset lies before
+        the committed records.
         """
-        await self._decided()
+        await self._wait_for_decisions()
         topic_names = list(topics)
-        own = {topic: dict(self._own.get(topic, {})) for topic in topic_names}
+        own_ends = {topic: dict(self._own_ends.get(topic, {})) for topic in topic_names}
         stable = await super().ends(topic_names)
         return {
-            topic: [max(end, own[topic].get(number, 0)) for number, end in enumerate(ends)]
+            topic: [max(end, own_ends[topic].get(number, 0)) for number, end in enumerate(ends)]
             for topic, ends in stable.items()
         }
 
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
-        """Return what `ends` does, own records included; it saves no request."""
+        """Return the same as `ends`: this log saves no requests."""
         return await self.ends(topics)
 
     async def create_topic(self, topic: str, partitions: int) -> None:
         """Create a compacted topic; no effect if it exists as a worker needs it.
 
-        `partitions` of -1 is the brokers' default for a topic that does not exist. Returns when the
-        topic can be written.
+        `partitions` -1: the brokers' default for a new topic. Returns once the topic is writable.
 
         Raises:
-            LogNotUsable: it exists with another number of partitions or another clean-up policy
-                (`TopicAdmin#verifyTopicCleanupPolicyOnlyCompact`), or the brokers refuse it.
+            LogNotUsable: the topic exists with another number of partitions or another clean-up
+                policy (`TopicAdmin#verifyTopicCleanupPolicyOnlyCompact`), or the brokers refuse it.
             LogUnavailable: the brokers do not create it in time.
         """
         self._check_open()
@@ -138,7 +138,7 @@ class KafkaLog(KafkaReader):
             configs = {**new.configs, _CLEANUP: COMPACT_ONLY}
             spec = TopicSpec(topic, partitions, new.replication_factor, configs)
             if await self._admin.create([spec]):
-                await self._visible(topic)
+                await self._wait_for_leaders(topic)
                 return
         for problem in await self.check([topic]):
             raise LogNotUsable(f"{problem}; change it, or name another topic")
@@ -182,8 +182,8 @@ class KafkaLog(KafkaReader):
         self._check_open()
         if not records:
             return []
-        await self._check_places(records)
-        # A task of its own: the end of the own records is remembered even without the caller.
+        await self._check_partitions(records)
+        # A separate task: after a cancelled call it still records the new ends in `_own_ends`.
         task = asyncio.create_task(self._append(records, epoch))
         self._appending.add(task)
         task.add_done_callback(self._appended)
@@ -197,7 +197,7 @@ class KafkaLog(KafkaReader):
             await self._claimed.check(epoch)
 
     async def close(self) -> None:
-        """Let appends under way finish within `close_timeout_ms`, and close all connections."""
+        """Wait up to `close_timeout_ms` for appends under way, then close all connections."""
         await asyncio.gather(self._claimed.close(), self._beside.close(), self._idempotent.close())
         if self._appending:
             await asyncio.wait([*self._appending])
@@ -224,12 +224,12 @@ class KafkaLog(KafkaReader):
             self._partitions.clear()
             raise
         for topic, partition, offset in positions:
-            own = self._own.setdefault(topic, {})
-            own[partition] = max(own.get(partition, 0), offset + 1)
+            own_ends = self._own_ends.setdefault(topic, {})
+            own_ends[partition] = max(own_ends.get(partition, 0), offset + 1)
         return positions
 
     async def _append_beside(self, records: Sequence[Record]) -> list[Position]:
-        """Append without an epoch. Only the brokers' time-out can fence the id of this object."""
+        """Append without an epoch; claim the object's own id again if a time-out has fenced it."""
         if len({(record.topic, record.partition) for record in records}) == 1:
             positions = await self._idempotent.append(records)
             if positions is not None:
@@ -246,13 +246,15 @@ class KafkaLog(KafkaReader):
     def _appended(self, task: "asyncio.Task[list[Position]]") -> None:
         self._appending.discard(task)
         if not task.cancelled():
-            task.exception()  # the caller may have gone
+            task.exception()  # retrieved here: the caller may have gone
 
-    async def _check_places(self, records: Iterable[Record]) -> None:
+    async def _check_partitions(self, records: Iterable[Record]) -> None:
         """Raise `LogNotUsable` unless each topic and partition exists."""
-        places = {(record.topic, record.partition) for record in records}
+        topic_partitions = {(record.topic, record.partition) for record in records}
         unknown = {
-            topic for topic, partition in places if partition >= self._partitions.get(topic, 0)
+            topic
+            for topic, partition in topic_partitions
+            if partition >= self._partitions.get(topic, 0)
         }
         if unknown:
             layout = await self._cluster.layout(unknown)
@@ -260,16 +262,16 @@ class KafkaLog(KafkaReader):
                 if topic not in layout.leaders:
                     raise topic_error(topic, layout.errors.get(topic, _UNKNOWN_TOPIC))
                 self._partitions[topic] = len(layout.leaders[topic])
-        for topic, partition in places:
+        for topic, partition in topic_partitions:
             partition_in(range(self._partitions[topic]), topic, partition)
 
-    async def _decided(self) -> None:
+    async def _wait_for_decisions(self) -> None:
         await self._claimed.decided()
         await self._beside.decided()
         await self._idempotent.decided()
 
-    async def _visible(self, topic: str) -> None:
-        """Wait until a new topic has leaders: its controller answers before brokers know it."""
+    async def _wait_for_leaders(self, topic: str) -> None:
+        """Wait until a new topic has leaders: the controller answers before the brokers know it."""
         retry = Retry(self._limits, self._limits.leader_patience_ms)
         while True:
             try:

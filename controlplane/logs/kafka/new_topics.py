@@ -1,4 +1,4 @@
-"""Settings of the topics that a worker creates, from its file (KIP-605)."""
+"""Settings of the topics that a worker creates, from its properties file (KIP-605)."""
 
 from collections.abc import Mapping
 
@@ -9,11 +9,11 @@ _STORES = {"config": "config.storage.", "offsets": "offset.storage.", "status": 
 """Prefix of the settings for each topic, by the field of `Topics`."""
 
 _NO_TOPIC_CONFIGS = ("topic", "partitions", "replication.factor", "file.filename")
-"""Settings below these prefixes that are no configs of the topic."""
+"""Settings with such a prefix that are not configs of the topic (the prefix left out)."""
 
 
 def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]:
-    """Return the settings of new topics, by topic; the command topic has those of configs.
+    """Return the settings of new topics, by topic; the command topic gets the config topic's.
 
     Raises:
         SettingsError: a setting is invalid.
@@ -34,7 +34,7 @@ def new_topic_defaults(configuration: Configuration) -> dict[str, TopicDefaults]
 
 
 def _configs(configuration: Configuration, prefix: str) -> Mapping[str, str]:
-    """Configs of a topic below a prefix of the worker's settings."""
+    """Return the topic configs among the worker's settings with this prefix."""
     configs = {
         key.removeprefix(prefix): value.text
         for key, value in configuration.values.items()

@@ -1,4 +1,4 @@
-"""A copy of the log while it is in use."""
+"""Backup: a copy of the log while it is in use."""
 
 import sqlite3
 from contextlib import closing
@@ -12,27 +12,27 @@ from controlplane.private_files import draft_folder, remove_abandoned
 
 
 def back_up(connection: sqlite3.Connection, source: Path, path: Path) -> None:
-    """Copy the current state to a new file. The file appears after the copy has been checked.
+    """Copy the current state to a new file, which appears only after the copy has been checked.
 
-    Raises `LogNotUsable` if the file exists, `LogUnavailable` if it cannot be created,
-    `LogCorrupt` if the source is damaged.
+    Raises:
+        LogNotUsable: the file exists.
+        LogUnavailable: the file cannot be created.
+        LogCorrupt: the source is damaged.
     """
     try:
         _check_free(path)  # fail before a long copy, not after it
         remove_abandoned(path.parent)
         with draft_folder(path) as folder:
-            made = folder / path.name
-            _copy(connection, made)
-            _check(made, source)
-            place(made, path)
+            draft = folder / path.name
+            _copy(connection, draft)
+            _check(draft, source)
+            place(draft, path)
     except FileExistsError:
         message = f"There is a file {path} already: name one that is not there"
         raise LogNotUsable(message) from None
     except OSError as error:
-        message = f"The backup {path} cannot be made ({error.strerror or error}): check that its"
-        raise LogUnavailable(
-            f"{message} directory is there, may be written, and has room"
-        ) from error
+        message = f"The backup {path} cannot be created ({error.strerror or error}): check that its"
+        raise LogUnavailable(f"{message} directory exists, is writable, and has room") from error
 
 
 def _check_free(path: Path) -> None:
@@ -40,9 +40,9 @@ def _check_free(path: Path) -> None:
         raise FileExistsError
 
 
-def _copy(connection: sqlite3.Connection, made: Path) -> None:
+def _copy(connection: sqlite3.Connection, draft: Path) -> None:
     """Copy in a single step: in steps, each append of another process would restart the copy."""
-    with closing(sqlite3.connect(made, isolation_level=None)) as target:
+    with closing(sqlite3.connect(draft, isolation_level=None)) as target:
         try:
             connection.backup(target)
         except sqlite3.OperationalError as error:
@@ -50,15 +50,17 @@ def _copy(connection: sqlite3.Connection, made: Path) -> None:
             raise OSError(str(error)) from error
 
 
-def _check(made: Path, source: Path) -> None:
+def _check(draft: Path, source: Path) -> None:
     """Check every page and every record: the copy includes damaged ones unchanged."""
-    with closing(sqlite3.connect(made, isolation_level=None)) as copy:
-        (complaint,) = copy.execute("PRAGMA quick_check(1)").fetchone()
-        if complaint == "ok":
+    with closing(sqlite3.connect(draft, isolation_level=None)) as copy:
+        (verdict,) = copy.execute("PRAGMA quick_check(1)").fetchone()
+        if verdict == "ok":
             try:
                 check_all(copy)
             except DamagedRecord as damage:
-                complaint = str(damage)
-    if complaint != "ok":
-        why = " ".join(complaint.split())
-        raise LogCorrupt(f"The log {source} is damaged ({why}): go back to an earlier backup")
+                verdict = str(damage)
+    if verdict != "ok":
+        damage_text = " ".join(verdict.split())
+        raise LogCorrupt(
+            f"The log {source} is damaged ({damage_text}): go back to an earlier backup"
+        )

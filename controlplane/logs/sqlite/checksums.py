@@ -16,13 +16,13 @@ _FRAME = struct.Struct("<qqBqq").pack
 
 
 class DamagedRecord(Exception):
-    """A record does not fit its checksum. The message names the record."""
+    """A record does not match its checksum. The message names the record."""
 
 
 def damaged(topic: str, partition: int, offset: int) -> str:
-    """Name a damaged record, as part of a sentence."""
-    place = position_text(Position(topic, partition, offset))
-    return f"record {place} does not fit its checksum"
+    """Return a clause for messages that names the damaged record."""
+    position = position_text(Position(topic, partition, offset))
+    return f"record {position} does not fit its checksum"
 
 
 def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
@@ -33,7 +33,7 @@ def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
     headers: bytes | None,
     aborted: int,
 ) -> int:
-    """CRC-32 of a row with its id, which also detects a record at a wrong position."""
+    """CRC-32 of a row and its id; the id reveals a record at a wrong position."""
     key_bytes = -1 if key is None else len(key)
     value_bytes = -1 if value is None else len(value)
     crc = crc32(_FRAME(row, timestamp, aborted, key_bytes, value_bytes))
@@ -45,7 +45,7 @@ def checksum(  # noqa: PLR0913, PLR0917 - one argument per column
 
 
 def damaged_in(rows: Iterable[LogRow]) -> int | None:
-    """Return the id of the first row that does not fit its checksum; None if all fit."""
+    """Return the id of the first row that does not match its checksum; None if all match."""
     row = None
     try:
         for row, timestamp, key, value, headers, aborted, stored in rows:

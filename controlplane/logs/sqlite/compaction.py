@@ -1,4 +1,4 @@
-"""Compaction and retention in slices, between which readers and the writer proceed."""
+"""Compaction and retention in slices; readers and the writer proceed between two slices."""
 
 import sqlite3
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ SIFT_ROWS = 8_192
 """Rows read in one transaction: a few milliseconds."""
 
 DELETE_ROWS = 4_096
-"""Rows removed in one write transaction: appends wait ten milliseconds or so at most."""
+"""Rows removed in one write transaction: appends wait for at most some 10 ms."""
 
 _DESCENDING = """SELECT id, ts, key, value, headers, aborted, checksum FROM log
                  WHERE id >= ? AND id < ? ORDER BY id DESC LIMIT ?"""
@@ -30,7 +30,7 @@ def sift(
     """Classify the newest rows of a range; return the rest of the range, None at its start.
 
     Raises:
-        DamagedRecord: a row does not fit its checksum, so its key may be wrong.
+        DamagedRecord: a row does not match its checksum, so its key may be wrong.
     """
     rows: list[tuple[int, bytes | None, bool, int]] = []
     for row in connection.execute(_DESCENDING, (row_range.low, row_range.high, SIFT_ROWS)):
@@ -54,7 +54,7 @@ def sift(
 
 
 def remove(ledger: Ledger, topic: str, rows: Sequence[int]) -> int:
-    """Remove rows of a topic; return the number of rows that existed."""
+    """Remove rows of a topic and its snapshots; return the number of rows that existed."""
     cursor = ledger.connection.executemany("DELETE FROM log WHERE id = ?", [(row,) for row in rows])
     if cursor.rowcount:
         forget(ledger, topic)
@@ -62,7 +62,10 @@ def remove(ledger: Ledger, topic: str, rows: Sequence[int]) -> int:
 
 
 def remove_first(ledger: Ledger, row_range: RowRange) -> int:
-    """Remove the first rows of a range, at most `DELETE_ROWS`; return their number."""
+    """Remove the first rows of a range, at most `DELETE_ROWS`, and the topic's snapshots.
+
+    Returns the number of removed rows.
+    """
     cursor = ledger.connection.execute(_DELETE_FIRST, (row_range.low, row_range.high, DELETE_ROWS))
     if cursor.rowcount:
         forget(ledger, row_range.topic)

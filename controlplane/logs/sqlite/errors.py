@@ -28,8 +28,8 @@ _KINDS: dict[int, tuple[type[LogError], str]] = {
     sqlite3.SQLITE_ERROR: (LogCorrupt, _DAMAGED),
     sqlite3.SQLITE_CONSTRAINT: (LogCorrupt, _DAMAGED),
 }
-"""By primary result code. The statements are correct, so ERROR (a missing table) and CONSTRAINT
-(an offset stored twice) mean a damaged file."""
+"""Error class and message by SQLite's primary result code. Our statements are correct, so ERROR (a
+missing table) and CONSTRAINT (an offset stored twice) mean a damaged file."""
 
 _OTHER = (LogUnavailable, "cannot be used ({error})")
 _PRIMARY_CODE = 0xFF
@@ -44,7 +44,7 @@ def log_error(error: sqlite3.Error, path: Path) -> LogError:
 
 @contextmanager
 def log_errors(path: Path) -> Iterator[None]:
-    """Raise `LogError` instead of SQLite's errors."""
+    """Translate errors of SQLite within the block to `LogError`."""
     try:
         yield
     except sqlite3.Error as error:

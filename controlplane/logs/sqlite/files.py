@@ -1,8 +1,9 @@
 """Files of embedded logs: check a file before SQLite opens it, create a file, connect to it.
 
-SQLite keeps two files beside a log (`-wal`, `-shm`). A reader needs them, too, and SQLite creates
-missing ones. In a read-only directory it cannot: there a log without them is opened as immutable.
-Elsewhere a reader removes the files that it created, unless another process uses them.
+SQLite keeps two companion files beside a log (`-wal`, `-shm`). A reader needs them too, so SQLite
+creates missing ones. In a read-only directory it cannot; there a log without companions is opened
+as immutable. Elsewhere a reader removes the companions that it created, unless another process uses
+them.
 """
 
 import os
@@ -30,16 +31,16 @@ application id (sqlite.org/fileformat2.html, section 1.3)."""
 
 _MAGIC = b"SQLite format 3\0"
 _PAGE_BYTES_MAX = 65_536
-"""Largest page size. It does not fit into the 16 bits of the field, which then holds 1."""
+"""Largest page size. The header stores it as 1, because its field has 16 bits."""
 
 
 def examine(path: Path) -> None:
-    """Raise unless the file is a log that this release can use. Changes nothing.
+    """Check that the file is a log that this release can use; change nothing.
 
     Raises:
-        LogNotUsable: no log, or a log with a newer schema.
+        LogNotUsable: the file is no log, or has a newer schema.
         LogCorrupt: the file is cut off.
-        LogUnavailable: no access to the file.
+        LogUnavailable: the file cannot be read.
     """
     header, length = _read_header(path)
     magic, page_bytes, pages, version, application = _HEADER.unpack(header)
@@ -65,10 +66,13 @@ def check_version(path: Path, version: int) -> None:
 
 
 def create(path: Path) -> None:
-    """Create a new, empty log, unless the path exists (another process may create it just now).
+    """Create a new, empty log, unless the path exists; another process may create it concurrently.
 
-    The file is written in a folder beside the path and gets its name when it is complete, so no
-    process ever opens an incomplete log. Only the owner may read it: topics may contain secrets.
+    The file is written in a draft folder beside the path and gets its name when it is complete. So
+    no process ever opens an incomplete log. Only the owner may read it: topics may contain secrets.
+
+    Raises:
+        LogUnavailable: the file cannot be created.
     """
     try:
         if path.exists():
@@ -77,29 +81,29 @@ def create(path: Path) -> None:
         return  # `examine` comes next and reports the reason
     try:
         with draft_folder(path) as folder:
-            made = folder / path.name
+            draft = folder / path.name
             with log_errors(path):  # errors name the final path, not the draft
-                _make(made)
-            place(made, path)
+                _create_file(draft)
+            place(draft, path)
     except FileExistsError:
         return
     except OSError as error:
-        message = f"The log {path} cannot be made ({error.strerror}): check that its directory"
-        raise LogUnavailable(f"{message} is there, may be written, and has room") from error
+        message = f"The log {path} cannot be created ({error.strerror}): check that its directory"
+        raise LogUnavailable(f"{message} exists, is writable, and has room") from error
 
 
-def place(made: Path, path: Path) -> None:
-    """Give a complete file its name, durably. Raises `FileExistsError` if the name is taken."""
-    # Order of writes: the content is on disk before the name exists, and the name before we return.
-    # `link` never replaces a file, unlike `rename`: of two processes that create a log, one wins.
-    made.chmod(file_mode())
-    sync_file(made)
-    os.link(made, path)
+def place(draft: Path, path: Path) -> None:
+    """Give a complete draft its final name, durably. Raises `FileExistsError` if it is taken."""
+    # Order of writes: first the content is durable, then the name exists, then the name is durable.
+    # `link` never replaces a file, unlike `rename`: if two processes create a log, one wins.
+    draft.chmod(file_mode())
+    sync_file(draft)
+    os.link(draft, path)
     sync_folder(path.parent)
 
 
 def connect(path: Path, mode: str, wait_ms: int = 0) -> sqlite3.Connection:
-    """Open a connection in mode "ro" or "rw" without checkpoints, for one thread at a time."""
+    """Open a connection without checkpoints in mode "ro" or "rw", for one thread at a time."""
     frozen = "&immutable=1" if mode == "ro" and is_frozen(path) else ""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}{frozen}",
@@ -113,7 +117,11 @@ def connect(path: Path, mode: str, wait_ms: int = 0) -> sqlite3.Connection:
 
 
 def connect_writer(path: Path, settings: SqliteSettings) -> sqlite3.Connection:
-    """Open the only connection of this process that writes and checkpoints; upgrade the schema."""
+    """Open the only connection of this process that writes and checkpoints; upgrade the schema.
+
+    Raises:
+        LogNotUsable: the schema is newer, or the file system does not support WAL mode.
+    """
     connection = connect(path, "rw", settings.write_wait_ms)
     try:
         _set_wal(connection, path)
@@ -129,7 +137,7 @@ def connect_writer(path: Path, settings: SqliteSettings) -> sqlite3.Connection:
 
 
 def _set_wal(connection: sqlite3.Connection, path: Path) -> None:
-    """Switch to WAL mode. A new log is in WAL mode; another program may have changed that."""
+    """Switch to WAL mode: another program may have changed the mode of a log."""
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         message = f"The log {path} lies on a file system without shared memory"
@@ -150,7 +158,7 @@ def check_readable(path: Path, settings: SqliteSettings) -> None:
 
 
 def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
-    """Upgrade the schema in a write transaction: another process may upgrade the same file."""
+    """Upgrade the schema in a write transaction: other processes may try the same concurrently."""
     if schema_version(connection) == VERSION:
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -159,9 +167,10 @@ def _upgrade(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute("COMMIT")
 
 
-def _make(path: Path) -> None:
+def _create_file(path: Path) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        # Before WAL mode: then application id and version are in the header, not only in the WAL.
+        # These precede WAL mode: else application id and version would be only in the WAL, and
+        # `examine` reads them from the header.
         connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute("BEGIN IMMEDIATE")
@@ -191,20 +200,20 @@ def _read_header(path: Path) -> tuple[bytes, int]:
 
 
 def wal_of(path: Path) -> Path:
-    """Return the path of the write-ahead log. SQLite resolves links before it forms the name."""
+    """Return the path of the write-ahead log. Like SQLite, it resolves links first."""
     real = path.resolve()
     return real.with_name(real.name + "-wal")
 
 
 def is_frozen(path: Path) -> bool:
-    """Return True if no process writes to the log and no reader can create the files it needs."""
+    """Return True if the log has no companions and this process cannot create them."""
     wal = wal_of(path)
     effective = os.access in os.supports_effective_ids
     return not wal.exists() and not os.access(wal.parent, os.W_OK, effective_ids=effective)
 
 
 def leave_none(path: Path) -> None:
-    """Remove the companions of a log, unless another process uses them or has written to the log.
+    """Remove the companions, unless another process uses them or has written to the log.
 
     SQLite removes them itself, under its own locks, when the last writable connection closes. So
     this function opens such a connection and closes it.
@@ -212,7 +221,7 @@ def leave_none(path: Path) -> None:
     with suppress(OSError):
         if wal_of(path).stat().st_size:
             return
-    # Without write access, or while another process holds a lock, the files stay: no harm.
+    # Without write access, or while another process holds a lock, the companions stay: no harm.
     with suppress(sqlite3.Error):
         address = f"{path.absolute().as_uri()}?mode=rw"
         with closing(sqlite3.connect(address, uri=True, timeout=0)) as connection:
@@ -233,7 +242,7 @@ class FileIdentity:
         self._identity = opened.st_dev, opened.st_ino
 
     def check(self) -> None:
-        """Raise `LogReplaced` if the path leads to another file, or to none."""
+        """Raise `LogReplaced` if the path now leads to another file, or to none."""
         with suppress(FileNotFoundError):
             status = self._path.stat()
             if (status.st_dev, status.st_ino) == self._identity:

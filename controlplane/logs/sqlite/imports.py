@@ -1,4 +1,4 @@
-"""Import of entries of another log, unchanged."""
+"""Import of entries from another log, with their offsets and timestamps."""
 
 import sqlite3
 from bisect import bisect_left
@@ -16,11 +16,11 @@ _LOOK_UP = "SELECT id, ts, key, value, headers, aborted, checksum FROM log WHERE
 
 
 def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
-    """Add the entries that the log lacks; return their number. See `Log.put`."""
+    """Add the entries that the log lacks; return their number (see `EmbeddedLog.put`)."""
     ledger.flush()
     new: list[tuple[Slot, list[Entry]]] = []
-    for place, ascending in by_place(entries).items():
-        slot = ledger.slot(*place)
+    for topic_partition, ascending in by_place(entries).items():
+        slot = ledger.slot(*topic_partition)
         border = bisect_left(ascending, slot.end, key=lambda entry: entry.offset)
         _check_holds(ledger, slot, ascending[:border])
         new.append((slot, ascending[border:]))
@@ -28,13 +28,18 @@ def put(ledger: Ledger, entries: Sequence[Entry]) -> int:
 
 
 def _check_holds(ledger: Ledger, slot: Slot, entries: Sequence[Entry]) -> None:
-    """Raise `LogNotUsable` unless the log holds each of these entries, all below the end."""
+    """Check that the log holds these entries, which all lie below the end of the partition.
+
+    Raises:
+        LogNotUsable: an entry differs from the stored one, or lies in a gap.
+        LogCorrupt: a stored row does not match its checksum.
+    """
     for entry in entries:
         row = row_of(row_id(slot.number, entry.offset), entry, entry.aborted)
         stored = ledger.connection.execute(_LOOK_UP, row[:1]).fetchone()
         if stored is not None and damaged_in([stored]) is not None:
-            which = damaged(entry.topic, entry.partition, entry.offset)
-            raise LogCorrupt(f"The log is damaged ({which}): restore it from a backup")
+            damage = damaged(entry.topic, entry.partition, entry.offset)
+            raise LogCorrupt(f"The log is damaged ({damage}): restore it from a backup")
         if stored != row:
             raise conflict(entry, GAP if stored is None else OTHER_ENTRY)
 
@@ -61,7 +66,7 @@ def assumed(connection: sqlite3.Connection) -> frozenset[str]:
 
 
 def set_assumed(ledger: Ledger, topics: Iterable[str]) -> None:
-    """Store the topics that may have more partitions; replaces those stored before."""
+    """Replace the stored topics that may have more partitions."""
     ledger.connection.execute("DELETE FROM assumed_partitions")
     rows = [(topic,) for topic in topics]
     ledger.connection.executemany("INSERT INTO assumed_partitions VALUES (?)", rows)

@@ -1,7 +1,7 @@
-"""State of a write transaction: partitions, their ends, the fence, new rows.
+"""State of a write transaction: partitions, their ends, the epoch, new rows.
 
-The ledger caches partitions from one transaction to the next, as long as no other process has
-written in between. A method that raises a `LogError` has changed nothing.
+The ledger caches partitions across transactions, as long as no other process writes in between. A
+method that raises a `LogError` has changed nothing.
 """
 
 import sqlite3
@@ -25,7 +25,7 @@ INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class Slot:
-    """Partition: its number in the table `log`, and its end."""
+    """Partition in the file: `number` is the high part of its row ids, `end` its next offset."""
 
     __slots__ = ("end", "number")
 
@@ -78,7 +78,7 @@ class Ledger:
         return partition_in(self.slots(topic), topic, partition)
 
     def touch(self, slot: Slot) -> None:
-        """Note that the end of a partition has moved."""
+        """Record that the end of a partition has moved, so that `flush` writes it."""
         self._changed.add(slot)
 
     def create_topic(self, topic: str, partitions: int) -> None:
@@ -88,7 +88,7 @@ class Ledger:
         self._grow(topic, partitions)
 
     def add_partitions(self, topic: str, partitions: int) -> None:
-        """Raise the number of partitions of a topic to this number."""
+        """Raise the number of partitions of a topic; no effect if it has as many or more."""
         self.slots(topic)
         check_topic(topic, partitions)
         self._grow(topic, partitions)
@@ -100,17 +100,24 @@ class Ledger:
         return self.epoch
 
     def append(self, records: Sequence[Record], epoch: int | None) -> list[Position]:
-        """Append records in order and return their positions."""
+        """Append records in order and return their positions.
+
+        Raises:
+            Fenced: the epoch is not the newest.
+            LogNotUsable: a topic or partition is missing or full.
+        """
         check_epoch(epoch, self.epoch)
-        places = {(record.topic, record.partition) for record in records}
-        slots = {place: self.slot(*place) for place in places}
-        for place, slot in slots.items():
-            check_room(*place, slot.end, len(records))
+        topic_partitions = {(record.topic, record.partition) for record in records}
+        slots = {
+            topic_partition: self.slot(*topic_partition) for topic_partition in topic_partitions
+        }
+        for topic_partition, slot in slots.items():
+            check_room(*topic_partition, slot.end, len(records))
         self._changed.update(slots.values())
         positions = []
         for record in records:
-            topic, partition = place = record.topic, record.partition
-            slot = slots[place]
+            topic, partition = topic_partition = record.topic, record.partition
+            slot = slots[topic_partition]
             offset = slot.end
             slot.end = offset + 1
             self.rows.append(row_of(row_id(slot.number, offset), record))

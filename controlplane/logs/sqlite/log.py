@@ -1,4 +1,4 @@
-"""Embedded log: the facade over the parts of this package."""
+"""Embedded log: the interface to the parts of this package."""
 
 import asyncio
 import sqlite3
@@ -40,14 +40,14 @@ DEFAULTS = SqliteSettings()
 class SqliteLog:
     """Log in one SQLite file. Several processes may read and write it at the same time.
 
-    Create it with `open`. It belongs to the event loop in which it was opened. `notices` are
-    sentences that the operator should see once.
+    Create it with `open`. It belongs to the event loop in which it was opened. `notices`: sentences
+    that the operator should see once.
     """
 
     def __init__(self, path: Path, settings: SqliteSettings, connections: "_Connections") -> None:
         self.path = path
         self.cluster_id = connections.cluster_id
-        """Id of the log, like that of a Kafka cluster; None: the schema of the file is too old."""
+        """Id in the format of a Kafka cluster id; None: the schema of the file is too old."""
         self.notices: tuple[str, ...] = _notices() if connections.writing else ()
         self._settings = settings
         self._leaves_none = connections.leaves_none
@@ -56,7 +56,7 @@ class SqliteLog:
         self._writer: Writer | None = None
         if connections.writing:
             self._writer = Writer(connections.writing, path, settings, self._watch)
-        self._shelf = SqliteSnapshotStore(self._pool, self._need_writer)
+        self._snapshots = SqliteSnapshotStore(self._pool, self._need_writer)
         self._probe = WriteProbe(path, self._write)
 
     @classmethod
@@ -74,9 +74,9 @@ class SqliteLog:
         `LogNotUsable`.
 
         Raises:
-            LogNotUsable: no log, or a log of a newer release; the file is unchanged.
-            LogCorrupt: a damaged log; the file is unchanged.
-            LogUnavailable: the log is locked, or may not be accessed.
+            LogNotUsable: the file is no log, or a log of a newer release; it is unchanged.
+            LogCorrupt: the log is damaged; the file is unchanged.
+            LogUnavailable: the log is locked, or access is denied.
         """
         file = Path(path)
         with log_errors(file):
@@ -88,7 +88,7 @@ class SqliteLog:
     @property
     def snapshots(self) -> SqliteSnapshotStore:
         """Storage for snapshots of this log, in the same file."""
-        return self._shelf
+        return self._snapshots
 
     async def topics(self) -> Mapping[str, int]:
         """All topics, each with its number of partitions."""
@@ -109,7 +109,8 @@ class SqliteLog:
     ) -> AsyncIterator[Batch]:
         """Yield all batches from `start` to `stop`, partition after partition.
 
-        A worker thread reads each chunk. Writes and compaction may happen between two chunks.
+        A thread of the default pool reads each chunk. Writes and compaction may happen between two
+        chunks.
         """
         names = tuple(topics)
         ranges = await self._read(partial(reader.plan, topics=names, start=start, stop=stop))
@@ -125,9 +126,11 @@ class SqliteLog:
 
     def tail(self, topics: Iterable[str], start: Ends) -> AsyncIterator[Batch]:
         """Yield batches from `start` on without end, including appends of other processes."""
-        return self._watch.tail(self._read_on, {topic: [*start.get(topic, ())] for topic in topics})
+        return self._watch.tail(
+            self._read_news, {topic: [*start.get(topic, ())] for topic in topics}
+        )
 
-    async def _read_on(self, at: dict[str, list[int]]) -> AsyncIterator[Batch]:
+    async def _read_news(self, at: dict[str, list[int]]) -> AsyncIterator[Batch]:
         """Yield the batches from `at` to the end of the log, and move `at` there."""
         news = partial(reader.news, topics=tuple(at), start=at, settings=self._settings)
         chunk = await self._read(news)
@@ -183,7 +186,7 @@ class SqliteLog:
         return await self._write(lambda ledger: imports.put(ledger, entries), len(entries))
 
     async def assumed_partitions(self) -> frozenset[str]:
-        """Return the topics that may have more partitions in the cluster of their origin."""
+        """Return the imported topics that may have more partitions in their original cluster."""
         return await self._read(imports.assumed)
 
     async def set_assumed_partitions(self, topics: Iterable[str]) -> None:
@@ -237,24 +240,24 @@ class SqliteLog:
             rest = await self._read(partial(compaction.sift, row_range=rest, filter_=filter_))
         # Tombstones last: without its tombstone, an older value of a key would be visible again.
         base = row_range.low & ~OFFSET_MASK
-        gone = [*filter_.superseded, *(filter_.tombstones if tombstones else ())]
+        removable = [*filter_.superseded, *(filter_.tombstones if tombstones else ())]
         removed = 0
-        for first in range(0, len(gone), compaction.DELETE_ROWS):
-            rows = [base | offset for offset in gone[first : first + compaction.DELETE_ROWS]]
+        for first in range(0, len(removable), compaction.DELETE_ROWS):
+            rows = [base | offset for offset in removable[first : first + compaction.DELETE_ROWS]]
             remove = partial(compaction.remove, topic=row_range.topic, rows=rows)
             removed += await self._write(remove)
         return removed
 
     async def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query in a worker thread."""
+        """Run a query in a thread of the default pool."""
         return await asyncio.to_thread(self._pool.ask, ask)
 
     def _write(self, perform: Callable[[Ledger], T], records: int = 1) -> Coroutine[Any, Any, T]:
-        """Run a change in a transaction, in the writer's thread."""
+        """Run a change in a transaction of the writer thread."""
         return self._refuse() if self._writer is None else self._writer.submit(perform, records)
 
     async def _refuse(self) -> Any:
-        """Raise `LogNotUsable`: like every failure of a write, once it is awaited."""
+        """Raise `LogNotUsable` when awaited, like every other failure of a write."""
         self._need_writer()
 
     def _need_writer(self) -> Writer:
@@ -265,7 +268,7 @@ class SqliteLog:
 
 
 def _notices() -> tuple[str, ...]:
-    """Return a sentence for the operator if the SQLite library has a known defect."""
+    """Return a warning for the operator if the SQLite library has the WAL-reset bug."""
     if sqlite3.sqlite_version_info >= SAFE_SQLITE:
         return ()
     fixed = ".".join(map(str, SAFE_SQLITE))
@@ -274,7 +277,7 @@ def _notices() -> tuple[str, ...]:
 
 
 class _Connections(NamedTuple):
-    """Connections to the file of a log: one watches it, and one writes unless it is only read."""
+    """Connections to a file: one that watches it, and one that writes (None: read-only)."""
 
     watching: sqlite3.Connection
     cluster_id: str | None
@@ -284,14 +287,14 @@ class _Connections(NamedTuple):
 
 
 def _open(path: Path, *, create: bool, read_only: bool, limits: SqliteSettings) -> _Connections:
-    """Check or create the file, and open it."""
+    """Check or create the file, and open its connections; see `SqliteLog.open` for errors."""
     if create:
         files.create(path)
     files.examine(path)
     if read_only:
-        alone = not files.wal_of(path).exists()
+        had_no_wal = not files.wal_of(path).exists()
         files.check_readable(path, limits)
         watching = files.connect(path, "ro")
-        return _Connections(watching, cluster_id(watching), leaves_none=alone)
+        return _Connections(watching, cluster_id(watching), leaves_none=had_no_wal)
     writing = files.connect_writer(path, limits)
     return _Connections(files.connect(path, "ro"), cluster_id(writing), writing)

@@ -13,14 +13,14 @@ from controlplane.logs.sqlite.files import FileIdentity, connect, is_frozen, wal
 
 T = TypeVar("T")
 
-_NOT_SO = "(its directory may not be written), but somebody writes to it now: open it again"
+_NOT_AT_REST = "because its directory is read-only, but a process writes to it now: open it again"
 
 
 class ConnectionPool:
-    """Pool that holds as many connections as were ever used at once: one per worker thread at most.
+    """Pool of read connections; it grows to the greatest number that threads used at once.
 
-    The same thread takes a connection for one query and gives it back, so a cancelled caller never
-    leaks one.
+    A thread takes a connection for one query and gives it back itself. So a cancelled caller never
+    leaks a connection.
     """
 
     def __init__(self, path: Path, wait_ms: int) -> None:
@@ -33,7 +33,7 @@ class ConnectionPool:
         self._closed = False
 
     def ask(self, question: Callable[[sqlite3.Connection], T]) -> T:
-        """Run a query on one of the connections. SQLite's errors become `LogError`."""
+        """Run a query on one of the connections; translate errors of SQLite to `LogError`."""
         with log_errors(self._path):
             connection = self._take()
             try:
@@ -43,7 +43,7 @@ class ConnectionPool:
                     f"The log {self._path} is damaged ({damage}): restore it from a backup"
                 ) from None
             except sqlite3.Error:
-                self._identity.check()  # a replaced file is the reason, if it was replaced
+                self._identity.check()  # `LogReplaced` is the better reason, if it applies
                 raise
             finally:
                 self._give_back(connection)
@@ -61,14 +61,14 @@ class ConnectionPool:
             if self._closed:
                 raise LogUnavailable(f"The log {self._path} is closed: open it again")
             if self._frozen and wal_of(self._path).exists():
-                raise LogUnavailable(f"{self._path} was read as a file at rest {_NOT_SO}")
+                raise LogUnavailable(f"{self._path} was opened as immutable, {_NOT_AT_REST}")
             if self._idle:
                 return self._idle.pop()
-        return self._another()
+        return self._open_another()
 
-    def _another(self) -> sqlite3.Connection:
+    def _open_another(self) -> sqlite3.Connection:
         """Open one more connection, to the same file as the others."""
-        # Checked before and after: the file may be replaced while the connection is being opened.
+        # Checked before and after, because the file may be replaced while the connection opens.
         self._identity.check()
         connection = connect(self._path, "ro", self._wait_ms)
         try:

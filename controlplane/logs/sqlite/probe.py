@@ -1,6 +1,6 @@
-"""Write probe: tests that the file is writable with a transaction that changes nothing.
+"""Write probe: tests with a transaction without effect that the file is writable.
 
-Health checks may call it often, so all calls within a second share one transaction.
+Health checks call it often, so all calls within a second share one transaction.
 """
 
 import asyncio
@@ -13,38 +13,38 @@ from controlplane.logs.offset_rules import check_epoch
 from controlplane.logs.sqlite.ledger import Ledger
 
 ROOM_BYTES = 2**20
-"""Free space below which a disk counts as full: a config may be that large."""
+"""Free space, in bytes, below which a disk counts as full: one config may be that large."""
 
 LASTS_S = 1.0
 """Lifetime of a result, in seconds."""
 
 
 class WriteProbe:
-    """Tests a write and caches the result for `LASTS_S`."""
+    """Probe that tests a write and caches the result for `LASTS_S`."""
 
     def __init__(
         self, path: Path, submit: Callable[[Callable[[Ledger], int]], Awaitable[int]]
     ) -> None:
         self._path = path
         self._submit = submit
-        self._trying: asyncio.Task[int] | None = None
-        self._until = 0.0
+        self._trial: asyncio.Task[int] | None = None
+        self._valid_until = 0.0
 
     async def check(self, epoch: int | None) -> None:
         """Raise `LogError` unless a writer of this epoch could append now."""
         loop = asyncio.get_running_loop()
-        trying = self._trying
-        if trying is None or (trying.done() and loop.time() >= self._until):
-            trying = self._trying = asyncio.create_task(self._try(), name="write probe")
-            trying.add_done_callback(self._tried)
-        check_epoch(epoch, await asyncio.shield(trying))
+        trial = self._trial
+        if trial is None or (trial.done() and loop.time() >= self._valid_until):
+            trial = self._trial = asyncio.create_task(self._try_write(), name="write probe")
+            trial.add_done_callback(self._trial_done)
+        check_epoch(epoch, await asyncio.shield(trial))
 
     async def close(self) -> None:
         """Wait for the trial transaction that is running, if any."""
-        if self._trying is not None:
-            await asyncio.gather(self._trying, return_exceptions=True)
+        if self._trial is not None:
+            await asyncio.gather(self._trial, return_exceptions=True)
 
-    async def _try(self) -> int:
+    async def _try_write(self) -> int:
         newest = await self._submit(_touch)
         free = os.statvfs(self._path)
         if free.f_bavail * free.f_frsize < ROOM_BYTES:
@@ -53,10 +53,10 @@ class WriteProbe:
             )
         return newest
 
-    def _tried(self, trying: "asyncio.Task[int]") -> None:
-        self._until = trying.get_loop().time() + LASTS_S
-        if not trying.cancelled():
-            trying.exception()  # marks the error as retrieved; each caller of `check` gets it
+    def _trial_done(self, trial: "asyncio.Task[int]") -> None:
+        self._valid_until = trial.get_loop().time() + LASTS_S
+        if not trial.cancelled():
+            trial.exception()  # marks the error as retrieved; each caller of `check` gets it
 
 
 def _touch(ledger: Ledger) -> int:

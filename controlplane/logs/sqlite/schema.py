@@ -13,7 +13,7 @@ PAGE_BYTES = 8_192
 """Page size: 2 % fewer bytes per record than with SQLite's 4,096, and as fast."""
 
 OFFSET_BITS = 40
-"""`log.id` = number of the topic's partition, shifted by this, plus the offset (`OFFSET_LIMIT`)."""
+"""Low bits of `log.id`: the offset (`OFFSET_LIMIT`); the high bits are `partition.number`."""
 
 NUMBERS_LIMIT = 2 ** (63 - OFFSET_BITS)
 """Upper bound of `partition.number`: SQLite's integers have 63 bits and a sign."""
@@ -40,7 +40,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
            )""",
         "CREATE TABLE fence (epoch INTEGER NOT NULL)",
         "INSERT INTO fence VALUES (0)",
-        # For people with a SQLite shell; nothing here reads it.
+        # For users of a SQLite shell; this program does not read the view.
         """CREATE VIEW entry AS
              SELECT topic, partition, log.id & ((1 << 40) - 1) AS "offset",
                     datetime(ts / 1000, 'unixepoch') AS time, CAST(key AS TEXT) AS key,
@@ -64,7 +64,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
            )""",
     ),
     (
-        # Id of the log and of all its copies: one row, never changed.
+        # Id of the log, shared by all its copies: one row that never changes.
         "CREATE TABLE cluster (id TEXT NOT NULL)",
         "INSERT INTO cluster VALUES (new_cluster_id())",
     ),
@@ -74,7 +74,7 @@ MIGRATIONS: Sequence[Sequence[str]] = (
         "UPDATE log SET checksum = record_checksum(id, ts, key, value, headers, aborted)",
     ),
     (
-        # Topics of dumps that do not contain the number of partitions of the cluster.
+        # Topics imported from dumps, which do not contain the cluster's number of partitions.
         "CREATE TABLE assumed_partitions (topic TEXT PRIMARY KEY)",
     ),
 )
@@ -130,6 +130,6 @@ def cluster_id(connection: sqlite3.Connection) -> str | None:
 
 def _new_cluster_id() -> str:
     """Create a random id as Kafka does (`Uuid.randomUuid`): never with a leading hyphen."""
-    while (made := secrets.token_urlsafe(ID_BYTES)).startswith("-"):
+    while (new_id := secrets.token_urlsafe(ID_BYTES)).startswith("-"):
         pass
-    return made
+    return new_id

@@ -9,8 +9,8 @@ class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits of a `SqliteLog`; the defaults suit a control plane on a local disk."""
 
     synchronous: Literal["FULL", "NORMAL"] = "FULL"
-    """FULL: what was appended survives a power failure. NORMAL: it survives a crash of the
-    process, not of the machine; a record alone is appended 5 to 10 times faster."""
+    """FULL: appended records survive a power failure. NORMAL: they survive a crash of the process,
+    not of the machine; a single record is appended 5 to 10 times faster."""
 
     write_wait_ms: int = 5_000
     """Longest wait for the write lock of another process; then `LogUnavailable`. Other processes
@@ -24,11 +24,11 @@ class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
     0.8 % of a core. Commits of this process wake it at once."""
 
     queued_appends: int = 1_024
-    """Appends that may wait for the writer; more wait in their callers. Bounds memory."""
+    """Maximum appends in the queue of the writer; further callers wait. Bounds memory."""
 
     group_records: int = 10_000
-    """Records per transaction after which the writer takes no further append into the group:
-    some 20 ms of work, which bounds the wait of each caller."""
+    """Records in a transaction after which the writer adds no further append: some 20 ms of work,
+    which bounds the wait of each caller."""
 
     chunk_records: int = 8_192
     """Records per read transaction: short enough (5 ms) for the write-ahead log to be reset."""
@@ -39,7 +39,7 @@ class SqliteSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     checkpoint_pages: int = 1_000
     """Pages (of 8 KiB) in the write-ahead log after which the writer copies them into the file.
-    Fewer: more often a stall of 10 to 20 ms. More: larger files and slower reads."""
+    Fewer pages: more frequent stalls of 10 to 20 ms. More pages: larger files, slower reads."""
 
     wal_limit_bytes: int = 64 * 2**20
     """Size to which the write-ahead log is truncated after a large import."""

@@ -1,4 +1,4 @@
-"""Snapshots in the file of the log: written in slices, complete once they have a description."""
+"""Snapshots in the file of the log: written in slices, complete once they have a header."""
 
 import asyncio
 import sqlite3
@@ -52,12 +52,12 @@ class SqliteSnapshotStore:
 
 def forget(ledger: Ledger, topic: str) -> None:
     """Drop all snapshots of a topic, unfinished ones included."""
-    gone = ledger.connection.execute("DELETE FROM snapshot WHERE topic = ?", (topic,))
-    if gone.rowcount:
-        _sweep(ledger)
+    dropped = ledger.connection.execute("DELETE FROM snapshot WHERE topic = ?", (topic,))
+    if dropped.rowcount:
+        _remove_orphaned_pieces(ledger)
 
 
-def _sweep(ledger: Ledger) -> None:
+def _remove_orphaned_pieces(ledger: Ledger) -> None:
     """Remove pieces without a snapshot."""
     ledger.connection.execute(
         "DELETE FROM piece WHERE snapshot NOT IN (SELECT number FROM snapshot)"
@@ -93,7 +93,7 @@ def _begin(ledger: Ledger, topic: str, kind: str) -> int:
     ledger.connection.execute(
         "DELETE FROM snapshot WHERE topic = ? AND kind = ? AND about IS NULL", (topic, kind)
     )
-    _sweep(ledger)
+    _remove_orphaned_pieces(ledger)
     cursor = ledger.connection.execute(
         "INSERT INTO snapshot (topic, kind) VALUES (?, ?)", (topic, kind)
     )
@@ -130,5 +130,5 @@ def _finish(ledger: Ledger, number: int, about: bytes, room: int) -> bool:
            )""",
         (number, room),
     )
-    _sweep(ledger)
+    _remove_orphaned_pieces(ledger)
     return True

@@ -1,8 +1,8 @@
-"""Tails of a file: own commits are handed over, commits of other processes are polled.
+"""Tails of a file: they receive commits of this process, and poll for those of other processes.
 
-A tail need not read back the entries that this process has just written: that would cost a busy
-control plane a fifth of its throughput (`benchmarks/commands.py`). It gets them as the batches that
-it would read from the file.
+A tail receives the entries of this process from memory, as the batches that it would read from the
+file. Reading them back would cost a busy control plane a fifth of its throughput
+(`benchmarks/commands.py`).
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from controlplane.core.entry import (
 )
 
 COMMITS_KEPT = 64
-"""Commits queued for a slow tail. If one more comes, the tail reads all of them from the file."""
+"""Maximum commits queued for a slow tail. After one more, the tail reads them all from the file."""
 
 Inbox = deque[Sequence[Entry]]
 """Queue of commits of this process for one tail, each as its entries in order."""
@@ -32,10 +32,10 @@ ReadOn = Callable[[dict[str, list[int]]], AsyncIterator[Batch]]
 
 
 class Watch:
-    """Connection that polls the file for changes as long as a tail waits.
+    """Connection that polls the file for commits as long as a tail waits.
 
-    `PRAGMA data_version` takes one or two microseconds and reads shared memory only, so it runs in
-    the event loop. It reports commits of this process and of others alike.
+    `PRAGMA data_version` takes 1 to 2 µs and reads only shared memory, so it runs in the event
+    loop. It reports commits of this process and of others alike.
     """
 
     def __init__(self, connection: sqlite3.Connection, poll_interval_ms: int) -> None:
@@ -43,7 +43,7 @@ class Watch:
         self._interval_s = poll_interval_ms / 1_000
         self._inboxes: list[Inbox] = []
         self._woken = asyncio.Event()
-        """Set and cleared at once: that releases the tails that wait now, and no later one."""
+        """Set and cleared at once: this wakes only the tails that wait now."""
         self._changes_seen = 0
         self._version: int | None = None
         self._waiting = 0
@@ -52,9 +52,9 @@ class Watch:
         self.look()
 
     async def tail(self, read_on: ReadOn, at: dict[str, list[int]]) -> AsyncIterator[Batch]:
-        """Yield batches from `at` on without end, those of the file and those handed over.
+        """Yield batches from `at` on without end, from the file and from the inbox.
 
-        `at` has the topics of the tail, and moves to the end of each batch.
+        `at`: offsets by topic of the tail; it moves to the end of each batch.
         """
         with self._inbox() as inbox:
             while True:
@@ -63,13 +63,13 @@ class Watch:
                 async for batch in read_on(at):
                     yield batch
                 with suppress(CommitGap):
-                    while not await self._beyond(changes, inbox):
+                    while not await self._wait_for_entries(changes, inbox):
                         for appended in batches_after(inbox.popleft(), at):
                             yield appended
 
     @contextmanager
     def _inbox(self) -> Iterator[Inbox]:
-        """Queue that receives commits of this process within the `with` block."""
+        """Yield a queue that receives the commits of this process within the block."""
         inbox = Inbox()
         self._inboxes.append(inbox)
         try:
@@ -78,10 +78,10 @@ class Watch:
             # By identity: two empty queues are equal.
             self._inboxes = [other for other in self._inboxes if other is not inbox]
 
-    async def _beyond(self, count: int, inbox: Inbox) -> bool:
+    async def _wait_for_entries(self, count: int, inbox: Inbox) -> bool:
         """Wait for an own commit or a change of the file; return True if only the file changed."""
         self._waiting += 1
-        self._look_again()
+        self._schedule_poll()
         try:
             while self._changes_seen == count and not inbox:
                 await self._woken.wait()
@@ -90,21 +90,21 @@ class Watch:
         return not inbox
 
     def committed(self, appended: Sequence[Entry], *, imported: bool = False) -> None:
-        """Hand over the entries of a commit of this process; without entries, poll the file.
+        """Put the entries of a commit of this process into all inboxes.
 
-        With entries the file is not polled: a poll takes note of the new version, and so would
-        hide a commit of another process from the next poll. Imported entries are not handed over,
-        but read from the file.
+        Without entries, poll the file. With entries, do not: a poll stores the new version, which
+        would hide a concurrent commit of another process from the next poll. Tails read imported
+        entries from the file.
         """
         if not appended:
             self.look()
             return
-        behind = [inbox for inbox in self._inboxes if len(inbox) == COMMITS_KEPT]
-        for inbox in behind:
+        full_inboxes = [inbox for inbox in self._inboxes if len(inbox) == COMMITS_KEPT]
+        for inbox in full_inboxes:
             inbox.clear()
         for inbox in self._inboxes:
             inbox.append(appended)
-        if behind or imported:
+        if full_inboxes or imported:
             self._note_change()
         else:
             self._wake()
@@ -113,7 +113,7 @@ class Watch:
         """Poll for a commit, and wake the waiting tails after one.
 
         A failed poll counts as a commit: the file may be busy (recovery by another process) or
-        damaged. The next read of each tail waits until the file is free, or reports the damage.
+        damaged. The next read of each tail then waits for the file, or reports the damage.
         """
         if self._closed:
             return
@@ -137,12 +137,12 @@ class Watch:
         self._wake()
 
     def _wake(self) -> None:
-        """Wake every tail that waits now; each checks again whether it has something to read."""
+        """Wake every tail that waits now; each then checks for new entries itself."""
         self._woken.set()
         self._woken.clear()
 
-    def _look_again(self) -> None:
-        """Start the timer, if a tail waits and no timer runs."""
+    def _schedule_poll(self) -> None:
+        """Start the timer for the next poll, if a tail waits and no timer runs."""
         if self._timer is None and self._waiting:
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(self._interval_s, self._on_timer)
@@ -150,11 +150,11 @@ class Watch:
     def _on_timer(self) -> None:
         self._timer = None
         self.look()
-        self._look_again()
+        self._schedule_poll()
 
 
 class AppendedBatch(LazyBatch):
-    """Consecutive entries of one partition, at least one."""
+    """Batch of consecutive entries of one partition, at least one, that this process appended."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         last = entries[-1]
@@ -183,30 +183,30 @@ class CommitGap(Exception):
 
 
 def batches_after(commit: Sequence[Entry], at: dict[str, list[int]]) -> list[AppendedBatch]:
-    """Return the new batches in a commit of this process for a tail that has read up to `at`.
+    """Return the batches of a commit of this process that a tail at `at` has not read.
 
     `at` moves to the ends of these batches.
 
     Raises:
-        CommitGap: the tail has to read the entries in between from the file; `at` is unchanged.
+        CommitGap: other entries lie in between, so the tail must read the file; `at` is unchanged.
     """
-    by_place: dict[TopicPartition, list[Entry]] = {}
+    by_partition: dict[TopicPartition, list[Entry]] = {}
     for entry in commit:
         if entry.topic in at:
-            by_place.setdefault((entry.topic, entry.partition), []).append(entry)
+            by_partition.setdefault((entry.topic, entry.partition), []).append(entry)
     new = []
-    for (topic, partition), entries in by_place.items():
+    for (topic, partition), entries in by_partition.items():
         parts = at[topic]
         end = parts[partition] if partition < len(parts) else -1
         if not entries[-1].offset < end:
-            new.append(_behind(entries, end))
+            new.append(_batch_from(entries, end))
     for batch in new:
         at[batch.topic][batch.partition] = batch.end
     return new
 
 
-def _behind(entries: list[Entry], end: int) -> AppendedBatch:
-    """Return the entries from `end` on."""
+def _batch_from(entries: list[Entry], end: int) -> AppendedBatch:
+    """Return the entries from `end` on as a batch; raise `CommitGap` if one may be missing."""
     first, last = entries[0].offset, entries[-1].offset
     without_gap = last - first + 1 == len(entries)  # an import may leave a gap within a commit
     if not without_gap or not 0 <= first <= end:

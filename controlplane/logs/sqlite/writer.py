@@ -28,9 +28,9 @@ from controlplane.logs.sqlite.watch import Watch
 T = TypeVar("T")
 
 RETRY_MS = (0.5, 2.0)
-"""Range of the random pause between two attempts to get the lock of another process. The busy
-handler of SQLite sleeps longer each time. Its pauses starve one of several writers: a writer that
-commits without pause leaves the lock free for only 5 % of the time."""
+"""Range of the random pause between two attempts to take the write lock. SQLite's busy handler
+sleeps longer each time, which starves one of several writers: a writer that commits without pause
+leaves the lock free for only 5 % of the time."""
 
 
 class WriteRequest(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ WriteResult = tuple[WriteRequest, Any, BaseException | None]
 
 
 class GroupResult(NamedTuple):
-    """Results of the requests in a transaction, and the entries it appended."""
+    """Results of the requests in a transaction, and the entries that it appended."""
 
     outcomes: Sequence[WriteResult]
     appended: Sequence[Entry] = ()
@@ -72,7 +72,7 @@ class Writer:
         self._watch = watch
         self._loop = asyncio.get_running_loop()
         self._ledger = Ledger(connection)
-        self._waiting: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[WriteRequest | None] = queue.SimpleQueue()
         self._room = asyncio.Semaphore(settings.queued_appends)
         self._closed = False
         # A daemon thread: a program that does not close the log must still be able to exit.
@@ -82,21 +82,25 @@ class Writer:
     async def submit(self, perform: Callable[[Ledger], T], records: int = 1) -> T:
         """Perform a change in a transaction; return its result after the commit.
 
-        A call cancelled while it waits for room has no effect; cancelled later, the change happens.
+        A call that is cancelled while it waits for room has no effect. After that, a cancelled call
+        is still performed.
+
+        Raises:
+            LogError: the change was refused, or the file cannot be written.
         """
         await self._room.acquire()
         if self._closed:
             self._room.release()
             raise LogUnavailable(f"The log {self._path} is closed: open it again")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._waiting.put(WriteRequest(perform, future, records))
+        self._requests.put(WriteRequest(perform, future, records))
         return await future
 
     async def close(self) -> None:
         """Finish all pending requests, then end the thread and close the connection."""
         if not self._closed:
             self._closed = True
-            self._waiting.put(None)
+            self._requests.put(None)
         await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
@@ -108,23 +112,23 @@ class Writer:
         self._ledger.connection.close()
 
     def _next_group(self) -> tuple[list[WriteRequest], bool]:
-        """Wait for a request, take those queued after it; the flag marks the last group."""
+        """Wait for a request, take those queued behind it; the flag is True for the last group."""
         group: list[WriteRequest] = []
         records = 0
-        work = self._waiting.get()
-        while work is not None:
-            group.append(work)
-            records += work.records
+        request = self._requests.get()
+        while request is not None:
+            group.append(request)
+            records += request.records
             if records >= self._settings.group_records:
                 return group, False
             try:
-                work = self._waiting.get_nowait()
+                request = self._requests.get_nowait()
             except queue.Empty:
                 return group, False
         return group, True
 
     def _commit_or_split(self, group: list[WriteRequest]) -> Iterator[GroupResult]:
-        """Commit a group; if that fails because of one request, commit the requests one by one."""
+        """Commit a group; if one request makes it fail, commit the requests one by one."""
         try:
             self._begin()
         except LogError as error:
@@ -139,19 +143,19 @@ class Writer:
             elif len(group) == 1:
                 yield _failed(group, error)
             else:
-                for work in group:
-                    yield from self._commit_or_split([work])
+                for request in group:
+                    yield from self._commit_or_split([request])
 
     def _commit(self, group: Iterable[WriteRequest]) -> GroupResult:
         ledger = self._ledger
         ledger.begin()
-        outcomes = [_perform(ledger, work) for work in group]
+        outcomes = [_perform(ledger, request) for request in group]
         ledger.flush()
         ledger.connection.execute("COMMIT")
         return GroupResult(outcomes, ledger.appended, ledger.imported)
 
     def _begin(self) -> None:
-        """Begin a transaction; wait for the lock of other processes up to `write_wait_ms`."""
+        """Begin a transaction; wait up to `write_wait_ms` while another process holds the lock."""
         self._identity.check()
         deadline = time.monotonic() + self._settings.write_wait_ms / 1_000
         while True:
@@ -175,28 +179,28 @@ class Writer:
     def _answer(self, group_result: GroupResult) -> None:
         # A program that exits without `close` has closed the loop; then no caller waits.
         with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._answered, group_result)
+            self._loop.call_soon_threadsafe(self._resolve_futures, group_result)
 
-    def _answered(self, group_result: GroupResult) -> None:
-        """Run in the event loop: hand the new entries to tails, then resolve the futures.
+    def _resolve_futures(self, group_result: GroupResult) -> None:
+        """Pass the new entries to the tails, then resolve the futures; runs in the event loop.
 
-        Tails come first, so a caller that has appended finds its records in the tail's queue.
+        Tails come first: when `append` returns, the records are already in the queues of the tails.
         """
         self._watch.committed(group_result.appended, imported=group_result.imported)
-        for work, result, error in group_result.outcomes:
+        for request, result, error in group_result.outcomes:
             self._room.release()
-            if work.future.done():
+            if request.future.done():
                 continue
             if error is not None:
-                work.future.set_exception(error)
+                request.future.set_exception(error)
             else:
-                work.future.set_result(result)
+                request.future.set_result(result)
 
 
 def _concerns_all(error: Exception) -> TypeGuard[sqlite3.Error]:
-    """Return True if the error comes from the file, and not from one of the requests.
+    """Return True if the error comes from the file, not from one of the requests.
 
-    A value that Python cannot bind has no error code of SQLite; a value of 1 GB is TOOBIG.
+    Errors of a request: a value that Python cannot bind (no SQLite error code), or TOOBIG (1 GB).
     """
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_TOOBIG)
     return isinstance(error, sqlite3.Error) and code != sqlite3.SQLITE_TOOBIG
@@ -204,12 +208,12 @@ def _concerns_all(error: Exception) -> TypeGuard[sqlite3.Error]:
 
 def _failed(group: Iterable[WriteRequest], error: BaseException) -> GroupResult:
     """Give the same error to all requests of a group."""
-    return GroupResult([(work, None, error) for work in group])
+    return GroupResult([(request, None, error) for request in group])
 
 
-def _perform(ledger: Ledger, work: WriteRequest) -> WriteResult:
+def _perform(ledger: Ledger, request: WriteRequest) -> WriteResult:
     """Perform one request. A refused request has changed nothing, so the others proceed."""
     try:
-        return work, work.perform(ledger), None
+        return request, request.perform(ledger), None
     except LogError as refused:
-        return work, None, refused
+        return request, None, refused

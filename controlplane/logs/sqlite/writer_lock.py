@@ -1,8 +1,8 @@
-"""Lock that lets one control plane use an embedded log.
+"""Lock that allows one control plane per embedded log.
 
-A new epoch fences the former writer, as in Kafka. Fencing suits services, but a command typed by a
-user must not fence a running service. So a process that carries out commands holds an flock on
-a companion of the file, `state.db-writer`. The operating system releases it when the process dies.
+A new epoch fences the former writer, as in Kafka. Fencing suits services, but a command line must
+not fence a running service. So a process that runs commands holds an flock on a companion file,
+`state.db-writer`. The operating system releases it when the process dies.
 """
 
 import errno
@@ -26,16 +26,16 @@ class LogHeld(LogNotUsable):
 
     def __init__(self, path: Path, process: str, instead: str = "ask it over HTTP") -> None:
         self.path, self.process = path, process
-        who = f"process {process or 'unknown'} is the control plane of {path}"
-        super().__init__(f"{who}: {instead}, or end it first")
+        holder = f"process {process or 'unknown'} is the control plane of {path}"
+        super().__init__(f"{holder}: {instead}, or end it first")
 
 
 @contextmanager
 def writer_lock(path: Path) -> Iterator[None]:
     """Hold the lock of the log at a path, against this process and all others.
 
-    If the companion cannot be created (no folder, no rights), nothing is locked: the attempt to
-    open the log reports the reason.
+    If the companion cannot be created (no folder, no rights), nothing is locked. The caller then
+    fails to open the log, and that error reports the reason.
 
     Raises:
         LogHeld: another process holds the lock.
@@ -43,7 +43,7 @@ def writer_lock(path: Path) -> Iterator[None]:
     """
     companion = path.with_name(path.name + SUFFIX)
     try:
-        held = _held(companion, path)
+        lock_descriptor = _open_locked(companion, path)
     except OSError as failure:
         if failure.errno == errno.ELOOP:
             raise LogNotUsable(f"{companion} is a symbolic link: remove it") from None
@@ -53,29 +53,33 @@ def writer_lock(path: Path) -> Iterator[None]:
         yield
     finally:
         with suppress(FileNotFoundError):
-            companion.unlink()  # before the release: no other process can hold it yet
-        os.close(held)
+            companion.unlink()  # before the release: afterwards another process may hold it
+        os.close(lock_descriptor)
 
 
-def _held(companion: Path, path: Path) -> int:
-    """Open and lock the companion; return the descriptor."""
+def _open_locked(companion: Path, path: Path) -> int:
+    """Open and lock the companion; return its file descriptor.
+
+    Raises:
+        LogHeld: another process holds the lock.
+    """
     while True:
-        number = os.open(companion, _FLAGS, file_mode())
+        descriptor = os.open(companion, _FLAGS, file_mode())
         try:
-            fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            who = os.read(number, 20).decode("ascii", "replace").strip()
-            os.close(number)
-            raise LogHeld(path, who) from None
-        if _is_at(companion, number):
-            os.truncate(number, 0)
-            os.write(number, f"{os.getpid()}\n".encode("ascii"))
-            return number
-        os.close(number)  # the holder removed the file between open and flock: try again
+            process = os.read(descriptor, 20).decode("ascii", "replace").strip()
+            os.close(descriptor)
+            raise LogHeld(path, process) from None
+        if _is_at(companion, descriptor):
+            os.truncate(descriptor, 0)
+            os.write(descriptor, f"{os.getpid()}\n".encode("ascii"))
+            return descriptor
+        os.close(descriptor)  # the holder removed the file between open and flock: try again
 
 
-def _is_at(companion: Path, number: int) -> bool:
+def _is_at(companion: Path, descriptor: int) -> bool:
     """Return True if the locked file is still the file at the path."""
     with suppress(FileNotFoundError):
-        return os.path.samestat(companion.stat(), os.fstat(number))
+        return os.path.samestat(companion.stat(), os.fstat(descriptor))
     return False

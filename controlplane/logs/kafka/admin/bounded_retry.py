@@ -14,11 +14,11 @@ T = TypeVar("T")
 async def retried(attempt: Callable[[], Awaitable[T]], limits: ReadLimits) -> T:
     """Return the result of an attempt, repeated while the cluster is unavailable.
 
-    A running attempt is cancelled after `admin_patience_ms`. A silent broker, which accepts
-    connections, must not hold the caller for longer than one that is down.
+    A running attempt is cancelled after `admin_patience_ms`: a broker that accepts connections but
+    does not answer must not delay the caller for longer than a broker that is down.
 
     Raises:
-        LogUnavailable: the failure of the last attempt.
+        LogUnavailable: `admin_patience_ms` has passed; the failure of the last attempt.
     """
     trouble = LogUnavailable(
         f"the cluster does not answer within {limits.admin_patience_ms} ms: check the address, or "

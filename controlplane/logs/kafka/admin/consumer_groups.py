@@ -34,7 +34,7 @@ ACTIVE = frozenset(
         ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
     }
 )
-"""Codes for a group with members, or with one whose session has not run out yet."""
+"""Codes for a group that has members, or a dead member whose session has not expired yet."""
 
 _TRANSIENT = RETRIABLE | {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
@@ -43,14 +43,14 @@ _TRANSIENT = RETRIABLE | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
 }
 _FENCING_TIMEOUT_MS = 1
-"""Transaction time-out of the producer that fences; it begins no transaction (as in Kafka)."""
+"""Transaction time-out of the producer that fences, as in Kafka; it begins no transaction."""
 
 
 class GroupRefusal(LogNotUsable):
     """The cluster refuses a request about a consumer group or a producer."""
 
     def __init__(self, about: str, code: int, right: str) -> None:
-        """`right` is the one that the request needs, such as `DESCRIBE on group g`."""
+        """`right`: ACL that the request needs, such as `DESCRIBE on group g`."""
         super().__init__(f"{about}: {described(code, right)}")
         self.code = code
 
@@ -61,19 +61,19 @@ class GroupRefusal(LogNotUsable):
 
 
 class GroupMembers(NamedTuple):
-    """Processes that belong to a group, as its coordinator describes them."""
+    """Members of a group, as its coordinator describes them."""
 
     protocol_type: str
     """Protocol that they share: `connect` for workers, `consumer` for consumers."""
     hosts: tuple[str, ...]
-    """Address of each member, as the broker sees it."""
+    """Network address of each member, as the broker sees it."""
 
 
 _DEAD = "Dead"
-"""State of a group that is missing, or that only ConsumerGroupDescribe describes."""
+"""State in DescribeGroups for a missing group, and for a group of KIP-848."""
 
 _NO_NEW_GROUP = frozenset({ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION})
-"""Answers of a broker without such a group, and of one without its protocol."""
+"""Codes of a broker without such a KIP-848 group, and of a broker without KIP-848."""
 
 _NO_MEMBERS = GroupMembers("", ())
 
@@ -88,9 +88,9 @@ class _Coordinator(IntEnum):
 class GroupAdmin:
     """Consumer groups and transactional producers of one cluster.
 
-    Coordinators are looked up for each request. Transient errors are retried for
-    `ReadLimits.admin_patience_ms`. Every method raises `LogUnavailable` after that, and
-    `GroupRefusal` or `LogNotUsable` if the cluster refuses. Every change can be repeated.
+    The coordinator is looked up for each request. Transient errors are retried for
+    `ReadLimits.admin_patience_ms`; then methods raise `LogUnavailable`. If the cluster refuses,
+    they raise `GroupRefusal` or `LogNotUsable`. Every change can be repeated.
     """
 
     def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
@@ -117,7 +117,7 @@ class GroupAdmin:
             return dict(sorted(ends.items()))
 
         request = OffsetFetchRequest(group, None)
-        return await self._asked_group(group, right, request, offsets)
+        return await self._ask_group(group, right, request, offsets)
 
     async def members(self, group: str) -> GroupMembers:
         """Return the members of a group; none if there is no such group.
@@ -147,19 +147,19 @@ class GroupAdmin:
             hosts = tuple(member[5].removeprefix("/") for member in described_members)
             return GroupMembers("consumer", hosts)
 
-        classic = await self._asked_group(group, right, DescribeGroupsRequest([group]), members)
+        classic = await self._ask_group(group, right, DescribeGroupsRequest([group]), members)
         if classic is not None:
             return classic
         request = ConsumerGroupDescribeRequest(group)
         try:
-            return await self._asked_group(group, right, request, new_members)
+            return await self._ask_group(group, right, request, new_members)
         except UnsupportedRequest:
             return _NO_MEMBERS
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Set offsets of a group without members; the group is created if it does not exist.
 
-        Valid partitions of a refused call are set, as by Kafka's own admin client.
+        If some partitions are refused, the others are set nevertheless, as by Kafka's admin client.
 
         Raises:
             LogUnavailable, GroupRefusal: see the class.
@@ -167,12 +167,12 @@ class GroupAdmin:
         if offsets:
             right = f"READ on group {group}"
             request = commit_request(group, offsets)
-            await self._asked_group(
+            await self._ask_group(
                 group, right, request, lambda response: _check_all(group, response, right)
             )
 
     async def remove(self, group: str, partitions: Collection[TopicPartition]) -> None:
-        """Remove offsets of a group; those of a group that does not exist are removed already.
+        """Remove offsets of a group; a missing group counts as success.
 
         Kafka 3.9 deletes a group with its last offset, so a repeated call finds no group.
 
@@ -188,10 +188,10 @@ class GroupAdmin:
 
         if partitions:
             request = OffsetDeleteRequest(group, partitions)
-            await self._asked_group(group, right, request, check)
+            await self._ask_group(group, right, request, check)
 
     async def delete(self, group: str) -> None:
-        """Delete a group with all its offsets; a group that does not exist counts as deleted.
+        """Delete a group with all its offsets; a missing group counts as success.
 
         Raises:
             LogUnavailable, GroupRefusal: see the class.
@@ -203,13 +203,13 @@ class GroupAdmin:
                 if code != ErrorCode.GROUP_ID_NOT_FOUND:
                     _check(f"group {group} cannot be deleted", code, right)
 
-        await self._asked_group(group, right, DeleteGroupsRequest([group]), check)
+        await self._ask_group(group, right, DeleteGroupsRequest([group]), check)
 
     async def fence(self, transactional_id: str) -> None:
-        """Fence the producers with a transactional id; their open transaction is aborted.
+        """Fence the producers with a transactional id, and abort their open transaction.
 
-        When this returns, the outcome of every transaction of theirs is in the log: a reader finds
-        all of it below the last stable offset (Kafka: `Admin#fenceProducers`).
+        When this returns, the outcome of all their transactions is in the log, below the last
+        stable offset (Kafka: `Admin#fenceProducers`).
 
         Raises:
             LogUnavailable, GroupRefusal: see the class.
@@ -225,14 +225,18 @@ class GroupAdmin:
         )
 
     async def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LogEnd]:
-        """Return the high watermark of each partition; the reason where it is unknown.
+        """Return the high watermark of each partition, or the reason why it is unknown.
 
         Raises:
             LogUnavailable: no broker answers.
         """
-        places = list(partitions)
-        topics = {topic for topic, _ in places}
-        return await retried(lambda: self._ends(places, topics), self._limits) if places else {}
+        wanted_partitions = list(partitions)
+        topics = {topic for topic, _ in wanted_partitions}
+        return (
+            await retried(lambda: self._ends(wanted_partitions, topics), self._limits)
+            if wanted_partitions
+            else {}
+        )
 
     async def _ends(
         self, partitions: Iterable[TopicPartition], topics: Collection[str]
@@ -240,13 +244,15 @@ class GroupAdmin:
         layout = await self._cluster.layout(topics)
         missing = LogEnd(None, described(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         ends = {
-            (topic, partition): LogEnd(None, described(layout.errors[topic], _seeing(topic)))
+            (topic, partition): LogEnd(
+                None, described(layout.errors[topic], _describe_right(topic))
+            )
             if topic in layout.errors
             else missing
             for topic, partition in partitions
         }
-        for broker, led in layout.led().items():
-            led_here = [partition for partition in led if partition in ends]
+        for broker, partitions_led in layout.led().items():
+            led_here = [partition for partition in partitions_led if partition in ends]
             if led_here and broker in layout.brokers:
                 request = read_requests.offsets_request(
                     led_here, read_requests.LATEST, "read_uncommitted"
@@ -254,15 +260,13 @@ class GroupAdmin:
                 for partition, code, end in read_requests.offsets(
                     await self._cluster.send(broker, request)
                 ):
-                    reason = described(code, _seeing(partition[0]))
+                    reason = described(code, _describe_right(partition[0]))
                     ends[partition] = LogEnd(None, reason) if code else LogEnd(end)
             for partition in led_here if broker not in layout.brokers else ():
                 ends[partition] = LogEnd(None, "the partition has no leader at the moment")
         return ends
 
-    async def _asked_group(
-        self, group: str, right: str, request: Any, read: Callable[[Any], T]
-    ) -> T:
+    async def _ask_group(self, group: str, right: str, request: Any, read: Callable[[Any], T]) -> T:
         return await self._ask_coordinator(_Coordinator.GROUP, group, right, request, read)
 
     async def _ask_coordinator(
@@ -270,7 +274,7 @@ class GroupAdmin:
     ) -> T:
         """Send a request to the coordinator of a group or producer, and read the response.
 
-        `right` is the one that the request needs: it includes the one to find the coordinator.
+        `right`: ACL that the request needs; it also allows to find the coordinator.
         """
 
         async def attempt() -> T:
@@ -286,13 +290,13 @@ class GroupAdmin:
         return response.host, response.port
 
 
-def _seeing(topic: str) -> str:
-    """Right to ask for the end of a topic."""
+def _describe_right(topic: str) -> str:
+    """Return the ACL that is needed to read the ends of a topic."""
     return f"DESCRIBE on topic {topic}"
 
 
 def _check_all(group: str, response: Any, right: str) -> None:
-    """Raise the first refusal of a partition; a transient error only if none is refused."""
+    """Raise the first refusal of a partition; a transient error only if there is no refusal."""
     codes = partition_codes(response)
     ordered = sorted(codes.items(), key=lambda item: item[1] in _TRANSIENT)
     for (topic, partition), code in ordered:

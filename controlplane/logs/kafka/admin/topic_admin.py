@@ -15,7 +15,7 @@ _NO_CONTROLLER = "the cluster has no controller at the moment: try again"
 _TRANSIENT = RETRIABLE | {ErrorCode.NOT_CONTROLLER}
 
 _RIGHTS = {"created": "CREATE", "described": "DESCRIBE_CONFIGS", "altered": "ALTER_CONFIGS"}
-"""Operation of the ACL that a request needs, by the verb of its refusal."""
+"""ACL operation that a request needs, by the verb in its error message."""
 
 
 class TopicRefused(LogNotUsable):
@@ -27,7 +27,7 @@ class TopicRefused(LogNotUsable):
 
 
 class TopicAdmin:
-    """Changes the topics of a cluster.
+    """Creates and describes topics of a cluster, and alters their settings.
 
     Transient errors are retried for `ReadLimits.admin_patience_ms`.
     """
@@ -39,13 +39,13 @@ class TopicAdmin:
     async def create(self, topics: Iterable[TopicSpec]) -> frozenset[str]:
         """Create topics; return the names of those that did not exist before.
 
-        When it returns, a broker knows the new topics and a leader of each of their partitions.
-        An existing topic stays as it is, so a call can be repeated after an unknown outcome. After
-        a time-out of the broker, a topic of this call may count as an existing one.
+        When it returns, a broker knows the new topics and the leaders of their partitions. Existing
+        topics are not changed, so a call can be repeated after an unknown outcome. If the broker
+        timed out, a topic that this call created may count as an existing one.
 
         Raises:
             LogUnavailable: no controller answers in time.
-            LogNotUsable: the cluster refuses a topic; others of the call may have been created.
+            LogNotUsable: the cluster refuses a topic; other topics of the call may exist now.
         """
         by_name = {topic.name: topic for topic in topics}
         created: set[str] = set()
@@ -58,13 +58,13 @@ class TopicAdmin:
             _check(answers, "created", accepted=ErrorCode.TOPIC_ALREADY_EXISTS)
 
         await retried(attempt, self._limits)
-        await retried(lambda: self._check_led(created), self._limits)
+        await retried(lambda: self._check_leaders(created), self._limits)
         return frozenset(created)
 
-    async def _check_led(self, topics: Iterable[str]) -> None:
-        """Raise `LogUnavailable` while a broker has not learned of new topics.
+    async def _check_leaders(self, topics: Iterable[str]) -> None:
+        """Raise `LogUnavailable` while a new topic has no leaders yet.
 
-        The controller answers before the brokers have.
+        The controller answers before the brokers know the topic.
         """
         layout = await self._cluster.layout(topics)
         for topic in topics:
@@ -114,7 +114,7 @@ class TopicAdmin:
 
 
 def _check(answers: Iterable[TopicAnswer], verb: str, accepted: int = ErrorCode.NONE) -> None:
-    """Raise the first refusal; a transient error only if nothing is refused."""
+    """Raise the first refusal; a transient error only if there is no refusal."""
     failures = [_failure(answer, verb) for answer in answers if answer.code not in {0, accepted}]
     failures.sort(key=lambda failure: isinstance(failure, LogUnavailable))
     for failure in failures:

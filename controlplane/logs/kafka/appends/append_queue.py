@@ -1,4 +1,4 @@
-"""Queue of the operations of one writer: one after the other, waiting appends together."""
+"""Queue of one writer's operations: they run in order; waiting appends share a transaction."""
 
 import asyncio
 from collections import deque
@@ -16,9 +16,9 @@ QueueOperation = Callable[[], Awaitable[Any]]
 
 
 class _QueuedOperation:
-    """An operation that waits for its turn, and the future of its caller.
+    """An operation that waits for its turn, and the future that its caller awaits.
 
-    `records` are those of an append; None: another operation, which runs alone.
+    `records`: the records of an append; None: another operation, which runs alone.
     """
 
     def __init__(
@@ -43,19 +43,27 @@ class AppendQueue:
         self._limits = limits
         self._queue: deque[_QueuedOperation] = deque()
         self._running: list[_QueuedOperation] = []
-        self._worker: asyncio.Task[None] | None = None
+        self._runner: asyncio.Task[None] | None = None
         self._round = asyncio.Event()
-        """Set after the operations of a round, and replaced."""
+        """Set and replaced after each round of operations; wakes `decided`."""
         self._closed = False
 
     async def append(self, records: Sequence[Record], epoch: int) -> list[Position]:
-        """Append records in one transaction, perhaps together with those of other callers."""
-        positions: list[Position] = await self._put(_QueuedOperation(epoch, records, self._nothing))
+        """Append records in one transaction, which other callers' appends may share.
+
+        Raises:
+            Fenced: `epoch` is not the newest, or another writer has claimed the id.
+            LogNotUsable: the brokers refuse a record.
+            LogUnavailable: `append_timeout_ms` has passed; the outcome is unknown (`decided`).
+        """
+        positions: list[Position] = await self._run_in_turn(
+            _QueuedOperation(epoch, records, self._no_operation)
+        )
         return positions
 
     async def claim(self) -> int:
-        """Claim the id after all operations that wait already; return the new epoch."""
-        await self._put(_QueuedOperation(self.epoch, None, self._claim))
+        """Claim the id after all operations that already wait; return the new epoch."""
+        await self._run_in_turn(_QueuedOperation(self.epoch, None, self._claim))
         return self.epoch
 
     async def check(self, epoch: int) -> None:
@@ -66,17 +74,17 @@ class AppendQueue:
                 raise self._fenced(epoch)
             await self._transactions.check()
 
-        await self._put(_QueuedOperation(epoch, None, check))
+        await self._run_in_turn(_QueuedOperation(epoch, None, check))
 
     async def decided(self) -> None:
-        """Wait until no transaction of a caller that has gone is in doubt.
+        """Wait until every transaction whose caller has gone is decided.
 
         Raises:
-            LogUnavailable: that took too long.
+            LogUnavailable: one is still undecided after `append_timeout_ms`.
         """
         try:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
-                while self._worker is not None and self._in_doubt():
+                while self._runner is not None and self._in_doubt():
                     await self._round.wait()
         except TimeoutError:
             raise LogUnavailable(
@@ -84,110 +92,114 @@ class AppendQueue:
             ) from None
 
     async def close(self) -> None:
-        """Refuse waiting operations, wait `close_timeout_ms` for the running one, close all."""
+        """Refuse waiting operations, give running ones `close_timeout_ms`, close the producer."""
         self._closed = True
         while self._queue:
             _fail(self._queue.popleft(), LogUnavailable(CLOSED))
-        worker = self._worker
-        if worker is not None:
-            await asyncio.wait([worker], timeout=self._limits.close_timeout_ms / 1000)
-            worker.cancel()
-            await asyncio.wait([worker])
-        for waiting in self._running:
-            _fail(waiting, LogUnavailable(CLOSED))
+        runner = self._runner
+        if runner is not None:
+            await asyncio.wait([runner], timeout=self._limits.close_timeout_ms / 1000)
+            runner.cancel()
+            await asyncio.wait([runner])
+        for queued in self._running:
+            _fail(queued, LogUnavailable(CLOSED))
         await self._transactions.close()
 
     def _in_doubt(self) -> bool:
         """True if the caller of a running operation has gone, or if an operation was cut off."""
         if self._running:
-            return any(waiting.result.done() for waiting in self._running)
+            return any(queued.result.done() for queued in self._running)
         return self._transactions.in_doubt
 
-    async def _put(self, waiting: _QueuedOperation) -> Any:
+    async def _run_in_turn(self, queued: _QueuedOperation) -> Any:
         if self._closed:
             raise LogUnavailable(CLOSED)
-        self._queue.append(waiting)
-        if self._worker is None:
-            self._worker = asyncio.create_task(self._work(), name="append queue")
+        self._queue.append(queued)
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._run_queue(), name="append queue")
         try:
+            # A time-out or a cancelled caller cancels `result`: if it is done, the caller has gone.
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
-                return await waiting.result
+                return await queued.result
         except TimeoutError:
             raise self._transactions.too_late() from None
 
-    async def _work(self) -> None:
+    async def _run_queue(self) -> None:
         """Run the waiting operations until none is left, and none is in doubt."""
         try:
             while self._queue or self._transactions.in_doubt:
-                self._running = self._next()
+                self._running = self._take_next()
                 try:
                     await self._run(self._running)
-                except Exception as defect:  # noqa: BLE001 - it belongs to the callers
-                    for waiting in self._running:
-                        _fail(waiting, defect)
+                except Exception as defect:  # noqa: BLE001 - the callers get it
+                    for queued in self._running:
+                        _fail(queued, defect)
                 self._running = []
                 await self._settle()
                 self._end_round()
         finally:
-            self._worker = None
+            self._runner = None
             self._end_round()
 
     def _end_round(self) -> None:
         self._round.set()
         self._round = asyncio.Event()
 
-    def _next(self) -> list[_QueuedOperation]:
+    def _take_next(self) -> list[_QueuedOperation]:
         """Take the next operation, or the appends that wait next; skip callers that have gone."""
-        taken: list[_QueuedOperation] = []
-        room = self._limits.group_max_records
-        while self._queue and room > 0:
-            waiting = self._queue[0]
-            alone = waiting.records is None
-            if alone and taken:
+        group: list[_QueuedOperation] = []
+        records_left = self._limits.group_max_records
+        while self._queue and records_left > 0:
+            queued = self._queue[0]
+            alone = queued.records is None
+            if alone and group:
                 break
             self._queue.popleft()
-            if waiting.result.done():
+            if queued.result.done():
                 continue
-            taken.append(waiting)
+            group.append(queued)
             if alone:
                 break
-            room -= len(waiting.records or ())
-        return taken
+            records_left -= len(queued.records or ())
+        return group
 
     async def _run(self, group: list[_QueuedOperation]) -> None:
         if group and group[0].records is None:
-            await _answered(group[0], group[0].operation())
+            await _run_for_caller(group[0], group[0].operation())
             return
-        valid = [waiting for waiting in group if self._is_newest(waiting.epoch)]
-        for waiting in group:
-            if waiting not in valid:
-                _fail(waiting, self._fenced(waiting.epoch))
+        valid = [queued for queued in group if self._is_newest(queued.epoch)]
+        for queued in group:
+            if queued not in valid:
+                _fail(queued, self._fenced(queued.epoch))
         if len(valid) > 1:
-            valid = await self._together(valid)
-        for waiting in valid:
-            await _answered(waiting, self._transactions.append(waiting.records or ()))
+            valid = await self._append_group(valid)
+        for queued in valid:
+            await _run_for_caller(queued, self._transactions.append(queued.records or ()))
 
-    async def _together(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
-        """Append a group in one transaction; return it if a record was refused."""
-        records = [record for waiting in group for record in waiting.records or ()]
+    async def _append_group(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
+        """Append a group in one transaction; return the appends that must be repeated one by one.
+
+        These are all of them if a broker refused a record: it does not tell whose. Else none.
+        """
+        records = [record for queued in group for record in queued.records or ()]
         try:
             positions = await self._transactions.append(records)
         except LogNotUsable:
             return group
         except LogError as failure:
-            for waiting in group:
-                _fail(waiting, failure)
+            for queued in group:
+                _fail(queued, failure)
             return []
         first = 0
-        for waiting in group:
-            count = len(waiting.records or ())
-            if not waiting.result.done():
-                waiting.result.set_result(positions[first : first + count])
+        for queued in group:
+            count = len(queued.records or ())
+            if not queued.result.done():
+                queued.result.set_result(positions[first : first + count])
             first += count
         return []
 
     async def _settle(self) -> None:
-        """Decide an interrupted transaction, however long its brokers are away."""
+        """Decide an interrupted transaction; retry without end while the brokers are away."""
         for pause in backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS):
             if not self._transactions.in_doubt:
                 return
@@ -209,21 +221,21 @@ class AppendQueue:
             "claim the log before you write as its only writer"
         )
 
-    async def _nothing(self) -> None:
-        """Placeholder for the operation of an append, which runs together with others."""
+    async def _no_operation(self) -> None:
+        """Placeholder operation of an append: `_run` appends its records instead."""
 
 
-async def _answered(waiting: _QueuedOperation, operation: Awaitable[Any]) -> None:
+async def _run_for_caller(queued: _QueuedOperation, operation: Awaitable[Any]) -> None:
     """Run an operation and pass its result, or its error, to the caller."""
     try:
         result = await operation
     except LogError as failure:
-        _fail(waiting, failure)
+        _fail(queued, failure)
     else:
-        if not waiting.result.done():
-            waiting.result.set_result(result)
+        if not queued.result.done():
+            queued.result.set_result(result)
 
 
-def _fail(waiting: _QueuedOperation, failure: Exception) -> None:
-    if not waiting.result.done():
-        waiting.result.set_exception(failure)
+def _fail(queued: _QueuedOperation, failure: Exception) -> None:
+    if not queued.result.done():
+        queued.result.set_exception(failure)

@@ -1,4 +1,4 @@
-"""Requests to the coordinator that decide the transaction which a producer has left open."""
+"""Requests to a transaction coordinator: end a transaction, give a producer its next epoch."""
 
 import asyncio
 from typing import Any
@@ -25,10 +25,10 @@ BUSY = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""Codes after which the coordinator is looked up and asked again."""
+"""Error codes after which the coordinator is looked up again, and the request is retried."""
 
 RETRY_MAX_MS = 200
-"""Longest pause between two such questions: a coordinator needs up to 0.5 s to load."""
+"""Longest pause between two attempts: a coordinator needs up to 0.5 s to load."""
 
 
 class _InitProducerIdResponse(Response):  # type: ignore[misc]  # aiokafka has no types
@@ -58,10 +58,10 @@ class _InitProducerIdStruct(RequestStruct):  # type: ignore[misc]
 
 
 class BumpEpochRequest(Request[_InitProducerIdStruct]):  # type: ignore[misc]
-    """Request for the next epoch of a producer that names its present one (KIP-360, Kafka 2.5).
+    """InitProducerId with the producer's present epoch; returns the next one (KIP-360, Kafka 2.5).
 
-    The coordinator refuses it (90) if another producer has taken the id meanwhile. aiokafka's own
-    InitProducerId names none, and would fence that producer.
+    The coordinator refuses it (90, `PRODUCER_FENCED`) if another producer has taken the id.
+    aiokafka's own InitProducerId carries no epoch, so it would fence that producer.
     """
 
     API_KEY = _INIT_PRODUCER_ID
@@ -75,9 +75,10 @@ class BumpEpochRequest(Request[_InitProducerIdStruct]):  # type: ignore[misc]
 
 
 class TransactionCoordinator:
-    """Coordinator of one `transactional.id`. Transient answers are retried until the caller stops.
+    """Coordinator of one `transactional.id`.
 
-    Raises `LogUnavailable` if no broker answers.
+    Methods retry after the codes in `BUSY`, without end: callers set deadlines. They raise
+    `LogUnavailable` if no broker answers.
     """
 
     def __init__(self, cluster: Cluster, transactional_id: str, limits: WriteLimits) -> None:
@@ -88,8 +89,8 @@ class TransactionCoordinator:
     async def end(self, identity: ProducerIdentity, *, commit: bool) -> int:
         """End the producer's transaction; return the error code.
 
-        0: it has ended in this way, now or before. 48: none is open, or it has ended in the other
-        way. A repeated request changes nothing.
+        0: it has ended as requested, now or before. 48 (`INVALID_TXN_STATE`): no transaction is
+        open, or it has ended the other way. A repeated request changes nothing.
         """
         response = await self._ask_coordinator(EndTxnRequest(self._id, *identity, commit))
         return int(response.error_code)
@@ -97,9 +98,8 @@ class TransactionCoordinator:
     async def bump(self, identity: ProducerIdentity) -> tuple[int, ProducerIdentity]:
         """Give the producer its next epoch; return the error code and the new identity.
 
-        After an error the identity is the old one.
-
-        Its transaction must have ended. A repeated request returns the same epoch again.
+        After an error the identity is the old one. The transaction of the producer must have
+        ended. A repeated request returns the same epoch again.
         """
         timeout_ms = self._limits.transaction_timeout_ms
         response = await self._ask_coordinator(BumpEpochRequest(self._id, timeout_ms, identity))

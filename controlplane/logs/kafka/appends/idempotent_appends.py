@@ -17,9 +17,9 @@ from controlplane.logs.log import LogError, LogUnavailable, Record
 class IdempotentAppends:
     """Appends single record batches with an idempotent producer.
 
-    A broker appends a batch whole or not at all, and recognizes one that is sent again. So a batch
-    whose answer is missing is sent until there is one, also after its caller has gone: `decided`
-    waits for it. A producer with a failed batch is poisoned; it is replaced by a new one.
+    A broker appends a batch whole or not at all, and recognizes a duplicate. So an unacknowledged
+    batch is resent until the broker answers, even after its caller has gone; `decided` waits for
+    it. A failed batch breaks the sequence numbers of its producer, so the producer is replaced.
     """
 
     def __init__(
@@ -31,10 +31,11 @@ class IdempotentAppends:
         self._producer: KafkaProducer | None = None
         self._starting = asyncio.Lock()
         self._sending: set[asyncio.Task[list[int]]] = set()
-        self._given_up: set[asyncio.Task[list[int]]] = set()
+        self._abandoned: set[asyncio.Task[list[int]]] = set()
+        """Batches under way whose caller has gone."""
 
     async def append(self, records: Sequence[Record]) -> list[Position] | None:
-        """Append records that fit into one record batch; None: they do not, nothing was written.
+        """Append records as one record batch; None: they need several, and nothing was written.
 
         Raises:
             LogNotUsable: the broker refuses a record.
@@ -42,29 +43,29 @@ class IdempotentAppends:
         """
         try:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
-                producer = await self._started()
+                producer = await self._running_producer()
                 batches = record_batches(records, producer.new_builder, self._headers_in)
                 if len(batches) != 1:
                     return None
-                return positions(batches, await self._sent(producer, batches), len(records))
+                return positions(batches, await self._send(producer, batches), len(records))
         except TimeoutError:
             raise self._too_late() from None
 
     async def decided(self) -> None:
-        """Wait until no batch of a caller that has gone is on its way.
+        """Wait until the broker has answered every batch whose caller has gone.
 
         Raises:
-            LogUnavailable: that took too long.
+            LogUnavailable: an answer is still missing after `append_timeout_ms`.
         """
-        if not self._given_up:
+        if not self._abandoned:
             return
         timeout_s = self._limits.append_timeout_ms / 1000
-        _, unknown = await asyncio.wait([*self._given_up], timeout=timeout_s)
+        _, unknown = await asyncio.wait([*self._abandoned], timeout=timeout_s)
         if unknown:
             raise self._too_late()
 
     async def close(self) -> None:
-        """Let batches on their way arrive within `close_timeout_ms`, then drop the rest."""
+        """Wait up to `close_timeout_ms` for the batches under way, then cancel the others."""
         if self._sending:
             await asyncio.wait([*self._sending], timeout=self._limits.close_timeout_ms / 1000)
         for task in [*self._sending]:
@@ -73,8 +74,8 @@ class IdempotentAppends:
             producer, self._producer = self._producer, None
             await producer.stop()
 
-    async def _sent(self, producer: KafkaProducer, batches: list[RecordBatch]) -> list[int]:
-        """Send a batch in a task of its own, which goes on without its caller."""
+    async def _send(self, producer: KafkaProducer, batches: list[RecordBatch]) -> list[int]:
+        """Send a batch in its own task, which outlives a cancelled caller."""
         task = asyncio.create_task(producer.send(batches))
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
@@ -82,11 +83,11 @@ class IdempotentAppends:
             return await asyncio.shield(task)
         except SendFailed as failure:
             await self._discard(producer)
-            raise _translated(failure) from failure
+            raise _append_failure(failure) from failure
         except asyncio.CancelledError:
-            if task.cancelled():
+            if task.cancelled():  # by `close`, not by the caller
                 raise LogUnavailable(CLOSED) from None
-            self._given_up.add(task)
+            self._abandoned.add(task)
             task.add_done_callback(self._forget)
             raise
 
@@ -94,14 +95,16 @@ class IdempotentAppends:
         return too_late("acknowledge a batch", self._limits, self._cluster)
 
     def _forget(self, task: "asyncio.Task[list[int]]") -> None:
-        self._given_up.discard(task)
+        self._abandoned.discard(task)
         if not task.cancelled():
-            task.exception()  # its caller has gone
+            task.exception()  # retrieved here: no caller is left
 
-    async def _started(self) -> KafkaProducer:
+    async def _running_producer(self) -> KafkaProducer:
         async with self._starting:
             if self._producer is None:
-                await self._cluster.layout([])  # raises why it cannot connect, which aiokafka hides
+                await self._cluster.layout(
+                    []
+                )  # raises the reason of a failure, which aiokafka hides
                 producer = KafkaProducer(self._cluster, self._limits)
                 try:
                     await producer.start()
@@ -111,13 +114,13 @@ class IdempotentAppends:
             return self._producer
 
     async def _discard(self, producer: KafkaProducer) -> None:
-        """Replace a poisoned producer once its other batches have been answered."""
+        """Stop a broken producer once its other batches have been answered."""
         if self._producer is producer:
             self._producer = None
             await producer.stop()
 
 
-def _translated(failure: SendFailed) -> LogError:
+def _append_failure(failure: SendFailed) -> LogError:
     topic, partition = failure.place
     if is_refusal(failure.cause):
         return append_error(topic, failure.cause)

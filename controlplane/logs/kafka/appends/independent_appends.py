@@ -14,15 +14,15 @@ from controlplane.logs.kafka.protocol.errors import append_error, is_refusal, st
 from controlplane.logs.log import LogError, LogUnavailable, Record
 
 AppendOutcome = Position | LogError
-"""Place of a record; `LogNotUsable`: it was refused; `LogUnavailable`: to be appended again."""
+"""Position of a record; `LogNotUsable`: brokers refuse it; `LogUnavailable`: append it again."""
 
 
 class IndependentAppends:
     """Appends records with an idempotent producer; each has an outcome of its own.
 
-    A failed batch poisons its producer, so the producer is replaced. The batches behind it in its
-    partition fail with it, and the caller appends them again: the order stays. The records of a
-    refused batch are appended one by one, because a broker does not tell which of them it refuses.
+    A failed batch breaks the sequence numbers of its producer, so the producer is replaced. Later
+    batches of the same partition fail with it; the caller appends them again, in order. The records
+    of a refused batch are appended one by one: a broker does not tell which record it refuses.
     """
 
     def __init__(self, cluster: Cluster, limits: WriteLimits) -> None:
@@ -33,13 +33,13 @@ class IndependentAppends:
     async def append(self, records: Sequence[Record]) -> list[AppendOutcome]:
         """Append records; return the outcome of each, in their order. One call at a time.
 
-        A broker that is away is waited for, without end.
+        It waits without end while a broker is away.
 
         Raises:
             LogUnavailable: the producer cannot start. Nothing was appended.
             LogNotUsable: the brokers refuse the producer. Nothing was appended.
         """
-        producer = await self._started()
+        producer = await self._running_producer()
         batches = record_batches(records, producer.new_builder, None)
         try:
             sent = await producer.send_each(batches)
@@ -64,7 +64,7 @@ class IndependentAppends:
     ) -> None:
         """Append records of one partition one by one, and set their outcomes.
 
-        After an outage the rest keeps its outcome: it is to be appended again, in order.
+        After an outage the remaining records keep `LogUnavailable`: the caller appends them again.
         """
         for index in indexes:
             (outcomes[index],) = await self.append([records[index]])
@@ -72,14 +72,14 @@ class IndependentAppends:
                 return
 
     async def close(self) -> None:
-        """Close the producer."""
+        """Send queued batches, and close the producer."""
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await producer.stop()
 
-    async def _started(self) -> KafkaProducer:
+    async def _running_producer(self) -> KafkaProducer:
         if self._producer is None:
-            await self._cluster.layout([])  # raises why it cannot connect, which aiokafka hides
+            await self._cluster.layout([])  # raises the reason of a failure, which aiokafka hides
             producer = KafkaProducer(self._cluster, self._limits)
             try:
                 async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):

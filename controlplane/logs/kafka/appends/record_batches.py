@@ -7,7 +7,7 @@ from controlplane.core.entry import Position, TopicPartition
 from controlplane.logs.log import Record
 
 BuilderFactory = Callable[[], Any]
-"""Makes an empty batch builder of aiokafka."""
+"""Returns an empty batch builder of aiokafka."""
 
 
 class RecordBatch(NamedTuple):
@@ -16,32 +16,32 @@ class RecordBatch(NamedTuple):
     place: TopicPartition
     builder: Any
     indexes: list[int]
-    """Index of each record among those that were given."""
+    """Index of each record in the sequence given to `record_batches`."""
 
 
 def record_batches(
     records: Sequence[Record], new_builder: BuilderFactory, headers_in: frozenset[str] | None
 ) -> list[RecordBatch]:
-    """Encode records, in order per partition; a batch that is full is followed by another.
+    """Encode records into batches, in order per partition; a full batch is followed by another.
 
     Records of topics outside of `headers_in` lose their headers; None: all keep them.
     """
     finished: list[RecordBatch] = []
     filling: dict[TopicPartition, RecordBatch] = {}
     for index, record in enumerate(records):
-        place = (record.topic, record.partition)
-        batch = filling.get(place)
+        topic_partition = (record.topic, record.partition)
+        batch = filling.get(topic_partition)
         if batch is None:
-            batch = filling[place] = RecordBatch(place, new_builder(), [])
+            batch = filling[topic_partition] = RecordBatch(topic_partition, new_builder(), [])
         keeps = headers_in is None or record.topic in headers_in
-        if not _added(batch, index, record, keeps_headers=keeps):
+        if not _add(batch, index, record, keeps_headers=keeps):
             finished.append(batch)
-            batch = filling[place] = RecordBatch(place, new_builder(), [])
-            _added(batch, index, record, keeps_headers=keeps)
+            batch = filling[topic_partition] = RecordBatch(topic_partition, new_builder(), [])
+            _add(batch, index, record, keeps_headers=keeps)
     return [*finished, *filling.values()]
 
 
-def _added(batch: RecordBatch, index: int, record: Record, *, keeps_headers: bool) -> bool:
+def _add(batch: RecordBatch, index: int, record: Record, *, keeps_headers: bool) -> bool:
     """Add a record; False if the batch is full. The first record always fits."""
     metadata = batch.builder.append(
         timestamp=record.timestamp,
@@ -57,8 +57,8 @@ def _added(batch: RecordBatch, index: int, record: Record, *, keeps_headers: boo
 
 def positions(batches: Iterable[RecordBatch], offsets: Iterable[int], count: int) -> list[Position]:
     """Return the position of each of `count` records from the first offset of each batch."""
-    values: list[Any] = [None] * count
+    record_positions: list[Any] = [None] * count
     for batch, first in zip(batches, offsets, strict=True):
         for number, index in enumerate(batch.indexes):
-            values[index] = Position(*batch.place, first + number)
-    return values
+            record_positions[index] = Position(*batch.place, first + number)
+    return record_positions

@@ -1,4 +1,4 @@
-"""Transactions under one `transactional.id`: appended whole or not at all, and always decided."""
+"""Transactions under one `transactional.id`: all records or none, decided after each failure."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,8 +25,10 @@ from controlplane.logs.kafka.protocol.errors import (
 from controlplane.logs.log import Fenced, LogError, LogNotUsable, LogUnavailable, Record
 
 ReadBack = Callable[[Sequence[Position]], Awaitable[bool]]
-"""True if the records at these positions are committed, False if they were aborted. Waits until one
-of both is certain."""
+"""Reads records back: True if they are committed, False if they were aborted.
+
+It waits until the outcome is certain. Raises `LogNotUsable` if the topic is gone.
+"""
 
 _FAILURES = (SendFailed, KafkaError, AssertionError, OSError)
 """Failures of aiokafka; a `TimeoutError` of our own deadline is an `OSError`."""
@@ -35,26 +37,26 @@ _FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED
 
 
 class _OpenTransaction(msgspec.Struct):
-    """A transaction under way, or one that was cut off."""
+    """A transaction that is under way or was interrupted."""
 
     identity: ProducerIdentity
     positions: list[Position] = []
-    """Position of each record."""
-    written: Sequence[Position] = ()
-    """First position of each batch, once the commit has been asked for. Before that the transaction
-    cannot be committed."""
+    """Position of each record, in the order of the append."""
+    batch_starts: Sequence[Position] = ()
+    """First position of each batch; set just before the commit request. Empty: no commit was
+    requested, so the transaction is not committed."""
     committed: bool | None = None
-    """The decision; None: unknown yet."""
+    """True: committed; False: aborted; None: undecided."""
 
 
 class Transactions:
     """Writer of transactions, one after the other, under one `transactional.id`.
 
-    After any failure the producer is dropped, and `settle` decides the transaction before anything
-    else is written. The coordinator is asked under the identity of that producer, so a writer that
-    has taken over meanwhile is never fenced by this. One gap is left: the coordinator does not
-    compare identities while a transaction of the other writer is open. Then both are fenced, and
-    neither has written a wrong record.
+    After any failure the producer is dropped. `settle` decides its transaction before the next
+    write. Requests to the coordinator carry the identity of the dropped producer, so they do not
+    fence a writer that has taken over. One gap remains: while that writer has an open transaction,
+    the coordinator does not compare identities. It then fences both; neither has written a wrong
+    record.
 
     `settle` needs brokers that refuse a late batch of an ended transaction (KIP-890, Kafka 3.6).
     """
@@ -83,29 +85,31 @@ class Transactions:
         return self._interrupted is not None and self._interrupted.committed is None
 
     async def claim(self) -> None:
-        """Fence all other writers of this id, and what this object has written so far.
+        """Request a new epoch: it fences all other writers and ends an open transaction.
 
         Raises:
             LogNotUsable: this user may not use the id, or the brokers refuse the time-out.
             LogUnavailable: no coordinator answers in time.
         """
-        # aiokafka hides why it cannot connect; this raises it.
+        # Raises the reason if no broker can be reached; aiokafka hides it.
         await self._cluster.layout([])
         if self._producer is not None:
-            # If this claim fails, the old epoch goes on, unless the claim has reached a broker.
+            # If this claim fails, `settle` renews the old epoch. The coordinator refuses that if
+            # the claim has reached it.
             self._interrupted = _OpenTransaction(self._producer.identity, committed=False)
-        await self._let_go()
+        await self._drop_producer()
         await self._start(None)
         self._interrupted = None
         self._fenced = False
 
     async def append(self, records: Sequence[Record]) -> list[Position]:
-        """Append records in one transaction; try again after a failure that has left no record.
+        """Append records in one transaction; retry after an attempt that was aborted.
 
         Raises:
-            Fenced: another writer has claimed the id, or a broker has ended the transaction.
+            Fenced: another writer has claimed the id, or a transaction was open for too long.
             LogNotUsable: the brokers refuse a record.
-            LogUnavailable: the deadline has passed. The outcome is unknown until `settle` returns.
+            LogUnavailable: `append_timeout_ms` has passed. The outcome is unknown until `settle`
+                returns.
         """
         deadline = asyncio.get_running_loop().time() + self._limits.append_timeout_ms / 1000
         pauses = backoff(self._limits.retry_backoff_ms, RETRY_MAX_MS)
@@ -113,9 +117,9 @@ class Transactions:
             async with asyncio.timeout_at(deadline):
                 while True:
                     await self.settle()
-                    cut, failure = await self._attempt(records)
-                    if failure is None or await self._decide(cut):
-                        return cut.positions
+                    transaction, failure = await self._attempt(records)
+                    if failure is None or await self._decide(transaction):
+                        return transaction.positions
                     if isinstance(failure, LogNotUsable):
                         raise failure
                     await asyncio.sleep(next(pauses))
@@ -123,50 +127,54 @@ class Transactions:
             raise self.too_late() from None
 
     async def settle(self) -> None:
-        """Decide an interrupted transaction, and make the producer anew.
+        """Decide an interrupted transaction, and start a new producer.
 
         Raises:
             Fenced: the id belongs to another writer.
             LogUnavailable: the coordinator does not answer; call this again.
         """
-        cut = self._interrupted
-        if cut is not None:
-            await self._decide(cut)
+        interrupted = self._interrupted
+        if interrupted is not None:
+            await self._decide(interrupted)
         if self._fenced:
             self._interrupted = None
-            self._step_down()
-        if cut is not None:
-            await self._renew(cut)
+            self._raise_fenced()
+        if interrupted is not None:
+            await self._renew(interrupted)
 
-    async def _decide(self, cut: _OpenTransaction) -> bool:
+    async def _decide(self, interrupted: _OpenTransaction) -> bool:
         """End an interrupted transaction; return True if it was committed.
 
-        Without a request for its commit it is aborted. Otherwise the request is repeated; if the
-        coordinator refuses that, reading the records decides.
+        It is aborted if no commit was requested. Otherwise the commit request is repeated. If the
+        coordinator refuses it, the records are read back: they tell the outcome.
         """
-        if cut.committed is None:
-            code = await self._coordinator.end(cut.identity, commit=bool(cut.written))
+        if interrupted.committed is None:
+            code = await self._coordinator.end(
+                interrupted.identity, commit=bool(interrupted.batch_starts)
+            )
             self._fenced = code in _FENCED
-            cut.committed = bool(cut.written) and (not code or await self._are_in_log(cut.written))
-        return cut.committed
+            interrupted.committed = bool(interrupted.batch_starts) and (
+                not code or await self._are_in_log(interrupted.batch_starts)
+            )
+        return interrupted.committed
 
-    async def _are_in_log(self, written: Sequence[Position]) -> bool:
+    async def _are_in_log(self, batch_starts: Sequence[Position]) -> bool:
         try:
-            return await self._read_back(written)
+            return await self._read_back(batch_starts)
         except LogNotUsable:  # the topic is gone, and its records with it
             return False
 
-    async def _renew(self, cut: _OpenTransaction) -> None:
+    async def _renew(self, interrupted: _OpenTransaction) -> None:
         """Start a producer with the next epoch, unless another writer has taken the id."""
-        code, identity = await self._coordinator.bump(cut.identity)
+        code, identity = await self._coordinator.bump(interrupted.identity)
         if code in _FENCED:
             self._fenced, self._interrupted = True, None
-            self._step_down()
+            self._raise_fenced()
         if is_refused_id(code):
             raise refused_id(self._id)
         if code:
             raise LogNotUsable(f"producer {self._id} cannot go on: {described(code)}")
-        cut.identity = identity
+        interrupted.identity = identity
         await self._start(identity)
         self._interrupted = None
 
@@ -187,47 +195,48 @@ class Transactions:
             raise refused_id(self._id)
         if code in _FENCED:
             self._fenced = True
-            self._step_down()
+            self._raise_fenced()
 
     def too_late(self) -> LogUnavailable:
         """Build the error for a write that the brokers have not finished in time."""
         return too_late("finish a write", self._limits, self._cluster)
 
     async def close(self) -> None:
-        """Close the producer. An interrupted transaction is left to the broker's time-out."""
+        """Close the producer. A broker aborts an interrupted transaction after its time-out."""
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await producer.stop()
 
     async def _attempt(self, records: Sequence[Record]) -> tuple[_OpenTransaction, LogError | None]:
-        """Append once; return the transaction, and the error if it was cut off."""
+        """Append once; return the transaction, and the error that interrupted it."""
         producer = self._producer
         assert producer is not None
-        cut = self._interrupted = _OpenTransaction(producer.identity)
+        transaction = self._interrupted = _OpenTransaction(producer.identity)
         try:
             batches = record_batches(records, producer.new_builder, self._headers_in)
             await producer.begin()
             offsets = await producer.send(batches)
-            cut.positions = positions(batches, offsets, len(records))
-            cut.written = [
+            transaction.positions = positions(batches, offsets, len(records))
+            # Before the commit: an interrupted commit request may have reached the coordinator.
+            transaction.batch_starts = [
                 Position(*batch.place, offset)
                 for batch, offset in zip(batches, offsets, strict=True)
             ]
             await producer.commit()
         except _FAILURES as failure:
-            await self._let_go()
+            await self._drop_producer()
             if isinstance(failure, SendFailed) and is_refusal(failure.cause):
-                return cut, append_error(failure.place[0], failure.cause)
-            return cut, LogUnavailable(f"the transaction was cut off ({failure!r})")
+                return transaction, append_error(failure.place[0], failure.cause)
+            return transaction, LogUnavailable(f"the transaction was cut off ({failure!r})")
         except BaseException:
-            # The deadline or the end of the program: nothing more may be sent.
-            await self._let_go()
+            # Cancelled by a deadline or a shutdown: nothing more may be sent.
+            await self._drop_producer()
             raise
         self._interrupted = None
-        return cut, None
+        return transaction, None
 
     async def _start(self, identity: ProducerIdentity | None) -> None:
-        """Start a producer, within the deadline: aiokafka looks for a coordinator for ever."""
+        """Start a producer, with a deadline: aiokafka looks for a coordinator without end."""
         producer = KafkaProducer(self._cluster, self._limits, self._id)
         try:
             async with asyncio.timeout(self._limits.append_timeout_ms / 1000):
@@ -238,12 +247,12 @@ class Transactions:
             raise start_error(self._id, failure) from failure
         self._producer = producer
 
-    async def _let_go(self) -> None:
+    async def _drop_producer(self) -> None:
         if self._producer is not None:
             producer, self._producer = self._producer, None
             await producer.drop()
 
-    def _step_down(self) -> NoReturn:
+    def _raise_fenced(self) -> NoReturn:
         raise Fenced(
             f"another writer has claimed {self._id}, or a transaction of this one was open for "
             f"{self._limits.transaction_timeout_ms} ms: read the log again, then claim it"

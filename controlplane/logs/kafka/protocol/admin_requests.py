@@ -1,7 +1,8 @@
-"""Admin requests that aiokafka lacks or refuses, and the fields of the responses.
+"""Admin requests that aiokafka lacks or refuses, and the fields of their responses.
 
-aiokafka picks the newest version that it and the broker share. Each request class here has one
-version, which brokers of 2.4 to 4.3 support (ConsumerGroupDescribe: from 3.7 on).
+Each request class here has one version, which brokers of Kafka 2.4 to 4.3 support
+(ConsumerGroupDescribe: from 3.7 on). For its own classes aiokafka picks the newest version that it
+and the broker share.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,7 +28,7 @@ from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.protocol.metadata import TopicId
 
 BROKER_DEFAULT = -1
-"""Number of partitions or replicas that lets the broker decide (Kafka 2.4, KIP-464)."""
+"""Number of partitions or replicas that selects the broker's default (Kafka 2.4, KIP-464)."""
 
 _TEXT = String("utf-8")
 _TOPIC = 2
@@ -53,7 +54,7 @@ def create_topics_request(topics: Iterable[TopicSpec], timeout_ms: int) -> Creat
 
 
 class TopicAnswer(NamedTuple):
-    """Answer of a broker about one topic."""
+    """Answer of a broker about one topic: error code (0: success) and message."""
 
     topic: str
     code: int
@@ -120,9 +121,9 @@ class _IncrementalAlterConfigsStruct(RequestStruct):  # type: ignore[misc]
 
 
 class IncrementalAlterConfigsRequest(Request[_IncrementalAlterConfigsStruct]):  # type: ignore[misc]
-    """Request to set some settings of topics and leave the others (KIP-339).
+    """Request that sets some settings of topics and keeps the others (KIP-339).
 
-    AlterConfigs, which aiokafka has, would put the others back to their defaults.
+    AlterConfigs, which aiokafka has, would reset the others to their defaults.
     """
 
     API_KEY = 44
@@ -276,7 +277,7 @@ class _ConsumerGroupDescribeStruct(RequestStruct):  # type: ignore[misc]
 
 
 class ConsumerGroupDescribeRequest(Request[_ConsumerGroupDescribeStruct]):  # type: ignore[misc]
-    """Request for the members of a group of KIP-848, which DescribeGroups does not show."""
+    """Request for the members of a KIP-848 group, which DescribeGroups does not show."""
 
     API_KEY = 69
 

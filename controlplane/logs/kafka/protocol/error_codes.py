@@ -1,6 +1,6 @@
-"""Error codes of Kafka's protocol: the name and one sentence for each.
+"""Error codes of Kafka's protocol, each with its name and one sentence for the user.
 
-aiokafka knows the codes up to 79. Kafka: `org.apache.kafka.common.protocol.Errors`.
+Source: `org.apache.kafka.common.protocol.Errors`. aiokafka knows only the codes up to 79.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class CodeMeaning(NamedTuple):
     name: str
     """Kafka's name of the code."""
     sentence: str
-    """Cause and, where the user can act, the remedy; without a capital or a full stop."""
+    """Cause and, where the user can act, the remedy; no capital letter, no full stop."""
 
 
 class ErrorCode(IntEnum):
@@ -44,7 +44,7 @@ class ErrorCode(IntEnum):
 def described(code: int, right: str = "") -> str:
     """Return sentence, name and number of a code for a message.
 
-    `right` is the ACL that a refused user lacks: `DESCRIBE on group g`.
+    `right`: ACL that a refused user lacks, such as `DESCRIBE on group g`.
     """
     error = ERRORS.get(code)
     if error is None:

@@ -25,7 +25,7 @@ class NoLeader(LogUnavailable):
 
 
 class UnsupportedRequest(LogNotUsable):
-    """A broker does not know a request in any version of this program."""
+    """A broker supports no version of a request that this program can send."""
 
 
 class _ErrorMeaning(NamedTuple):
@@ -35,10 +35,10 @@ class _ErrorMeaning(NamedTuple):
     words: str
 
 
-_MEANINGS = {
+_TOPIC_ERRORS = {
     OFFSET_OUT_OF_RANGE: _ErrorMeaning(
         LogNotUsable,
-        "no longer has the record to be read next: it was deleted, or the topic was made anew; "
+        "no longer has the record to be read next: it was deleted, or the topic was recreated; "
         "read it again from its start",
     ),
     2: _ErrorMeaning(
@@ -48,7 +48,7 @@ _MEANINGS = {
     17: _ErrorMeaning(LogNotUsable, "has a name that no topic can have: check it"),
     29: _ErrorMeaning(LogNotUsable, "may not be read: allow this user READ and DESCRIBE on it"),
 }
-"""By Kafka error code."""
+"""Error class and end of the message, by Kafka error code."""
 
 
 def topic_error(topic: str, code: int) -> LogError:
@@ -58,7 +58,7 @@ def topic_error(topic: str, code: int) -> LogError:
     unknown = _ErrorMeaning(
         LogNotUsable, f"cannot be read: its broker answers with error code {code}"
     )
-    kind, words = _MEANINGS.get(code, unknown)
+    kind, words = _TOPIC_ERRORS.get(code, unknown)
     return kind(f"topic {topic} {words}")
 
 
@@ -75,8 +75,8 @@ _REFUSALS = {
     76: "refuses the compression: its brokers do not support it",
     -1: "refuses the records (a compacted topic takes none without a key): see its broker's log",
 }
-"""Answers about the records themselves, by error code: to send them again would not help. aiokafka
-gives every code above 79 as -1; 87 (INVALID_RECORD) is the one that brokers send here."""
+"""End of the message by error code, for codes about the records themselves: a retry would not help.
+aiokafka maps every code above 79 to -1; here that means 87 (INVALID_RECORD)."""
 
 
 def is_refusal(failure: BaseException) -> bool:
@@ -97,7 +97,7 @@ _START_REFUSALS = {
     "transaction.max.timeout.ms",
     _REFUSED_ID: "may not be used: allow this user WRITE and DESCRIBE on this transactional id",
 }
-"""Answers to a producer that starts, by error code."""
+"""End of the message by error code, for a producer that the brokers refuse at its start."""
 
 
 def start_error(transactional_id: str | None, failure: BaseException) -> LogError:
@@ -124,7 +124,7 @@ def connection_error(broker: str, failure: BaseException) -> LogError:
     """Build the error for a failed connection, login or request; `broker` is `host:port`."""
     if isinstance(failure, LogError):
         return failure
-    for kind, sentence in _TROUBLES:
+    for kind, sentence in _CONNECTION_ERRORS:
         if isinstance(failure, kind):
             return sentence(broker, failure)
     return LogUnavailable(f"broker {broker} cannot be reached ({type(failure).__name__})")
@@ -147,7 +147,7 @@ def _too_late(broker: str, _: BaseException) -> LogError:
 
 
 _EXPIRED = 10
-"""OpenSSL's code for a certificate whose time is over."""
+"""OpenSSL's `verify_code` for an expired certificate."""
 
 
 def _untrusted(broker: str, failure: BaseException) -> LogError:
@@ -155,15 +155,15 @@ def _untrusted(broker: str, failure: BaseException) -> LogError:
         return LogNotUsable(
             f"the certificate of broker {broker} has expired: renew it there, or set the clock here"
         )
-    why = getattr(failure, "verify_message", "not trusted")
+    reason = getattr(failure, "verify_message", "not trusted")
     return LogNotUsable(
-        f"the certificate of broker {broker} is refused ({why}): check the trust store"
+        f"the certificate of broker {broker} is refused ({reason}): check the trust store"
     )
 
 
 def _no_tls(broker: str, failure: BaseException) -> LogError:
-    why = getattr(failure, "reason", None) or "no TLS"
-    return LogUnavailable(f"TLS with broker {broker} failed ({why}): check security.protocol")
+    reason = getattr(failure, "reason", None) or "no TLS"
+    return LogUnavailable(f"TLS with broker {broker} failed ({reason}): check security.protocol")
 
 
 def _closed(broker: str, _: BaseException) -> LogError:
@@ -173,7 +173,7 @@ def _closed(broker: str, _: BaseException) -> LogError:
     )
 
 
-def _nonsense(broker: str, _: BaseException) -> LogError:
+def _not_kafka(broker: str, _: BaseException) -> LogError:
     return LogUnavailable(
         f"the server at {broker} does not answer as a Kafka broker: "
         "check the address and security.protocol"
@@ -186,24 +186,24 @@ def _too_old(broker: str, _: BaseException) -> LogError:
     )
 
 
-_LOGIN = {
+_LOGIN_REFUSALS = {
     33: "does not offer the SASL mechanism asked for: check sasl.mechanism",
-    34: "wants another way of logging in: check security.protocol",
+    34: "expects another login: check security.protocol",
     58: "refuses the name or the password, or the token: check them",
 }
-"""By Kafka error code."""
+"""End of the message for a failed login, by Kafka error code."""
 
 
-def _answered(broker: str, failure: BaseException) -> LogError:
+def _error_code(broker: str, failure: BaseException) -> LogError:
     code = getattr(failure, "errno", -1)
-    words = _LOGIN.get(code)
+    words = _LOGIN_REFUSALS.get(code)
     if words is not None:
         return LogNotUsable(f"broker {broker} {words}")
     kind = LogUnavailable if code in RETRIABLE else LogNotUsable
     return kind(f"broker {broker} answers with error code {code}")
 
 
-_TROUBLES: tuple[
+_CONNECTION_ERRORS: tuple[
     tuple[type[BaseException] | tuple[type[BaseException], ...], Callable[..., LogError]], ...
 ] = (
     (socket.gaierror, _unresolved),
@@ -211,9 +211,12 @@ _TROUBLES: tuple[
     (TimeoutError, _too_late),
     (ssl.SSLCertVerificationError, _untrusted),
     (ssl.SSLError, _no_tls),
-    (BrokerResponseError, _answered),
+    (BrokerResponseError, _error_code),
     ((IncompatibleBrokerVersion, NotImplementedError), _too_old),
     ((KafkaConnectionError, CorrelationIdError, ConnectionError), _closed),
-    ((ValueError, TypeError, AssertionError), _nonsense),
+    ((ValueError, TypeError, AssertionError), _not_kafka),
 )
-"""First match wins. Any other failure means that the broker cannot be reached."""
+"""Error classes of Python and aiokafka with the function that builds the `LogError`.
+
+The first match wins. Any other failure means that the broker cannot be reached.
+"""

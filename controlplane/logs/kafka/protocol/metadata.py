@@ -1,8 +1,8 @@
 """Metadata requests: addresses of brokers, leaders of partitions, ids of topics.
 
 aiokafka supports versions up to 5. Version 10 (Kafka 2.8, KIP-516) adds topic ids, which
-distinguish a recreated topic from the deleted one; so this module implements version 10. No version
-asks a broker to create a topic.
+distinguish a recreated topic from the deleted one. So this module implements version 10. No request
+built here lets a broker create a topic.
 """
 
 from collections.abc import Iterable, Mapping
@@ -34,9 +34,10 @@ class ClusterLayout(NamedTuple):
 
     cluster_id: str | None
     brokers: Mapping[int, tuple[str, int]]
+    """Host and port by broker id."""
     leaders: Mapping[str, Mapping[int, int]]
-    """Broker id of the leader by topic and partition, -1 without a leader. Internal topics of the
-    brokers are left out."""
+    """Broker id of the leader by topic and partition; -1: no leader. Internal topics of the brokers
+    are left out."""
     ids: Mapping[str, bytes]
     """Topic ids by topic, if the brokers support them."""
     errors: Mapping[str, int]
@@ -45,7 +46,7 @@ class ClusterLayout(NamedTuple):
     """Broker id to which requests that change topics go; -1 if there is none at the moment."""
 
     def led(self) -> dict[int, list[TopicPartition]]:
-        """Return the partitions by the id of their leader."""
+        """Return the partitions by the broker id of their leader."""
         brokers: dict[int, list[TopicPartition]] = {}
         for topic, leaders in self.leaders.items():
             for number, leader in leaders.items():
@@ -58,12 +59,12 @@ class TopicId(AbstractType):  # type: ignore[misc]  # aiokafka has no types
 
     @classmethod
     def encode(cls, value: bytes) -> bytes:
-        """Return the bytes as they are."""
+        """Return the 16 bytes unchanged."""
         return value
 
     @classmethod
     def decode(cls, octets: BytesIO) -> bytes:
-        """Read the next id."""
+        """Read the next 16 bytes."""
         return octets.read(_ID_SIZE)
 
 
@@ -144,8 +145,8 @@ class MetadataRequest(
         if request_struct_class is not _MetadataRequest10:
             return request_struct_class(topics, False)
         tags: dict[int, bytes] = {}
-        named = None if topics is None else [(_NO_ID, topic, tags) for topic in topics]
-        return _MetadataRequest10(named, False, False, False, tags)
+        topic_fields = None if topics is None else [(_NO_ID, topic, tags) for topic in topics]
+        return _MetadataRequest10(topic_fields, False, False, False, tags)
 
 
 def layout(response: Any) -> ClusterLayout:

@@ -1,4 +1,4 @@
-"""Requests of the reader, and the fields of their responses in any version.
+"""Requests of the reader, and the fields of their responses in all supported versions.
 
 aiokafka picks the newest version that it and the broker share. No request changes anything on a
 broker; in particular, no request creates a topic.
@@ -15,7 +15,7 @@ from controlplane.core.entry import TopicPartition
 from controlplane.logs.kafka.limits import ReadLimits
 
 Isolation = Literal["read_committed", "read_uncommitted"]
-"""Kafka's `isolation.level`; see `KafkaReader` for what each means here."""
+"""Kafka's `isolation.level`; `KafkaReader` describes the effect of each."""
 
 EARLIEST, LATEST = -2, -1
 """Timestamps that ListOffsets uses for the first record and the end."""
@@ -50,7 +50,7 @@ def offsets(response: Any) -> Iterator[tuple[TopicPartition, int, int]]:
 def fetch_request(
     positions: Mapping[TopicPartition, int], isolation: Isolation, limits: ReadLimits
 ) -> _fetch.FetchRequest:
-    """Build the fetch request for these positions; a broker holds back an empty answer."""
+    """Build the fetch request for these positions; a broker delays an empty response."""
     offsets = {
         partition: (offset, limits.partition_max_bytes) for partition, offset in positions.items()
     }
@@ -60,7 +60,7 @@ def fetch_request(
 
 
 class FetchedPartition(NamedTuple):
-    """Part of a fetch response about one partition."""
+    """Part of a fetch response about one partition; `records` are undecoded record batches."""
 
     partition: TopicPartition
     code: int
@@ -71,7 +71,7 @@ class FetchedPartition(NamedTuple):
     records: bytes
 
     def readable(self, isolation: Isolation) -> int:
-        """Return the end for an isolation level: a reader sees every record before it."""
+        """Return the offset before which a reader of this isolation level sees every record."""
         return self.last_stable if isolation == "read_committed" else self.high_watermark
 
 

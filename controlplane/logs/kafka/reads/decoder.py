@@ -1,4 +1,4 @@
-"""Decoder of record batches: checks a batch at once, decodes its records on access."""
+"""Decoder of record batches: verifies checksums at once, decodes records on access."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,28 +28,28 @@ _ROW = attrgetter("offset", "timestamp", "key", "value", "headers")
 _PAIR = attrgetter("key", "value")
 
 
-def decode(taken: PartitionFrames, stop: int | None = None) -> Batch | None:
-    """Return the records from the requested offset up to before `stop`; None if there are none.
+def decode(fetched: PartitionFrames, stop: int | None = None) -> Batch | None:
+    """Return the records from the requested offset to before `stop`; None if there are none.
 
     Control records (transaction markers) are left out; records of aborted transactions are marked.
 
     Raises:
         LogCorrupt: a checksum is wrong. Access to the batch may raise it later: bytes with a valid
-            checksum may still be no records.
+            checksum may still be malformed.
     """
-    frames = list(_checked(taken))
+    frames = list(_checked(fetched))
     batch = UndecodedBatch(
-        taken.partition, [frame for frame, _ in frames], [aborted for _, aborted in frames]
+        fetched.partition, [frame for frame, _ in frames], [aborted for _, aborted in frames]
     )
-    if frames and all(_inside(frame, taken.start, stop) for frame, _ in frames):
+    if frames and all(_inside(frame, fetched.start, stop) for frame, _ in frames):
         return batch
-    return _between(batch.decoded, taken.start, stop)
+    return _rows_between(batch.decoded, fetched.start, stop)
 
 
-def _checked(taken: PartitionFrames) -> Iterator[tuple[Frame, bool]]:
-    """Yield the batches that are no markers, each with True if it was aborted."""
-    aborted = _AbortedTransactions(taken.aborted)
-    for frame in taken.frames:
+def _checked(fetched: PartitionFrames) -> Iterator[tuple[Frame, bool]]:
+    """Check the checksums; yield each data batch with True if its transaction was aborted."""
+    aborted = _AbortedTransactions(fetched.aborted)
+    for frame in fetched.frames:
         batch = frame.batch
         try:
             if not batch.validate_crc():
@@ -58,14 +58,14 @@ def _checked(taken: PartitionFrames) -> Iterator[tuple[Frame, bool]]:
                 aborted.end(batch)
                 continue
         except DAMAGE as failure:
-            raise corrupt(taken.partition, frame.at, failure) from failure
+            raise corrupt(fetched.partition, frame.at, failure) from failure
         yield frame, aborted.covers(batch)
 
 
 def _inside(frame: Frame, start: int, stop: int | None) -> bool:
     """Return True if a batch is not empty and lies entirely between start and stop."""
-    behind: int = frame.batch.next_offset
-    return (frame.size or 0) > 0 and start <= frame.at and (stop is None or behind <= stop)
+    end: int = frame.batch.next_offset
+    return (frame.size or 0) > 0 and start <= frame.at and (stop is None or end <= stop)
 
 
 class _AbortedTransactions:
@@ -75,27 +75,27 @@ class _AbortedTransactions:
     """
 
     def __init__(self, transactions: Sequence[tuple[int, int]]) -> None:
-        self._coming = sorted(transactions, key=lambda entry: entry[1], reverse=True)
+        self._pending = sorted(transactions, key=lambda entry: entry[1], reverse=True)
         self._producers: set[int] = set()
 
     def covers(self, batch: Any) -> bool:
         """Return True if the batch belongs to an aborted transaction."""
         if not batch.is_transactional:
             return False
-        while self._coming and self._coming[-1][1] < batch.next_offset:
-            self._producers.add(self._coming.pop()[0])
+        while self._pending and self._pending[-1][1] < batch.next_offset:
+            self._producers.add(self._pending.pop()[0])
         return batch.producer_id in self._producers
 
     def end(self, marker: Any) -> None:
         """Process a control batch; an abort marker ends the transaction of its producer."""
-        while self._coming and self._coming[-1][1] < marker.next_offset:
-            self._producers.add(self._coming.pop()[0])
+        while self._pending and self._pending[-1][1] < marker.next_offset:
+            self._producers.add(self._pending.pop()[0])
         if any(ControlRecord.parse(record.key) == ABORT_MARKER for record in marker):
             self._producers.discard(marker.producer_id)
 
 
 class UndecodedBatch(LazyBatch):
-    """Record batches of one partition, not decoded yet. Every access may raise `LogCorrupt`."""
+    """Record batches of one partition, decoded on access. Every access may raise `LogCorrupt`."""
 
     def __init__(
         self, partition: TopicPartition, frames: Sequence[Frame], aborted: Sequence[bool]
@@ -113,7 +113,7 @@ class UndecodedBatch(LazyBatch):
         return int(self._frames[-1].batch.next_offset)
 
     def decode(self) -> ColumnBatch:
-        """Decode all columns."""
+        """Decode all record batches to columns."""
         columns = _ColumnBuilder()
         for frame, aborted in zip(self._frames, self._aborted, strict=True):
             try:
@@ -123,7 +123,7 @@ class UndecodedBatch(LazyBatch):
         return columns.batch(self.topic, self.partition)
 
     def keep_last(self, last: LastValues, *, aborted: bool) -> None:
-        """Set the last value of each key, without decoding columns."""
+        """Set the last value of each key in `last`, without decoding columns."""
         for frame, was_aborted in zip(self._frames, self._aborted, strict=True):
             if aborted or not was_aborted:
                 try:
@@ -138,7 +138,7 @@ class UndecodedBatch(LazyBatch):
 def _keep_last(frame: Frame, last: LastValues) -> None:
     try:
         last.update(map(_PAIR, frame.records()))
-    except UnicodeDecodeError:  # a header name; values set before the error are set again
+    except UnicodeDecodeError:  # in a header name; this sets all values again
         last.update(map(_PAIR, lenient_decoder.rows(frame.octets)))
 
 
@@ -154,12 +154,12 @@ class _ColumnBuilder:
         self._aborted: list[range] = []
 
     def add(self, frame: Frame, *, aborted: bool) -> None:
-        """Append all records of one batch; append none if it raises."""
+        """Append all records of one batch; after an error, none of them is appended."""
         first = len(self._offsets)
         records = frame.records()
         try:
             rows = list(map(_ROW, records))
-        except UnicodeDecodeError:  # a header name
+        except UnicodeDecodeError:  # in a header name
             rows = list(map(_ROW, lenient_decoder.rows(frame.octets)))
         self._add(rows)
         if isinstance(records, _LegacyRecordBatchPy):
@@ -169,15 +169,17 @@ class _ColumnBuilder:
             self._aborted.append(range(first, len(self._offsets)))
 
     def _add(self, rows: Iterable[Any]) -> None:
-        """Append rows. Hot path: it works on columns, because a loop over records is slow."""
+        """Append rows column by column: in this hot path a loop over records is too slow."""
         rows = list(rows)
         if not rows:
             return
         offsets, timestamps, keys, values, headers = zip(*rows, strict=True)
         if any(headers):
             first = len(self._offsets)
-            named = ((first + index, tuple(pairs)) for index, pairs in enumerate(headers) if pairs)
-            self._headers.update(named)
+            indexed_headers = (
+                (first + index, tuple(pairs)) for index, pairs in enumerate(headers) if pairs
+            )
+            self._headers.update(indexed_headers)
         self._offsets.extend(offsets)
         self._timestamps.extend(timestamps)
         self._keys.extend(keys)
@@ -190,7 +192,7 @@ class _ColumnBuilder:
         return ColumnBatch(topic, partition, *columns, self._headers, aborted)
 
 
-def _between(whole: ColumnBatch, start: int, stop: int | None) -> ColumnBatch | None:
+def _rows_between(whole: ColumnBatch, start: int, stop: int | None) -> ColumnBatch | None:
     """Return the rows from `start` to before `stop`: a broker always sends whole batches."""
     low = bisect_left(whole.offsets, start)
     high = len(whole.offsets) if stop is None else bisect_left(whole.offsets, stop)

@@ -1,4 +1,4 @@
-"""Fetch loop: one request in flight to each leader, the next one sent before decoding."""
+"""Fetch loop: one request in flight per leader; the next one is sent before decoding."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
@@ -19,14 +19,14 @@ from controlplane.logs.tail import ReadProgress
 class FetchLoop:
     """Reads partitions from their positions on, each up to its stop if there are stops.
 
-    `positions` advance with every answer. After an error a new `run` continues from them: no record
-    is lost or repeated. `answers` counts successful answers: it measures progress, because an
-    answer may contain only transaction markers. The caller of `run` sets `trouble` to the current
-    failure. It is cleared after every leader has answered: other leaders go on answering while one
-    is gone.
+    `positions` advance with every answer. After an error a new `run` continues from them, so no
+    record is lost or repeated. `answers` counts successful answers. It measures progress, because
+    an answer may contain only transaction markers. The caller of `run` sets `trouble` to the
+    current failure. `run` clears it only once every leader has answered: while one is gone, the
+    others still answer.
 
-    A tail sets `reported` to its start offsets. It then also gets `ReadProgress` for each position
-    that passes offsets without records.
+    A tail passes its start offsets as `reported`. It then also gets `ReadProgress` for positions
+    that advance past offsets without records.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class FetchLoop:
                 await requests.send(broker, self._request(led))
             silent = requests.unanswered
             async for broker, answer in requests.answers():
-                pieces, trouble = self._accept(answer)
+                frames, trouble = self._accept(answer)
                 if trouble is None:
                     silent.discard(broker)
                     self.trouble = self.trouble if silent else None
                     await requests.send(broker, self._request(brokers[broker]))
-                for batch in self._decoded(pieces):
+                for batch in self._decode_batches(frames):
                     yield batch
                 for progress in self._progress():
                     yield progress
@@ -75,25 +75,28 @@ class FetchLoop:
         finally:
             await requests.cancel()
 
-    def _unread(self, partition: TopicPartition) -> bool:
+    def _is_unread(self, partition: TopicPartition) -> bool:
         return self._stops is None or self.positions[partition] < self._stops[partition]
 
     async def _brokers(self, cluster: Cluster) -> dict[int, list[TopicPartition]]:
         """Return the partitions of topics that are not read to their stops, by leader."""
-        topics = {topic for topic, number in self.positions if self._unread((topic, number))}
+        topics = {topic for topic, number in self.positions if self._is_unread((topic, number))}
         if not topics:
             return {}
         layout = await cluster.leaders(topics)
         for topic in topics:
-            # A recreated topic has the same name but another id; our offsets mean nothing in it.
+            # A recreated topic has the same name but another id; our offsets are invalid in it.
             if self._ids.setdefault(topic, layout.ids.get(topic)) != layout.ids.get(topic):
                 raise topic_error(topic, OFFSET_OUT_OF_RANGE)
         led = layout.led().items()
-        return {broker: [at for at in of if at in self.positions] for broker, of in led}
+        return {
+            broker: [partition for partition in partitions if partition in self.positions]
+            for broker, partitions in led
+        }
 
     def _request(self, led: list[TopicPartition]) -> Any:
-        """Build the next request to a leader; None if all its partitions are read."""
-        positions = {part: self.positions[part] for part in led if self._unread(part)}
+        """Build the next fetch request for a leader; None if all its partitions are read."""
+        positions = {part: self.positions[part] for part in led if self._is_unread(part)}
         return (
             read_requests.fetch_request(positions, self._isolation, self._limits)
             if positions
@@ -102,43 +105,43 @@ class FetchLoop:
 
     def _accept(self, answer: Any) -> tuple[list[PartitionFrames], LogError | None]:
         """Advance the positions past an answer; return its batches and the first failure."""
-        pieces: list[PartitionFrames] = []
+        frames: list[PartitionFrames] = []
         trouble: LogError | None = None
         partitions = list(read_requests.fetched(answer))
         for partition in partitions:
             try:
-                pieces += self._taken(partition)
+                frames += self._take_frames(partition)
             except LogError as failure:
                 trouble = trouble or failure
-        # A throttled answer proves nothing: the broker sends it at once and without records, even
-        # if there are some (KIP-219).
-        if not (pieces or trouble or answer.throttle_time_ms):
-            self._pass_void(partitions)
+        # A throttled answer does not prove an empty range: the broker sends it at once and without
+        # records, even if there are some (KIP-219).
+        if not (frames or trouble or answer.throttle_time_ms):
+            self._skip_empty_ranges(partitions)
         if trouble is None:
             self.answers += 1
-        return pieces, trouble
+        return frames, trouble
 
-    def _taken(self, fetched: FetchedPartition) -> list[PartitionFrames]:
+    def _take_frames(self, fetched: FetchedPartition) -> list[PartitionFrames]:
         topic, number = fetched.partition
         if fetched.code:
             raise topic_error(topic, fetched.code)
         if not fetched.records:
             return []
-        taken = partition_frames(fetched, self.positions[fetched.partition])
-        if not taken.frames:
+        fetched_frames = partition_frames(fetched, self.positions[fetched.partition])
+        if not fetched_frames.frames:
             raise LogNotUsable(
                 f"topic {topic}, partition {number}: half a record batch came at offset "
-                f"{taken.start}; its broker is older than Kafka 0.11"
+                f"{fetched_frames.start}; its broker is older than Kafka 0.11"
             )
-        self.positions[fetched.partition] = taken.next_offset
-        return [taken]
+        self.positions[fetched.partition] = fetched_frames.next_offset
+        return [fetched_frames]
 
-    def _pass_void(self, partitions: list[FetchedPartition]) -> None:
+    def _skip_empty_ranges(self, partitions: list[FetchedPartition]) -> None:
         """Advance positions over offsets whose records compaction has removed.
 
-        Only a completely empty answer proves it; otherwise the answer may just have been full. A
-        read advances to its stop, a tail to the end in the answer, which the broker determines
-        before it looks for records.
+        Only a completely empty answer proves that no records are left; otherwise the answer may
+        have been full. A read advances to its stop. A tail advances to the end in the answer, which
+        the broker determines before it looks for records.
         """
         for fetched in partitions:
             readable = fetched.readable(self._isolation)
@@ -146,17 +149,17 @@ class FetchLoop:
             if stop is not None and stop <= readable:
                 self.positions[fetched.partition] = max(self.positions[fetched.partition], stop)
 
-    def _decoded(self, pieces: list[PartitionFrames]) -> Iterator[Batch]:
-        for taken in pieces:
-            stop = self._stops[taken.partition] if self._stops else None
-            batch = decode(taken, stop)
+    def _decode_batches(self, frames: list[PartitionFrames]) -> Iterator[Batch]:
+        for fetched_frames in frames:
+            stop = self._stops[fetched_frames.partition] if self._stops else None
+            batch = decode(fetched_frames, stop)
             if batch is not None:
                 if self._reported is not None:
-                    self._reported[taken.partition] = batch.end
+                    self._reported[fetched_frames.partition] = batch.end
                 yield batch
 
     def _progress(self) -> Iterator[ReadProgress]:
-        """Yield each position that has passed offsets without records, once."""
+        """Yield each position that has advanced past offsets without records, once."""
         if self._reported is None:
             return
         for partition, position in self.positions.items():
@@ -170,30 +173,30 @@ class _FetchRequests:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._under_way: dict[asyncio.Task[Any], int] = {}
+        self._in_flight: dict[asyncio.Task[Any], int] = {}
 
     async def send(self, broker: int, request: Any) -> None:
-        """Send a request; ignore None."""
+        """Send a request in a new task; do nothing for None."""
         if request is None:
             return
-        self._under_way[asyncio.create_task(self._cluster.send(broker, request))] = broker
+        self._in_flight[asyncio.create_task(self._cluster.send(broker, request))] = broker
         # Yield to the new task, so that it sends the request before the caller decodes an answer.
         await asyncio.sleep(0)
 
     @property
     def unanswered(self) -> set[int]:
         """Brokers that have not answered yet."""
-        return {*self._under_way.values()}
+        return {*self._in_flight.values()}
 
     async def answers(self) -> AsyncIterator[tuple[int, Any]]:
         """Yield brokers with their answers in order of arrival, until no request is in flight."""
-        while self._under_way:
-            done, _ = await asyncio.wait(self._under_way, return_when=asyncio.FIRST_COMPLETED)
+        while self._in_flight:
+            done, _ = await asyncio.wait(self._in_flight, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                yield self._under_way.pop(task), task.result()
+                yield self._in_flight.pop(task), task.result()
 
     async def cancel(self) -> None:
-        """Cancel all requests in flight."""
-        for task in self._under_way:
+        """Cancel all requests in flight, and wait for their tasks."""
+        for task in self._in_flight:
             task.cancel()
-        await asyncio.gather(*self._under_way, return_exceptions=True)
+        await asyncio.gather(*self._in_flight, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Frames of record batches: splits an answer of a broker without decoding records."""
+"""Frames of record batches: splits a fetch response without decoding records."""
 
 import struct
 import zlib
@@ -44,7 +44,7 @@ DAMAGE = (
     TypeError,
     ValueError,
 )
-"""Errors that aiokafka and the codecs raise for bytes that are no records."""
+"""Errors that aiokafka and the codecs raise for malformed records."""
 
 
 class Frame(NamedTuple):
@@ -72,7 +72,7 @@ class Frame(NamedTuple):
 
 
 class PartitionFrames(NamedTuple):
-    """Whole record batches of one partition in an answer, not decoded yet."""
+    """Complete record batches of one partition in a fetch response, not decoded yet."""
 
     partition: TopicPartition
     start: int
@@ -81,12 +81,12 @@ class PartitionFrames(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        """Next offset to fetch: after all batches, including records removed by compaction."""
+        """Next offset to fetch: after all batches, also after records that compaction removed."""
         return max(self.start, self.frames[-1].batch.next_offset) if self.frames else self.start
 
 
 def partition_frames(fetched: FetchedPartition, start: int) -> PartitionFrames:
-    """Split an answer into record batches without decoding them; cheap.
+    """Split a fetch response into record batches without decoding them.
 
     Raises:
         LogCorrupt: a frame is damaged.
@@ -101,15 +101,15 @@ def partition_frames(fetched: FetchedPartition, start: int) -> PartitionFrames:
 def corrupt(partition: TopicPartition, offset: int, failure: BaseException) -> LogCorrupt:
     """Build the error for a record batch that raised one of `DAMAGE`."""
     topic, number = partition
-    why = str(failure) or type(failure).__name__
+    reason = str(failure) or type(failure).__name__
     return LogCorrupt(
         f"topic {topic}, partition {number}: the record batch at offset {offset} is damaged "
-        f"({why}); nothing behind it can be trusted"
+        f"({reason}); nothing after it can be trusted"
     )
 
 
 def _frames(records: bytes) -> Iterator[bytes]:
-    """Yield whole record batches of any format; a broker may cut the last one, which is skipped."""
+    """Yield complete record batches of any format; skip a last one that the broker has cut."""
     at = 0
     while at + _FRAME.size <= len(records):
         end = at + _FRAME.size + _FRAME.unpack_from(records, at)[1]

@@ -1,8 +1,8 @@
-"""A consumer of aiokafka in its group, wrapped: its rebalances run within `poll`.
+"""Wrapper of aiokafka's consumer in a group: rebalance callbacks run within `poll`.
 
-aiokafka rebalances in a task of its own, at any moment, and only logs what a callback raises. Here
-a callback waits for the next `poll`, runs there, and its failure is raised there, as with Kafka's
-own consumer. The private attributes of aiokafka that this needs are used in this file alone.
+aiokafka rebalances in a separate task, at any moment, and only logs errors of callbacks. Here a
+callback waits for the next `poll`, which runs it and raises its error, as Kafka's own consumer
+does. Only this file uses private attributes of aiokafka's consumer.
 """
 
 import asyncio
@@ -28,47 +28,47 @@ from controlplane.logs.kafka.cluster import Cluster
 from controlplane.logs.log import LogError, LogNotUsable, LogUnavailable
 
 CLOSE_S = 5.0
-"""Longest time for a consumer to leave its group; afterwards its session runs out."""
+"""Longest time for a consumer to leave its group; afterwards its session expires."""
 
 POLL_INTERVAL_MS = 300_000
-"""Default of `max.poll.interval.ms`."""
+"""Default of `max.poll.interval.ms`, as in Kafka's consumer."""
 
 RETRY_FIRST_MS, RETRY_LAST_MS = 100, 2_000
-"""Pauses before a consumer that cannot start tries again."""
+"""First and longest pause between two attempts to start a consumer."""
 
 MISSING_TOPICS_S = 1.0
-"""Interval at which topics are looked for that do not exist yet. aiokafka would notice a new topic
-only after `metadata.max.age.ms`; Kafka's consumer asks again at once."""
+"""Poll interval for topics that do not exist yet. aiokafka would notice a new topic only after
+`metadata.max.age.ms`; Kafka's consumer requests the metadata again at once."""
 
 REBALANCE_MARGIN_S = 5.0
-"""Time by which a request to join a group outlasts the rebalance
+"""Time that a JoinGroup request may take beyond the longest rebalance
 (Kafka: `AbstractCoordinator.JOIN_GROUP_TIMEOUT_LAPSE`)."""
 
 FETCH_S = 0.5
-"""Longest wait of one request of aiokafka for records; `poll` waits for several."""
+"""Longest wait of one `getmany` of aiokafka; one `poll` may need several."""
 
 
 class PartitionListener(Protocol):
     """Callbacks about the partitions of a consumer."""
 
     async def revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Commit and close partitions that the group takes away from this consumer."""
+        """Commit and close partitions that the group revokes from this consumer."""
         ...
 
     async def assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Open partitions that the group gives to this consumer."""
+        """Open partitions that the group assigns to this consumer."""
         ...
 
 
 class _Callback(NamedTuple):
-    """A callback that waits for `poll`, and the future that lets the rebalance go on."""
+    """A callback that waits for `poll`; aiokafka's rebalance task awaits `done`."""
 
     run: Callable[[], Awaitable[None]]
     done: "asyncio.Future[None]"
 
 
 class _FetchedRecords(NamedTuple):
-    """Records that aiokafka has given out, and the state of the positions at that moment."""
+    """Records that aiokafka has returned, with `_moves` at that moment."""
 
     records: Mapping[Any, Sequence[Any]]
     moves: Mapping[TopicPartition, int]
@@ -80,9 +80,9 @@ class GroupConsumer:
     def __init__(
         self, cluster: Cluster, group: str, options: Mapping[str, Any], listener: PartitionListener
     ) -> None:
-        """`options` are those of `AIOKafkaConsumer`.
+        """`options`: options of `AIOKafkaConsumer`.
 
-        Its longest rebalance is `max_poll_interval_ms`, as in Kafka.
+        As in Kafka, `max_poll_interval_ms` is also the longest time of a rebalance.
         """
         self._cluster = cluster
         self._listener = listener
@@ -93,7 +93,7 @@ class GroupConsumer:
             **options,
             group_id=group,
             enable_auto_commit=False,
-            # Java consumers offer it, too: a sink may move here while its group has their members.
+            # Java consumers offer it too, so a sink can move here while its group has Java members.
             partition_assignment_strategy=(RangePartitionAssignor,),
             rebalance_timeout_ms=longest_rebalance_ms,
         )
@@ -101,21 +101,21 @@ class GroupConsumer:
         self._positions: dict[TopicPartition, int] = {}
         """Offset of the next record, by assigned partition."""
         self._moves: dict[TopicPartition, int] = {}
-        """Number of seeks and assignments, by partition: records from before them are dropped."""
+        """Number of seeks and assignments by partition; each one makes fetched records stale."""
         self._paused: set[TopicPartition] = set()
-        self._resting = False
+        self._attending = False
         self._callbacks: list[_Callback] = []
         self._woken = asyncio.Event()
-        """Set when a callback waits, or when `poll` shall return."""
-        self._wake = False
+        """Set when a callback waits, or when `poll` must return."""
+        self._wake_requested = False
         self._fetching: asyncio.Task[_FetchedRecords] | None = None
         self._closing = False
         self._topics: Sequence[str] = ()
-        """Topics that it consumes; none with a pattern."""
-        self._looked_at = 0.0
+        """Subscribed topics; empty for a pattern."""
+        self._topics_polled_at = 0.0
 
     async def start(self, topics: Sequence[str], pattern: str | None) -> None:
-        """Connect and join the group, as soon as brokers answer.
+        """Connect and join the group; retry without end until brokers answer.
 
         Raises:
             LogNotUsable: the brokers refuse the client.
@@ -123,7 +123,7 @@ class GroupConsumer:
         pauses = backoff(RETRY_FIRST_MS, RETRY_LAST_MS)
         while True:
             try:
-                await self._cluster.layout([])  # raises why it cannot connect
+                await self._cluster.layout([])  # raises the reason if the brokers refuse the client
                 await self._consumer.start()
                 break
             except (KafkaError, OSError, LogUnavailable):
@@ -133,7 +133,7 @@ class GroupConsumer:
             self._topics = topics
             self._consumer.subscribe(topics=[*topics], listener=listener)
         else:
-            # aiokafka matches the beginning of a name, Kafka the whole.
+            # aiokafka matches the beginning of a name, Kafka the whole name.
             whole = re.compile(rf"(?:{pattern})\Z")
             self._consumer.subscribe(pattern=whole.pattern, listener=listener)
 
@@ -148,36 +148,36 @@ class GroupConsumer:
         deadline = loop.time() + timeout_s
         while True:
             await self._run_callbacks()
-            self._look_for_topics()
-            if self._wake:
-                self._wake = False
+            self._poll_missing_topics()
+            if self._wake_requested:
+                self._wake_requested = False
                 return []
             left_s = deadline - loop.time()
-            entries = await self._fetched(max(0.0, left_s))
+            entries = await self._next_records(max(0.0, left_s))
             if entries or left_s <= 0:
                 return entries
 
     async def attend(self, timeout_s: float) -> None:
-        """Take part in rebalances for a time, or until `wake_up`, and return no records.
+        """Take part in rebalances until the time-out or `wake_up`; fetch no records.
 
         Raises: see `poll`.
         """
-        self._resting = True
+        self._attending = True
         self._consumer.pause(*self._places(self._positions))
         try:
             await self.poll(timeout_s)
         finally:
-            self._resting = False
+            self._attending = False
             self._consumer.resume(*self._places({*self._positions} - self._paused))
 
     def wake_up(self) -> None:
         """Let a waiting `poll` return at once."""
-        self._wake = True
+        self._wake_requested = True
         self._woken.set()
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """Partitions of this consumer."""
+        """Partitions that the group has assigned to this consumer."""
         return frozenset(self._positions)
 
     def position(self, partition: TopicPartition) -> int:
@@ -185,30 +185,30 @@ class GroupConsumer:
         return self._positions[partition]
 
     def seek(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Go on with these offsets."""
+        """Continue from these offsets; ignore partitions that are not assigned."""
         for partition, offset in offsets.items():
             if partition in self._positions:
                 self._positions[partition] = offset
                 self._moves[partition] += 1
-                for place in self._places([partition]):
-                    self._consumer.seek(place, offset)
+                for aiokafka_partition in self._places([partition]):
+                    self._consumer.seek(aiokafka_partition, offset)
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return no records of these partitions."""
+        """Pause these partitions: `poll` returns none of their records."""
         self._paused |= {*partitions}
         self._consumer.pause(*self._places(self._paused))
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Return records of these partitions again."""
+        """Resume these partitions: `poll` returns their records again."""
         resumed = {*partitions} & self._paused
         self._paused -= resumed
         self._consumer.resume(*self._places(resumed))
 
     async def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets of the group; retried while the brokers are away.
+        """Commit offsets of the group; aiokafka retries while the brokers are away.
 
         Raises:
-            LogError: they are not committed; another consumer may have the partitions now.
+            LogUnavailable: they are not committed; another consumer may have the partitions now.
         """
         try:
             await self._consumer.commit(
@@ -218,10 +218,10 @@ class GroupConsumer:
             raise LogUnavailable(str(failure) or repr(failure)) from failure
 
     async def close(self) -> None:
-        """Leave the group, within `CLOSE_S`."""
+        """Leave the group within `CLOSE_S`; afterwards close the connections at once."""
         self._closing = True
         for callback in self._callbacks:
-            _let_go(callback)
+            _release_rebalance(callback)
         self._callbacks.clear()
         try:
             async with asyncio.timeout(CLOSE_S):
@@ -234,18 +234,18 @@ class GroupConsumer:
         await self._cluster.close()
 
     async def _drop(self) -> None:
-        """Close what is left after a `stop` that waited for brokers in vain."""
+        """Close fetcher and connections after a `stop` that did not end in time."""
         if self._consumer._fetcher is not None:  # noqa: SLF001
             await self._consumer._fetcher.close()  # noqa: SLF001
         await self._consumer._client.close()  # noqa: SLF001
 
     # --- records ----------------------------------------------------------------------------------
 
-    async def _fetched(self, timeout_s: float) -> list[Entry]:
-        """Wait for records, a callback or the end of the time; return the records.
+    async def _next_records(self, timeout_s: float) -> list[Entry]:
+        """Wait for records, a callback or the time-out; return the records.
 
-        A request that is still waiting then is kept for the next call: to cancel it would confuse
-        the account that aiokafka keeps of idle times (`max.poll.interval.ms`).
+        A `getmany` that is still waiting is kept for the next call: cancelling it would corrupt
+        aiokafka's account of idle times (`max.poll.interval.ms`).
         """
         if self._fetching is None:
             wait_ms = int(min(timeout_s, FETCH_S) * 1_000)
@@ -263,7 +263,7 @@ class GroupConsumer:
             return []
         fetching, self._fetching = self._fetching, None
         try:
-            return self._taken(fetching.result())
+            return self._fresh_records(fetching.result())
         except (KafkaError, IllegalStateError) as failure:
             raise _refusal(failure) from failure
 
@@ -271,23 +271,26 @@ class GroupConsumer:
         records = await self._consumer.getmany(timeout_ms=timeout_ms)
         return _FetchedRecords(records, dict(self._moves))
 
-    def _look_for_topics(self) -> None:
-        """Ask for the partitions of topics that do not exist yet, now and then."""
+    def _poll_missing_topics(self) -> None:
+        """Request new metadata every `MISSING_TOPICS_S` while a subscribed topic is missing."""
         now = asyncio.get_running_loop().time()
-        if now - self._looked_at < MISSING_TOPICS_S:
+        if now - self._topics_polled_at < MISSING_TOPICS_S:
             return
-        self._looked_at = now
+        self._topics_polled_at = now
         if not all(self._consumer.partitions_for_topic(topic) for topic in self._topics):
             self._consumer._client.force_metadata_update()  # noqa: SLF001
 
-    def _taken(self, fetched: _FetchedRecords) -> list[Entry]:
-        """Return the records that are still wanted, and move the positions behind them."""
+    def _fresh_records(self, fetched: _FetchedRecords) -> list[Entry]:
+        """Return the records that are not stale, and advance the positions past them.
+
+        Records of paused partitions are dropped: a seek makes aiokafka fetch them again.
+        """
         entries: list[Entry] = []
-        for place, records in fetched.records.items():
-            partition = (place.topic, place.partition)
+        for aiokafka_partition, records in fetched.records.items():
+            partition = (aiokafka_partition.topic, aiokafka_partition.partition)
             if fetched.moves.get(partition) != self._moves.get(partition):
                 continue
-            if self._resting or partition in self._paused:
+            if self._attending or partition in self._paused:
                 self.seek({partition: records[0].offset})
                 continue
             if partition in self._positions:
@@ -296,27 +299,31 @@ class GroupConsumer:
         return entries
 
     def _places(self, partitions: Iterable[TopicPartition]) -> list[Any]:
-        """Return partitions as aiokafka has them, as far as they are assigned there."""
+        """Return those of the partitions that aiokafka has assigned, in its own type."""
         assigned = self._consumer.assignment()
-        return [place for partition in partitions if (place := Place(*partition)) in assigned]
+        return [
+            aiokafka_partition
+            for partition in partitions
+            if (aiokafka_partition := Place(*partition)) in assigned
+        ]
 
     # --- rebalances -------------------------------------------------------------------------------
 
     async def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called by aiokafka's task before it joins the group anew."""
-        await self._in_poll(lambda: self._revoke(partitions))
+        """Revoke partitions within `poll`; aiokafka's task calls this before it joins again."""
+        await self._run_in_poll(lambda: self._revoke(partitions))
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Called by aiokafka's task when it has partitions.
+        """Assign partitions within `poll`; aiokafka's task calls this when it has partitions.
 
-        They are paused until `poll` has read their positions: a request that is still waiting
-        would take their first records, and the positions would lie behind these.
+        They are paused until `poll` has read their positions. Otherwise a waiting `getmany` could
+        take their first records, and the positions read afterwards would skip these.
         """
         self._consumer.pause(*self._places(partitions))
-        await self._in_poll(lambda: self._assign(partitions))
+        await self._run_in_poll(lambda: self._assign(partitions))
 
-    async def _in_poll(self, run: Callable[[], Awaitable[None]]) -> None:
-        """Have a callback run within `poll`, and return when it has ended."""
+    async def _run_in_poll(self, run: Callable[[], Awaitable[None]]) -> None:
+        """Queue a callback for `poll`, and wait until it has run."""
         if self._closing:
             return
         callback = _Callback(run, asyncio.get_running_loop().create_future())
@@ -331,7 +338,7 @@ class GroupConsumer:
             try:
                 await callback.run()
             finally:
-                _let_go(callback)
+                _release_rebalance(callback)
 
     async def _revoke(self, partitions: Sequence[TopicPartition]) -> None:
         owned = [partition for partition in partitions if partition in self._positions]
@@ -347,39 +354,39 @@ class GroupConsumer:
         for partition in partitions:
             self._moves[partition] = self._moves.get(partition, 0) + 1
         positions = {partition: await self._first_position(partition) for partition in partitions}
-        if self._callbacks:  # the next rebalance has begun: it takes them back
+        if self._callbacks:  # the next rebalance has begun and will revoke these partitions
             return
         self._positions |= positions
-        if not self._resting:
+        if not self._attending:
             self._consumer.resume(*self._places({*positions} - self._paused))
         if positions:
             await self._listener.assigned(partitions)
 
     async def _first_position(self, partition: TopicPartition) -> int:
-        """Return the committed offset, or where `auto.offset.reset` says.
+        """Return the committed offset, or else the one that `auto.offset.reset` selects.
 
         Raises:
             LogNotUsable: the group has no offset, and `auto.offset.reset` is none.
         """
-        place = Place(*partition)
+        aiokafka_partition = Place(*partition)
         try:
-            if self._reset == "none" and await self._consumer.committed(place) is None:
+            if self._reset == "none" and await self._consumer.committed(aiokafka_partition) is None:
                 topic, number = partition
                 raise LogNotUsable(
                     f"Undefined offset with no reset policy for partitions: [{topic}-{number}]"
                 )
-            return int(await self._consumer.position(place))
-        except IllegalStateError:  # taken back meanwhile
+            return int(await self._consumer.position(aiokafka_partition))
+        except IllegalStateError:  # revoked meanwhile
             return 0
         except KafkaError as failure:
             raise _refusal(failure) from failure
 
 
 def _outlast_rebalances(client: Any, rebalance_ms: int) -> None:
-    """Let a request to join a group wait for the end of a rebalance, as in Kafka's consumer.
+    """Raise the time-out of JoinGroup requests above `rebalance_ms`, as in Kafka's consumer.
 
-    Other members may take `rebalance_ms` to join. A request that is cut off earlier would begin
-    the next rebalance. All other requests keep aiokafka's `request_timeout_ms`.
+    Other members may take `rebalance_ms` to join. A request that times out earlier would start
+    another rebalance. All other requests keep aiokafka's `request_timeout_ms`.
     """
     send = client.send
 
@@ -392,7 +399,7 @@ def _outlast_rebalances(client: Any, rebalance_ms: int) -> None:
         usual_s = connection._request_timeout  # noqa: SLF001
         try:
             connection._request_timeout = rebalance_ms / 1_000 + REBALANCE_MARGIN_S  # noqa: SLF001
-            answer = connection.send(request)  # it has its time-out now
+            answer = connection.send(request)  # this fixes the time-out of the request
         finally:
             connection._request_timeout = usual_s  # noqa: SLF001
         try:
@@ -405,7 +412,7 @@ def _outlast_rebalances(client: Any, rebalance_ms: int) -> None:
 
 
 class _AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
-    """Passes aiokafka's partitions on as ours, in order."""
+    """Converts aiokafka's partitions, sorts them, and passes them to the consumer."""
 
     def __init__(
         self,
@@ -416,16 +423,19 @@ class _AssignmentListener(ConsumerRebalanceListener):  # type: ignore[misc]  # a
         self._assigned = assigned
 
     async def on_partitions_revoked(self, revoked: Iterable[Any]) -> None:
-        """Pass on partitions that another consumer may get."""
-        await self._revoked(_ordered(revoked))
+        """Pass on partitions that the group revokes."""
+        await self._revoked(_sorted_partitions(revoked))
 
     async def on_partitions_assigned(self, assigned: Iterable[Any]) -> None:
-        """Pass on partitions that this consumer has got."""
-        await self._assigned(_ordered(assigned))
+        """Pass on partitions that the group has assigned."""
+        await self._assigned(_sorted_partitions(assigned))
 
 
-def _ordered(places: Iterable[Any]) -> list[TopicPartition]:
-    return sorted((place.topic, place.partition) for place in places)
+def _sorted_partitions(aiokafka_partitions: Iterable[Any]) -> list[TopicPartition]:
+    return sorted(
+        (aiokafka_partition.topic, aiokafka_partition.partition)
+        for aiokafka_partition in aiokafka_partitions
+    )
 
 
 def _entry(record: Any) -> Entry:
@@ -440,11 +450,11 @@ def _entry(record: Any) -> Entry:
     )
 
 
-def _let_go(callback: _Callback) -> None:
+def _release_rebalance(callback: _Callback) -> None:
     if not callback.done.done():
         callback.done.set_result(None)
 
 
 def _refusal(failure: Exception) -> LogError:
-    """Build the error for an answer of the brokers that ends a consumer."""
+    """Build the error for an answer of the brokers that a consumer cannot recover from."""
     return LogNotUsable(f"the consumer cannot go on: {failure!s} ({type(failure).__name__})")

@@ -1,8 +1,8 @@
 """Fallback decoder for record batches with header names that are not UTF-8.
 
-aiokafka refuses such a batch. But a producer may write any bytes there (librdkafka does not check
-them), a broker accepts them, and Java reads them with replacement characters. A single record must
-not stop a read, so this slow decoder reads the batch as Java does.
+aiokafka refuses such a batch. But producers may write any bytes there (librdkafka does not check
+them), brokers accept them, and Java reads them with replacement characters. One record must not
+stop a read, so this slow decoder reads the batch as Java does.
 """
 
 import struct
@@ -27,7 +27,7 @@ _CODECS: Mapping[int, Callable[[bytes], bytes]] = {
 
 
 class LenientRecord(NamedTuple):
-    """Record with the fields of aiokafka's records."""
+    """Record with the same field names as aiokafka's records."""
 
     offset: int
     timestamp: int
@@ -56,7 +56,7 @@ def rows(batch: bytes) -> Iterator[LenientRecord]:
 
 
 class _RecordCursor:
-    """Cursor over the records of a batch."""
+    """Cursor over the decompressed records of a batch."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets = octets

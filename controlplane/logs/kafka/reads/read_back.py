@@ -1,4 +1,4 @@
-"""Outcome of a transaction, read back from the records that it has written."""
+"""Outcome of a transaction, determined by reading its records back."""
 
 from collections.abc import Sequence
 
@@ -12,24 +12,27 @@ _UNDECIDED = LogUnavailable("a transaction is still ending")
 
 
 class ReadBackReader:
-    """Looks for records of a transaction whose commit was not answered."""
+    """Tells the outcome of a transaction whose commit request got no answer."""
 
     def __init__(self, cluster: Cluster, limits: ReadLimits) -> None:
         self._limits = limits
-        self._stable = KafkaReader(cluster, "read_committed", limits, None)
+        self._committed_reader = KafkaReader(cluster, "read_committed", limits, None)
 
     async def committed(self, written: Sequence[Position]) -> bool:
-        """True if the records at these positions are committed, False if they were aborted.
+        """Return True if the records at these positions are committed, False if they were aborted.
+
+        The first record decides, since a transaction is atomic. Waits until the last stable offset
+        has passed it.
 
         Raises:
-            LogError: they cannot be read.
+            LogError: the record cannot be read.
         """
         topic, partition, offset = written[0]
         retry = Retry(self._limits, None)
-        while (ends := await self._stable.ends([topic]))[topic][partition] <= offset:
+        while (ends := await self._committed_reader.ends([topic]))[topic][partition] <= offset:
             await retry.after(_UNDECIDED, progress=0)
         start, stop = [*ends[topic]], [*ends[topic]]
         start[partition], stop[partition] = offset, offset + 1
-        async for batch in self._stable.read([topic], {topic: start}, {topic: stop}):
+        async for batch in self._committed_reader.read([topic], {topic: start}, {topic: stop}):
             return not any(entry.aborted for entry in batch.entries())
         return False

@@ -21,7 +21,7 @@ from controlplane.settings.security import KafkaSecurity
 T = TypeVar("T")
 
 LAYOUT_S = 1.0
-"""Seconds for which `KafkaReader.ends_from_leaders` uses the leaders that it has found."""
+"""Lifetime of the leaders that `KafkaReader.ends_from_leaders` caches, in seconds."""
 
 COMPACT_ONLY = "compact"
 """The only `cleanup.policy` with which a worker of 2.6 or later starts (KAFKA-9916)."""
@@ -30,13 +30,13 @@ COMPACT_ONLY = "compact"
 class KafkaReader:
     """A `ReadableLog` over a Kafka cluster. It never writes, joins no group, creates no topic.
 
-    With `isolation="read_committed"` the end of a partition is its last stable offset: records of
-    an open transaction come after its decision, and records of aborted transactions are marked. Use
-    it for data that is stored. `isolation="read_uncommitted"` reads to the high watermark, like a
-    worker without exactly-once support. Then `read` marks the records that were aborted before the
-    call; `tail` marks no records, because the transactions may still be open.
+    With `isolation="read_committed"` the end of a partition is its last stable offset. Records of
+    an open transaction appear once it is decided, and records of aborted transactions are marked.
+    Use this isolation for data that is stored. `isolation="read_uncommitted"` reads to the high
+    watermark, like a worker without exactly-once support. Then `read` marks the records that were
+    aborted before the call; `tail` marks none, because their transactions may still be open.
 
-    `starts` are the first offsets of the log; compaction may have removed records after them.
+    `starts` are the first offsets of the log, even if compaction has removed their records.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class KafkaReader:
         self._cluster = cluster
         self._isolation: Isolation = isolation
         self._limits = limits
-        self._streams: dict[Cluster, FetchLoop] = {}
+        self._fetch_loops: dict[Cluster, FetchLoop] = {}
         self._layouts: dict[frozenset[str], ClusterLayout] = {}
         """Leaders by sets of topics, for `ends_from_leaders`, until `_layouts_end`."""
         self._layouts_end = 0.0
@@ -80,7 +80,7 @@ class KafkaReader:
     @property
     def interruption(self) -> LogError | None:
         """Failure that a tail or read is retrying at the moment; None without one."""
-        troubles = (fetching.trouble for fetching in self._streams.values())
+        troubles = (fetching.trouble for fetching in self._fetch_loops.values())
         return next((trouble for trouble in troubles if trouble is not None), None)
 
     async def topics(self) -> Mapping[str, int]:
@@ -89,7 +89,7 @@ class KafkaReader:
         return {topic: len(leaders) for topic, leaders in layout.leaders.items()}
 
     async def starts(self, topics: Iterable[str]) -> Ends:
-        """First offset of each partition."""
+        """First offset of each partition; compaction may have removed its record."""
         return await self._offsets(topics, read_requests.EARLIEST, "read_uncommitted")
 
     async def ends(self, topics: Iterable[str]) -> Ends:
@@ -97,10 +97,10 @@ class KafkaReader:
         return await self._offsets(topics, read_requests.LATEST, self._isolation)
 
     async def ends_from_leaders(self, topics: Iterable[str]) -> Ends:
-        """Return the ends as they are now, from leaders that were found within `LAYOUT_S`.
+        """Return the present ends from leaders that were cached for at most `LAYOUT_S`.
 
-        Saves one of two requests. A broker that leads no more refuses the request; then the leaders
-        are found again. A partition that was added meanwhile is missing in the result.
+        This saves one of two requests. If a broker is no longer the leader, it refuses the request,
+        and the leaders are looked up again. Partitions that were added meanwhile are missing.
         """
         now, topic_set = asyncio.get_running_loop().time(), frozenset(topics)
         if now > self._layouts_end:
@@ -143,10 +143,10 @@ class KafkaReader:
     async def check(self, topics: Iterable[str]) -> list[str]:
         """Return a sentence for each topic with which a worker of 2.6 or later refuses to start.
 
-        A policy that this user may not see is ignored, as a worker does.
+        Like a worker, it ignores a policy that this user may not see.
         """
         topic_names = list(topics)
-        return await self._when_led(lambda: self._check(topic_names))
+        return await self._with_leaders(lambda: self._check(topic_names))
 
     async def _check(self, topic_names: list[str]) -> list[str]:
         layout = await self._cluster.layout(topic_names)
@@ -163,14 +163,14 @@ class KafkaReader:
 
     async def close(self) -> None:
         """Close all connections; running reads and tails raise `LogUnavailable`."""
-        await asyncio.gather(*(cluster.close() for cluster in (self._cluster, *self._streams)))
+        await asyncio.gather(*(cluster.close() for cluster in (self._cluster, *self._fetch_loops)))
 
     async def _stream(
         self, fetching: FetchLoop, patience_ms: int | None
     ) -> AsyncGenerator[Batch, None]:
-        """Yield the batches of a fetch loop over connections of its own; retry after an outage."""
+        """Yield the batches of a fetch loop over separate connections; retry after failures."""
         cluster = self._cluster.twin()
-        self._streams[cluster] = fetching
+        self._fetch_loops[cluster] = fetching
         retry = Retry(self._limits, patience_ms)
         try:
             while True:
@@ -187,12 +187,16 @@ class KafkaReader:
                     return
         finally:
             await cluster.close()
-            self._streams.pop(cluster)
+            self._fetch_loops.pop(cluster)
 
     async def _passes(
         self, topics: list[str], stops: Mapping[TopicPartition, int]
     ) -> list[tuple[Isolation, Mapping[TopicPartition, int]]]:
-        """Return passes (isolation, stops): only a committed read reports aborted transactions."""
+        """Return the passes of a read, each with isolation and stops.
+
+        Only a committed read reports aborted transactions. So an uncommitted read first reads to
+        the last stable offset as committed, then the rest.
+        """
         if self._isolation == "read_committed":
             return [("read_committed", stops)]
         stable = _flat(await self._offsets(topics, read_requests.LATEST, "read_committed"))
@@ -200,7 +204,11 @@ class KafkaReader:
         return [("read_committed", decided), ("read_uncommitted", stops)]
 
     async def _positions(self, topics: list[str], start: Ends) -> dict[TopicPartition, int]:
-        """Return start positions: as given, but not before the first offset or past the end."""
+        """Return the start positions: as given, but not before the first offset.
+
+        Raises:
+            LogNotUsable: a start lies past the end, or there are more starts than partitions.
+        """
         first = _flat(await self.starts(topics))
         end = _flat(await self._offsets(topics, read_requests.LATEST, "read_uncommitted"))
         requested = {at: offset for at, offset in _flat(start).items() if at[0] in topics}
@@ -214,16 +222,18 @@ class KafkaReader:
     async def _offsets(
         self, topics: Iterable[str], timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
-        """Ask the leaders for the offset of each partition at a timestamp."""
+        """Request the offset of each partition at a timestamp from the leaders."""
         topic_names = list(topics)
-        return await self._when_led(lambda: self._offsets_now(topic_names, timestamp, isolation))
+        return await self._with_leaders(
+            lambda: self._offsets_now(topic_names, timestamp, isolation)
+        )
 
-    async def _when_led(self, question: Callable[[], Awaitable[T]]) -> T:
-        """Await a query; retry it up to `leader_patience_ms` if a partition has no leader."""
+    async def _with_leaders(self, query: Callable[[], Awaitable[T]]) -> T:
+        """Run a query; retry it for `leader_patience_ms` while a partition has no leader."""
         retry = Retry(self._limits, self._limits.leader_patience_ms)
         while True:
             try:
-                return await question()
+                return await query()
             except NoLeader as failure:
                 await retry.after(failure, progress=0)
 
@@ -236,9 +246,9 @@ class KafkaReader:
     async def _offsets_at(
         self, layout: ClusterLayout, timestamp: int, isolation: Isolation
     ) -> dict[str, list[int]]:
-        offsets = {topic: [0] * len(led) for topic, led in layout.leaders.items()}
-        for broker, led in layout.led().items():
-            request = read_requests.offsets_request(led, timestamp, isolation)
+        offsets = {topic: [0] * len(leaders) for topic, leaders in layout.leaders.items()}
+        for broker, partitions_led in layout.led().items():
+            request = read_requests.offsets_request(partitions_led, timestamp, isolation)
             for (topic, number), code, offset in read_requests.offsets(
                 await self._cluster.send(broker, request)
             ):
@@ -258,11 +268,11 @@ def _flat(ends: Ends) -> dict[TopicPartition, int]:
 
 
 class Retry:
-    """Retry policy for transient failures; pauses grow until there is progress again.
+    """Retry policy for failures; pauses grow until there is progress again.
 
-    An unavailable log is retried for `patience_ms` (None: forever). A refusal is raised at once,
-    unless there was progress before: then it is retried for
-    `ReadLimits.refusal_patience_ms`. Damaged bytes are never read again.
+    An unavailable log is retried for `patience_ms` (None: without end). A refusal is raised at
+    once, or retried for `ReadLimits.refusal_patience_ms` if there was progress before. Damaged
+    bytes are never read again.
     """
 
     def __init__(self, limits: ReadLimits, patience_ms: int | None) -> None:
