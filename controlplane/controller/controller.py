@@ -261,6 +261,7 @@ class Controller:
         job.callers += 1
         try:
             async with asyncio.timeout(self._limits.request_timeout_ms / 1_000):
+                # Shielded: the task also serves other callers, and must not stop half-way.
                 return await asyncio.shield(job.task)
         except TimeoutError:
             message = timed_out(job.request.command, profile, job.since_ms, begun=job.begun)

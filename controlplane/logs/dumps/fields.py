@@ -71,4 +71,4 @@ def to_bytes(text: str | None) -> bytes | None:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
-        raise DumpLineError("holds half a surrogate pair, which stands for no bytes") from error
+        raise DumpLineError("holds half a surrogate pair, which represents no bytes") from error

@@ -171,7 +171,7 @@ class Cluster:
             await self.layout([])
         address = self._brokers.get(broker)
         if address is None:
-            raise LogUnavailable(f"broker {broker} is not in the cluster just now: try again")
+            raise LogUnavailable(f"broker {broker} is not in the cluster at the moment: try again")
         return await self._send(address, request)
 
     async def send_to(self, address: BrokerAddress, request: Any) -> Any:

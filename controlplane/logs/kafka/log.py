@@ -221,6 +221,7 @@ class KafkaLog(KafkaReader):
             else:
                 positions = await self._claimed.append(records, epoch)
         except LogError:
+            # The cache may be the reason: a topic may have been deleted or recreated.
             self._partitions.clear()
             raise
         for topic, partition, offset in positions:

@@ -160,6 +160,7 @@ class SqliteLog:
         await asyncio.to_thread(self._pool.close)
         if self._writer is not None:
             await self._writer.close()
+        # Last: SQLite removes the companions only if no connection to the file is open.
         if self._leaves_none:
             await asyncio.to_thread(files.leave_none, self.path)
 

@@ -179,7 +179,8 @@ class AppendQueue:
     async def _append_group(self, group: list[_QueuedOperation]) -> list[_QueuedOperation]:
         """Append a group in one transaction; return the appends that must be repeated one by one.
 
-        These are all of them if a broker refused a record: it does not tell whose. Else none.
+        After a refusal these are all of them, because a broker does not tell whose record it
+        refuses. Otherwise there are none.
         """
         records = [record for queued in group for record in queued.records or ()]
         try:

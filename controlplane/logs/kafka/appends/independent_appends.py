@@ -43,7 +43,7 @@ class IndependentAppends:
         batches = record_batches(records, producer.new_builder, None)
         try:
             sent = await producer.send_each(batches)
-        except BaseException:
+        except BaseException:  # cancelled: batches under way have an unknown outcome
             self._producer = None
             await producer.drop()
             raise
