@@ -63,8 +63,8 @@ def test_differences_for_machines(histories: Path) -> None:
     assert first["cause"]["key"] == "connector-aborted"
 
 
-def test_exactly_once_support_of_one_worker(histories: Path) -> None:
-    """Named, it reads committed records only; without a name all workers do."""
+def test_exactly_once_support_per_worker(histories: Path) -> None:
+    """A worker named by the option skips aborted records; without a name all workers do."""
     log = histories / "aborted-3.9.log.jsonl"
     assert verify(histories, log, "aborted-3.9", "--exactly-once", "w2").code == 0
     assert verify(histories, log, "aborted-3.9", "--exactly-once", "w1").code == 1
@@ -72,8 +72,8 @@ def test_exactly_once_support_of_one_worker(histories: Path) -> None:
     assert verify(histories, log, "exactly-once-3.9", "--exactly-once").code == 0
 
 
-def test_a_compacted_log_with_what_was_there_before(histories: Path, tmp_path: Path) -> None:
-    """Workers that started before compaction know what it took; also from embedded logs."""
+def test_a_compacted_log_with_the_log_before_compaction(histories: Path, tmp_path: Path) -> None:
+    """`--before` reads the removed records, also from an embedded log; then all answers match."""
     name, before = "compacted-3.9", tmp_path / "before.db"
     log = histories / f"{name}.log.jsonl"
     call("import", histories / f"{name}.before.log.jsonl", before)

@@ -143,17 +143,17 @@ class Beside:
         assert _differences(self._agreed, ours) == {}
 
     async def _quiet(self) -> None:
-        """Wait until the topics have not grown for a while."""
+        """Wait until the topics have not grown for `QUIET_S` seconds."""
         before, ends = None, await self._reader.ends(TOPICS)
         for _ in range(round(PATIENCE_S / QUIET_S)):
             if ends == before:
                 return
             await asyncio.sleep(QUIET_S)
             before, ends = ends, await self._reader.ends(TOPICS)
-        raise AssertionError(f"somebody always writes: {before}, {ends}")
+        raise AssertionError(f"the topics never stop growing: {before}, {ends}")
 
     async def _paths_of(self, rest: httpx.AsyncClient) -> list[str]:
-        """Every read endpoint of every connector, and of one that is not there."""
+        """Paths of every read endpoint, for each connector and for a missing one."""
         paths = ["/connectors", "/connectors?expand=status&expand=info"]
         everything = await _get(rest, paths[-1]) or {}
         for name, expansion in {**everything, "nobody": {}}.items():

@@ -150,10 +150,11 @@ async def _clean(cluster: CheckedCluster, worker: KafkaWorker) -> None:
 
 
 async def _edge_20(cluster: CheckedCluster, first: KafkaWorker) -> None:
-    """A worker that starts later reads a tombstone after the task that was written after it.
+    """A later worker reads a connector's tombstone after a newer task status, and drops the status.
 
-    Which partition it reads first is its own affair, so there is a name for either order. No other
-    connector may be there: a rebalance would write new statuses, and mend the difference.
+    The two records lie in two partitions. The worker chooses the order of the partitions, so the
+    test tries a name for each order. There is no other connector: a rebalance would write new
+    statuses, and the difference would disappear.
     """
     for name in names_by_order():
         await cluster.create(first, name)

@@ -1,9 +1,9 @@
-"""Compaction keeps the last record of each key. Where that is legal, no view may change.
+"""Law: compaction, which keeps the last record of each key, changes no view in safe topics.
 
-It is legal for the status and offsets topics in every release. For the config topic it is not,
-everywhere: Connect's task sets span several keys, and two fixes made a fold depend on what lies
-between them. The releases are listed here exactly; Kafka's own stores agree (`tests/oracle`), and
-`compacted-3.9` shows both on a real cluster.
+The status and offsets topics are safe in every release. The config topic is safe in some releases
+only: a task set spans several keys, and two fixes made a fold depend on the records between them.
+This module lists those releases exactly. Kafka's own stores agree (`tests/oracle`), and the history
+`compacted-3.9` shows both results on a real cluster.
 """
 
 from collections.abc import Iterable

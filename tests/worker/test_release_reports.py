@@ -21,8 +21,13 @@ class VersionedSource(CountingSource):
 
 
 @pytest.mark.parametrize(("release", "version"), [("4.3.0", "2.1"), ("3.9.1", None)])
-async def test_statuses_have_the_version_of_what_runs(release: str, version: str | None) -> None:
-    """KIP-891: from 4.1 on. What has been stopped has none, as in the recorded `life-4.3`."""
+async def test_statuses_have_the_version_of_running_instances(
+    release: str, version: str | None
+) -> None:
+    """Statuses have the connector's version from 4.1 on (KIP-891).
+
+    UNASSIGNED, the status of a stopped task, has none, as in the recorded `life-4.3`.
+    """
     async with running(VersionedSource, settings=Settings(profile=release)) as worker:
         await worker.plane.execute(CreateConnector("v", config_of(VersionedSource, topic="t")))
         await until_state(worker, "v", "RUNNING", "RUNNING")

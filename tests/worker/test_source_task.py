@@ -164,7 +164,7 @@ async def test_a_poll_is_repeated_after_a_retriable_error() -> None:
 
 
 async def test_a_poll_that_fails_after_a_stop_is_no_failure() -> None:
-    """The task has stopped in order: its status says so."""
+    """The status is UNASSIGNED, not FAILED: the task had been stopped before its poll failed."""
     async with running(ScriptedSource) as worker:
         await begin(worker)
         script.polls.append(script.blocked(failing(ValueError("too late"))))

@@ -1,14 +1,14 @@
 """Decides an undo: a sequence of the commands that put a connector back as it was.
 
-The order keeps one invariant: a connector never runs while it is only half restored. So the
-commands that make it do less come first, and those that make it do more come last. In between comes
-the config, and then the offsets, because the config determines where they are stored. The gaps are
-the crash points, named after the command and its step:
+The order keeps one invariant: a connector never runs while it is only half restored. Commands that
+make it do less (stop, pause) come first. Commands that make it do more (resume, or pause after a
+stop) come last. Between them comes the config, and then the offsets, because the config determines
+where they are stored. The gaps between the steps are crash points, named after command and step:
 
-    stop-tasks, stop-state | pause-state   it does less; nothing at all if offsets are restored
-    put-config | create-config             its config is restored; it does no more than before
+    stop-tasks, stop-state | pause-state   it is paused, or stopped (always before offsets)
+    put-config | create-config             its config is restored; its target state is unchanged
     offsets-write, …                       its offsets are restored; it still does not run
-    pause-state | resume-state             it is as it was
+    pause-state | resume-state             its target state is restored
 
 A connector that did not exist is deleted last, because only an existing one can change offsets.
 

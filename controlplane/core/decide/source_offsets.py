@@ -111,7 +111,7 @@ class SourceOffsets:
     # --- what is written --------------------------------------------------------------------
 
     def _steps(self, name: str, offsets: Offsets) -> tuple[Step, ...]:
-        """Steps for one topic after the other; topics with nothing to write are left out."""
+        """Steps that write offsets, one topic at a time; topics without records get no step."""
         ordered = serialised(self._name, offsets, self._profile)
         primary, *copies = self._topics
         steps = []

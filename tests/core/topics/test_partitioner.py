@@ -27,9 +27,9 @@ def test_murmur2_is_kafkas(key: bytes, hashed: int) -> None:
 
 
 def test_recorded_keys_lie_where_they_should(histories: Path) -> None:
-    """Every offset and status that Kafka's own workers wrote lies in the partition computed.
+    """`partition_of` gives the recorded partition of each record that Kafka's workers wrote.
 
-    A foreign hand, which chose partitions itself, wrote into two of the histories.
+    Two histories are left out: another program chose partitions itself there.
     """
     foreign = {"aborted-3.9", "odd-records-3.9"}
     logs = [

@@ -51,7 +51,7 @@ EQUAL = 60
 
 
 async def test_the_answers_of_a_standalone_worker(tmp_path: Path) -> None:
-    """Exactly the excepted answers differ. What a worker does later is waited for."""
+    """Exactly the excepted answers differ. The test repeats a read until its answer agrees."""
     (rows,) = (rows for about, rows in worlds() if about.world == "standalone")
     lines = tmp_path / "orders.txt"
     file = OffsetFile(tmp_path / "connect.offsets")
