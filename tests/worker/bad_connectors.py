@@ -1,6 +1,7 @@
 """Connectors that misbehave as a test plans, beside a good neighbour."""
 
 import asyncio
+import re
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
@@ -261,6 +262,13 @@ async def create_bad(worker: ConnectWorker, connector: type[Any], **config: str)
     await worker.plane.execute(CreateConnector("bad", config_of(connector, **config)))
 
 
+def check_trace(trace: str, where: str, how: str) -> None:
+    """Check that a trace has the exception and the author's line that raised it."""
+    assert f"{RAISED[how]}: bad {where}" in trace.splitlines(), trace
+    author_line = rf'bad_connectors\.py", line \d+, in \w+\n +(return )?act\("{where}"[,)]'
+    assert re.search(author_line, trace), trace
+
+
 def threads_of(name: str) -> list[str]:
     """Threads of the author's code of a connector."""
     return [thread.name for thread in threading.enumerate() if f" {name}" in thread.name]
@@ -271,7 +279,15 @@ def record(**fields: Any) -> SourceRecord:
     return msgspec.structs.replace(RECORD, **fields)
 
 
-RAISING = ["raise", "exit", "cancel", "odd"]
+RAISED = {
+    "raise": "ValueError",
+    "exit": "SystemExit",
+    "cancel": "asyncio.exceptions.CancelledError",
+    "odd": "tests.worker.bad_connectors.Odd",
+}
+"""Exception of each way to raise, as a trace spells it."""
+
+RAISING = [*RAISED]
 
 FAILS_CONNECTOR = ["connector.init", "connector.start"]
 FAILS_TASK = ["task.init", "task.start", "task.poll", "task.update_offsets"]

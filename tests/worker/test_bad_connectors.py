@@ -22,6 +22,7 @@ from tests.worker.bad_connectors import (
     BadSink,
     BadSource,
     calls,
+    check_trace,
     create_bad,
     delete,
     fresh_plan,
@@ -61,9 +62,7 @@ async def test_a_connector_that_raises(where: str, how: str) -> None:
         await create_bad(worker, BadSource)
         await until_state(worker, "bad", "FAILED")
         status = connector_status(worker, "bad")
-        trace = str(status and status.trace)
-        assert f"bad {where}" in trace
-        assert "in act" in trace
+        check_trace(str(status and status.trace), where, how)
         async with rest_of(worker) as client:
             answer = await client.post("/connectors/bad/restart")
             assert answer.status_code == 500
@@ -82,8 +81,7 @@ async def test_a_task_that_raises(where: str, how: str) -> None:
     async with with_neighbour(BadSource, BadSink) as worker:
         await create_bad(worker, connector)
         await until_state(worker, "bad", "RUNNING", "FAILED")
-        assert f"bad {where}" in task_trace(worker, "bad")
-        assert "in act" in task_trace(worker, "bad")
+        check_trace(task_trace(worker, "bad"), where, how)
         assert offsets(worker, "bad") == {}
         assert group_offsets(worker) == {}
         plan.clear()
