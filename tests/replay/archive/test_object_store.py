@@ -326,7 +326,7 @@ def test_a_pickled_store_keeps_its_settings(store: Bucket) -> None:
 
 
 def test_a_server_that_refuses_checksums() -> None:
-    """S3Proxy 2.9 answered this to an upload; with the environment variable it took it."""
+    """The error names the environment variable with which S3Proxy 2.9 accepts uploads."""
     error = OSError(
         "When uploading part for key 'x/a' in bucket 'fleet': AWS Error UNKNOWN (HTTP status 400) "
         "during UploadPart operation: No response body."

@@ -146,7 +146,7 @@ def test_markers_at_the_end_of_a_look_leave_no_offset_unknown(
 
 
 def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> None:
-    """After 20 hours it is not late: an append 10 hours before, since merged, had found nothing."""
+    """An append 10 hours ago found no record, so the partition is not late after 20 hours."""
     for merges in (False, True):
         store = FolderStore(str(tmp_path / str(merges)))
         for hours, partition, offset in ((0, 0, 0), (0, 1, 0), (10, 1, 1), (20, 0, 3)):
@@ -161,7 +161,7 @@ def test_an_append_without_new_records_counts_as_a_reading(tmp_path: Path) -> No
 
 
 def test_a_reading_with_holes_takes_few_bytes() -> None:
-    """A reading takes about one byte, because looks find similar numbers of records."""
+    """A reading takes about one byte: looks find similar numbers of records."""
     random = Random(0)
     ends = np.cumsum([random.randrange(10, 30) for _ in range(20_000)])
 

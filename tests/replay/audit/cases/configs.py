@@ -74,7 +74,7 @@ def paused() -> PlantedLog:
 
 @resembles("target-changed")
 def started_as_it_was() -> PlantedLog:
-    """STARTED, which a connector without a target state is; and a deletion takes the state away."""
+    """STARTED is written for a started connector; a deletion then removes the target state."""
     return PlantedLog().config("a").target("a", STARTED).deleted("a")
 
 

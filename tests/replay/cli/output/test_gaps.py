@@ -20,13 +20,16 @@ LIFE = recorded_entries("life-3.9")
 
 
 def without(lost: range) -> list[Entry]:
-    """The same log, without some of its configs."""
+    """Log without some of its configs."""
     return [entry for entry in LIFE if entry.topic != CONFIG or entry.offset not in lost]
 
 
 @pytest.fixture(scope="module")
 def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cluster from which records had been removed; others were compacted, which is no gap."""
+    """Cluster from which records had been removed.
+
+    Compaction also removed some, which is no gap.
+    """
     folder = tmp_path_factory.mktemp("gaps") / "archive"
     capture(folder, log_of(without(range(LOST.start, len(LIFE)))))
     kept = [entry for entry in without(range(LOST.stop)) if entry.offset not in COMPACTED]
@@ -36,13 +39,13 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def at(offset: int, ms: int = 0) -> str:
-    """The time of a config record, plus some milliseconds."""
+    """Time of a config record, plus some milliseconds."""
     (entry,) = (entry for entry in LIFE if (entry.topic, entry.offset) == (CONFIG, offset))
     return str(entry.timestamp + ms)
 
 
 def vector(end: int) -> str:
-    """A vector that names configs alone."""
+    """Vector that names configs alone."""
     return f'{{"{CONFIG}":[{end}]}}'
 
 
