@@ -47,7 +47,7 @@ def test_a_closed_or_full_standard_output(archive: Path, command: str) -> None:
 
 
 def test_links_and_pipes_are_kept(archive: Path, tmp_path: Path) -> None:
-    """`--file` writes through links and into pipes and does not replace them."""
+    """`--to` writes through links and into pipes, and does not replace them."""
     real, link, pipe = tmp_path / "real.parquet", tmp_path / "link.parquet", tmp_path / "pipe"
     link.symlink_to(real)
     words = ("timeline", archive, "-o", "parquet", "--to")

@@ -35,20 +35,20 @@ REPLACED, MANIFEST = 1, 2
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """An archive of a few looks."""
+    """Archive of a few looks."""
     looks(tmp_path / "archive", ENTRIES, LOOKS)
     return tmp_path / "archive"
 
 
 def aged(folder: Path) -> None:
-    """Let all files be older than a running merge can be."""
+    """Make all files older than a running merge can be."""
     past_s = time() - AGE_S - 1
     for path in folder.rglob("*"):
         os.utime(path, (past_s, past_s))
 
 
 def without_drafts(names: Iterable[str]) -> set[str]:
-    """Drafts of dead processes are removed by the next one that writes beside them."""
+    """Files without drafts, which the next writer removes."""
     return {name for name in names if "-draft" not in name}
 
 
