@@ -48,7 +48,7 @@ def test_a_name_is_taken_once(server: ObjectServer) -> None:
 
 
 def test_concurrent_captures(server: ObjectServer) -> None:
-    """Of several captures of one cluster, one archives it; the others name the reason."""
+    """One of several captures of a cluster archives it; the others name the reason."""
     url = "s3a://fleet/together"
     words = [sys.executable, "-m", "replay", "capture", LOGS[0], url, *server.bucket.conf()]
     started = [

@@ -16,7 +16,7 @@ from tests.conftest import examples
 from tests.laws.entries import logs
 from tests.recorded_requests import HISTORIES, recorded_entries
 from tests.replay.audit.planted_log import MINUTE, PAUSED, TOPICS, PlantedLog
-from tests.replay.report.page_reader import Element, parsed, read, unled
+from tests.replay.report.page_reader import Element, parsed, read, unlinked_figures
 from tests.replay.report.planted_clusters import NASTY, busy, called, cluster_facts, of
 
 STORIES = sorted(path.name.removesuffix(".story.jsonl") for path in HISTORIES.glob("*.story.jsonl"))
@@ -67,7 +67,7 @@ def test_a_row_links_to_the_connectors_records() -> None:
 def test_a_number_without_its_evidence_is_noticed() -> None:
     """The check of the page finds a number without a link."""
     text = "<table><tr><td class=n>7</td><td class=n><a href='#a'>8</a></td></tr></table>"
-    assert [element.text for element in unled(parsed([text]))] == ["7"]
+    assert [element.text for element in unlinked_figures(parsed([text]))] == ["7"]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_number_without_its_evidence_is_noticed() -> None:
 )
 def test_a_sentence_that_counts_without_evidence_is_noticed(text: str, *, is_led: bool) -> None:
     """The check of the page finds a count without a link."""
-    assert (list(unled(parsed([text]))) == []) is is_led
+    assert (list(unlinked_figures(parsed([text]))) == []) is is_led
 
 
 def test_subjects_link_to_their_findings() -> None:
@@ -262,7 +262,7 @@ def test_recorded_clusters(name: str) -> None:
     shown = "".join(page([facts]))
     assert shown == "".join(page([cluster_facts(recorded_entries(name))]))
     assert len(list(read([shown]).all("article"))) == len(facts.connectors)
-    assert list(unled(read([shown]))) == []
+    assert list(unlinked_figures(read([shown]))) == []
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_every_count_has_evidence() -> None:
     judged = [msgspec.structs.replace(judgement, more=2) for judgement in facts.changes[-1].judged]
     change = msgspec.structs.replace(facts.changes[-1], judged=tuple(judged))
     shown = read(page([msgspec.structs.replace(facts, changes=(*facts.changes[:-1], change))]))
-    assert list(unled(shown)) == []
+    assert list(unlinked_figures(shown)) == []
     for sentence in COUNTING:
         assert re.search(sentence, shown.text), sentence
     links = {link.text: link for summary in shown.all("summary") for link in summary.all("a")}

@@ -1,4 +1,4 @@
-"""Compaction beside a running capture: small files are merged, looks go on, failures are told."""
+"""Compaction during a running capture: looks continue, and failures are reported."""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Retentions that are killed or run out of disk: whole or absent, and the next run tidies up."""
+"""Killed retentions and full disks: a retention counts or not; the next one cleans up."""
 
 import os
 import resource
@@ -48,7 +48,7 @@ def aged(folder: Path) -> None:
 
 
 def without_drafts(names: Iterable[str]) -> set[str]:
-    """Files without drafts, which the next writer removes."""
+    """Names of files without drafts, which the next writer removes."""
     return {name for name in names if "-draft" not in name}
 
 

@@ -101,7 +101,7 @@ def test_no_answer_changes_from_the_cut_on(
 @pytest.mark.prove
 @pytest.mark.parametrize("history", HISTORIES)
 def test_recorded_clusters_answer_as_before(history: str, tmp_path: Path) -> None:
-    """Two retentions, with a cut in the middle and at the end, change no answer after it."""
+    """Retentions with a cut in the middle and at the end change no answer after the cut."""
     log = recorded_entries(history)
     for name in ("plain", "thin"):
         looks(tmp_path / name, log, 3)
