@@ -61,7 +61,7 @@ class Odd(BaseException):
 
 
 def fresh_plan() -> Iterator[None]:
-    """Begin a test without a plan; let everything go on that hangs at its end."""
+    """Begin a test without a plan; release all hanging code at its end."""
     plan.clear()
     calls.clear()
     released.clear()
@@ -217,7 +217,7 @@ class CountingOn(Source):
 async def with_neighbour(
     *classes: type[Any], notices: RecordedNotices | None = None
 ) -> AsyncIterator[ConnectWorker]:
-    """Run a worker with a good neighbour; check at the end that it has not noticed anything."""
+    """Run a worker with a good neighbour; check at the end that it still works undisturbed."""
     async with running(CountingOn, *classes, runtime=SHORT, notices=notices) as worker:
         await worker.plane.execute(CreateConnector("good", config_of(CountingOn)))
         await until_state(worker, "good", "RUNNING", "RUNNING")
@@ -231,12 +231,12 @@ async def with_neighbour(
 
 
 def counted(worker: ConnectWorker) -> int:
-    """Return the number that the connector `good` has committed."""
+    """Number that the connector `good` has committed."""
     return int(offsets(worker, "good").get("{'good': 1}", {"at": 0})["at"])
 
 
 async def delete(worker: ConnectWorker, name: str) -> None:
-    """Delete a connector; nothing of it is left."""
+    """Delete a connector, and wait until its statuses are gone."""
     await worker.plane.execute(DeleteConnector(name))
     await until(lambda: connector_status(worker, name) is None and not task_states(worker, name))
 
@@ -270,7 +270,7 @@ def check_trace(trace: str, where: str, how: str) -> None:
 
 
 def threads_of(name: str) -> list[str]:
-    """Threads of the author's code of a connector."""
+    """Threads of the author's code for a connector."""
     return [thread.name for thread in threading.enumerate() if f" {name}" in thread.name]
 
 

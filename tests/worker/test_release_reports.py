@@ -1,4 +1,4 @@
-"""Reports and task configs of connectors that run here, as the plane's release writes them."""
+"""Statuses and task configs of running connectors, in the form of the plane's release."""
 
 import json
 

@@ -21,7 +21,7 @@ JARS = ROOT / ".cache" / "spark-jars"
 
 @cache
 def trouble() -> str:
-    """Fetch the jars of Spark's Kafka source; why there are none, empty if there are."""
+    """Fetch the jars of Spark's Kafka source; return the reason if unavailable, else ""."""
     command = [ROOT / "tools" / "spark-jars", JARS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return done.stderr.strip() if done.returncode else ""

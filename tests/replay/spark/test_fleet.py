@@ -159,7 +159,7 @@ def test_an_archive_that_grows_meanwhile(spark: SparkSession, tmp_path: Path) ->
 
 
 def split_spellings() -> list[Entry]:
-    """Spellings of one source partition in several partitions, removed and written again."""
+    """Log with spellings of a source partition in several partitions, removed and rewritten."""
     spellings = [b'["a",{"p":1,"q":2}]', b'["a", {"q":2, "p":1}]', b'["\\u0061",{"p":1,"q":2}]']
     log = []
     for at in range(60):

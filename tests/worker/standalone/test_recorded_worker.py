@@ -1,7 +1,7 @@
-"""A recorded standalone worker 3.9.1, request by request, and ours with running connectors.
+"""A recorded standalone worker 3.9.1, compared request by request with ours.
 
-The world `standalone` of the probe (`tests/rest/probes`): ours gets the same requests beneath
-`/compat/3.9.1`, in order. Twins in Python stand in for the connectors of the recording.
+The requests are those of the world `standalone` of the probe (`tests/rest/probes`). Ours gets them
+beneath `/compat/3.9.1`, in order. Twins in Python replace the recorded connectors.
 """
 
 import asyncio
