@@ -1,4 +1,4 @@
-"""`controlplane inspect --compare`: one log, seen by several releases."""
+"""`controlplane inspect --compare`: one log, read by several releases."""
 
 from pathlib import Path
 
@@ -17,14 +17,14 @@ born: target state
 
 
 def test_a_stopped_connector_is_paused_for_an_older_release(histories: Path) -> None:
-    """KIP-875: a column per release, the row marked, below it the record that both read."""
+    """Each release has a column; the differing row is marked, with its record below."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
     result = call("inspect", log, "--compare", "3.4,3.9", "--connector", "born")
     assert (result.code, result.out[: len(BORN)]) == (0, BORN)
 
 
-def test_the_same_for_machines(histories: Path) -> None:
-    """Every difference with each release's value and its cause; the rest is said to be alike."""
+def test_differences_as_json(histories: Path) -> None:
+    """JSON has each difference with each release's value and its cause, and the equal releases."""
     log = histories / "roll-3.4-3.9-3.4.log.jsonl"
     document = call("inspect", log, "--compare", "3.4,3.9,kip", "-o", "json").json
     assert document["profiles"] == ["3.4.1", "3.9.2", "kip"]
@@ -35,7 +35,7 @@ def test_the_same_for_machines(histories: Path) -> None:
 
 
 def test_offsets_that_differ_are_traced_to_their_records(histories: Path) -> None:
-    """The profile `kip` alone finds an offset under the key's bytes: that record is named."""
+    """Only the profile `kip` finds an offset under the key's bytes; its record is named."""
     log = histories / "life-3.9.log.jsonl"
     document = call("inspect", log, "--compare", "3.9,kip", "-o", "json").json
     offsets = [

@@ -1,4 +1,4 @@
-"""The command line as a whole: commands, help, exit codes."""
+"""Command line as a whole: commands, help, exit codes."""
 
 import subprocess
 import sys
@@ -15,7 +15,7 @@ LIFE = "tests/histories/life-3.9.log.jsonl"
 
 
 def test_help_lists_every_command() -> None:
-    """`controlplane --help`, in the order in which a newcomer needs them."""
+    """`controlplane --help` lists all commands in the documented order."""
     result = call("--help")
     places = [result.out.find(f"\n  {name} ") for name in COMMANDS]
     assert result.code == 0
@@ -23,8 +23,8 @@ def test_help_lists_every_command() -> None:
     assert places == sorted(places)
 
 
-def test_the_tour_names_every_command() -> None:
-    """The package's own docstring, which people read first, has the same lists."""
+def test_the_package_docstring_lists_every_command() -> None:
+    """The package's docstring has the command lists of `--help`."""
     words = " ".join((controlplane.__doc__ or "").split())
     for section in SECTIONS.values():
         assert f"`controlplane {' | '.join(section)}`" in words
@@ -32,7 +32,7 @@ def test_the_tour_names_every_command() -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str) -> None:
-    """Each can be imported, and says what it does."""
+    """Each command can be imported, and has a help text."""
     result = call(name, "--help")
     assert (result.code, result.err) == (0, "")
     assert "Usage: " in result.out
@@ -48,14 +48,14 @@ def test_everyday_options_come_first(name: str, everyday: str) -> None:
 
 
 def test_an_unknown_command_is_refused() -> None:
-    """With exit code 2, as all wrong usage."""
+    """An unknown command gives exit code 2, as all wrong usage."""
     result = call("inspekt", "x")
     assert result.code == 2
     assert "No such command 'inspekt'" in result.err
 
 
 def test_inspecting_imports_no_server_and_no_client() -> None:
-    """A command does not wait for what only others need."""
+    """`inspect` does not import packages that only other commands need."""
     code = (
         "import sys; from controlplane.__main__ import main\n"
         f"main(['inspect', '{LIFE}'], standalone_mode=False)\n"
@@ -66,7 +66,7 @@ def test_inspecting_imports_no_server_and_no_client() -> None:
 
 
 def test_a_process_of_its_own_exits_as_promised() -> None:
-    """0 for an answer, 2 for a refusal, nothing but the answer on standard output."""
+    """Exit code 0 for an answer, 2 for a refusal; standard output has only the answer."""
     assert shell("inspect", LIFE).code == 0
     refused = shell("inspect", "nowhere.jsonl")
     assert (refused.code, refused.out) == (2, "")
@@ -89,7 +89,7 @@ def bash(words: str) -> CommandResult:
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages", "--rest"])
 def test_a_reader_may_leave_early(view: str) -> None:
-    """`| head -1` ends the command as if it had been read to the end, and so does no reader."""
+    """`| head -1` or a closed pipe ends the command like a full read."""
     for reader in ("head -1", "true"):
         said = bash(f"{COMMAND} {view} | {reader}")
         assert (said.code, said.err) == (0, "")
@@ -97,14 +97,14 @@ def test_a_reader_may_leave_early(view: str) -> None:
 
 @pytest.mark.parametrize("view", ["", "-o json", "--history pages"])
 def test_output_that_cannot_be_written(view: str) -> None:
-    """A full disk and a closed output are refusals like others."""
+    """A full disk and a closed output are refused with one sentence."""
     for where, why in ((">/dev/full", "(No space left on device)"), (">&-", "is closed")):
         said = bash(f"{COMMAND} {view} {where}")
         assert why in refusal(said)
 
 
 class DefectiveCommand(click.Command):
-    """A command that fails as it should not."""
+    """Command that raises an unexpected error."""
 
     def invoke(self, ctx: click.Context) -> None:
         """Raise the error that the first argument names."""
@@ -124,7 +124,7 @@ BREAKING = CommandGroup(
     ],
 )
 def test_other_ends(how: str, code: int, says: str) -> None:
-    """A defect and Ctrl-C: a word or a sentence, and a code that means nothing else."""
+    """A defect and Ctrl-C print one line, with exit codes of their own."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )
@@ -135,7 +135,7 @@ def test_other_ends(how: str, code: int, says: str) -> None:
 
 
 def test_a_defect_can_be_looked_into() -> None:
-    """With its traceback, where that is asked for."""
+    """A defect prints its traceback on request."""
     group = CommandGroup(
         commands={"break": DefectiveCommand("break", context_settings={"allow_extra_args": True})}
     )

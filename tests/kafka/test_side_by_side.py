@@ -1,4 +1,4 @@
-"""A real Connect worker and we answer the same requests: everything is equal, or explained.
+"""A real Connect worker and our service give equal answers, or listed exceptions.
 
 The catalogue is harvested from that worker, so the documentation of settings is equal, too.
 """
