@@ -1,4 +1,4 @@
-"""`controlplane config`: effective settings and their sources; every command reads them alike."""
+"""`controlplane config` shows effective settings and sources; every command reads them so."""
 
 from pathlib import Path
 from typing import Any

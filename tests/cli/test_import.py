@@ -90,7 +90,7 @@ def test_an_empty_import_is_reported(tmp_path: Path) -> None:
 
 
 async def empty_log(path: Path, topics: dict[str, int]) -> None:
-    """Embedded log with topics without records."""
+    """Write an embedded log with topics and without records."""
     log = await SqliteLog.open(path)
     for topic, partitions in topics.items():
         await log.create_topic(topic, partitions)

@@ -120,7 +120,7 @@ def topics_in(log: Path) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["config", "offsets", "status"])
 def test_serve_makes_no_topic_of_a_misspelt_name(life: Path, kind: str) -> None:
-    """A service without connectors would look like a cluster that has lost them."""
+    """`serve` refuses a misspelt topic, instead of a cluster without connectors."""
     before = topics_in(life)
     sentence = refusal(shell("serve", life, "--port", "0", f"--{kind}-topic", "nope"))
     assert sentence.startswith(f"there is no topic nope ({FOUND}): name the {kind} topic as it is")

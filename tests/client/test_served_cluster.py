@@ -1,4 +1,4 @@
-"""Commands against a service in the network: authentication, authorization, concurrent changes."""
+"""Client commands against a service: authentication, authorization, concurrent changes."""
 
 import asyncio
 import json
@@ -32,7 +32,7 @@ async def service(tmp_path: Path) -> AsyncIterator[RunningService]:
 async def run_as_operator(
     service: RunningService, folder: Path, *words: str, compat: str = ""
 ) -> tuple[int, str]:
-    """The exit code of a command as the operator, and what it prints."""
+    """Exit code and output of a command as the operator."""
     cluster = ClusterCalls(f"{service.url}{compat}", folder)
     result = await asyncio.to_thread(lambda: cluster.ask(*words, "--token", f"@{folder}/token"))
     return result.code, result.out or result.err
@@ -59,7 +59,9 @@ async def test_beneath_compat(service: RunningService, tmp_path: Path) -> None:
     assert (code, said.partition(":")[0]) == (0, "orders would be stopped")
 
 
-async def test_changes_are_told_as_they_happen(service: RunningService, tmp_path: Path) -> None:
+async def test_watch_prints_changes_of_other_clients(
+    service: RunningService, tmp_path: Path
+) -> None:
     """`watch` prints a change while another client makes it."""
     watching = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "controlplane", "watch", "--since", "{}", "-o", "json"),
